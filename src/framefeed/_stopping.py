@@ -168,11 +168,6 @@ class PendingCall(Generic[R]):
         self._outcome = catch_outcome(function, self.is_abandoned)
         self._has_ended.set()
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the outcome is there."""
-        return self._has_ended.is_set()
-
     def wait(self, seconds: float, name: str, stage: str) -> Ok[R] | Err:
         """Wait for the outcome; see `call_in_time`."""
         try:
@@ -192,7 +187,7 @@ class PendingCall(Generic[R]):
                 return cast("Ok[R] | Err", self._outcome)
             if stops.was_stopped(wait_began, wait_seconds):
                 silent_at += perf_counter() - wait_began
-        raise _make_late_error(late_at < silent_at, seconds, name, stage)
+        raise make_late_error(seconds, name, stage, is_deadline=late_at < silent_at)
 
 
 def call_in_time(function: Callable[[T], R], argument: T, seconds: float, name: str, stage: str) -> Ok[R] | Err:
@@ -211,11 +206,12 @@ def call_in_time(function: Callable[[T], R], argument: T, seconds: float, name: 
         OSError: EAGAIN, as there is no thread.
     """
     if monotonic() >= min(_work.until, _work.fetch_until):
-        raise _make_late_error(True, seconds, name, stage)
+        raise make_late_error(seconds, name, stage, is_deadline=True)
     return PendingCall(lambda _: function(argument)).wait(seconds, name, stage)
 
 
-def _make_late_error(is_deadline: bool, seconds: float, name: str, stage: str) -> DeadlineExceeded:
+def make_late_error(seconds: float, name: str, stage: str, *, is_deadline: bool = False) -> DeadlineExceeded:
+    """Build the error for storage that is late: for its own limit of seconds, or a ``deadline_seconds``."""
     limit = "deadline_seconds" if is_deadline else f"{seconds:g} s"
     advice = f"try again later{', or raise it if the object may take that long' if is_deadline else ''}"
     return DeadlineExceeded(

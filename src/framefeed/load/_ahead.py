@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -13,17 +13,10 @@ from framefeed._arrays import IntArray
 from framefeed._per_process import PerProcess
 from framefeed.catalog import Catalog
 from framefeed.decode import BaseDecoder
+from framefeed.load._pending import PendingBatch
 from framefeed.media import MediaSource, RangesAhead
 from framefeed.parallel import Ok, catch_error
 from framefeed.request import DecodeRequest
-
-
-class _Batch(Protocol):
-    rows: list[int]
-
-    def make_requests(self) -> list[DecodeRequest | None]: ...
-
-    def get_source(self, slot: int) -> Any: ...
 
 
 class Task(Protocol):
@@ -32,7 +25,7 @@ class Task(Protocol):
     slots: list[int]
 
     @property
-    def batch(self) -> _Batch:
+    def batch(self) -> PendingBatch:
         """The batch."""
         ...
 

@@ -144,7 +144,7 @@ class BatchIterator(Iterator[ClipBatch]):
             self._outcomes.close(wait_seconds)
 
     def _close_ahead(self) -> None:
-        if self._ahead is not None and not self._workers.are_parents:
+        if self._ahead is not None:
             self._ahead.close()
 
     def _collect_batch(self) -> PendingBatch:

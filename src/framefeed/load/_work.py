@@ -371,7 +371,6 @@ def load_batch(
     decoder: Decoder,
     buffers: BufferPools,
     normaliser: Normaliser | None = None,
-    read_ahead: int = DEFAULT_READ_AHEAD,
 ) -> ClipBatch:
     """Load positions in the calling thread; the errors of clips are in the batch.
 
@@ -381,14 +380,13 @@ def load_batch(
         decoder: Turns requests into pixels.
         buffers: Memory for the batch, of the dtype of the normaliser.
         normaliser: Makes numbers of pixels; None leaves them as they are.
-        read_ahead: Bytes of remote sources that are asked for before they are decoded.
 
     Raises:
         IndexError: There is no such position.
         UsageError: The clips differ in their number of frames.
     """
     batch = PendingBatch.begin(plan, positions, buffers)
-    worker = ClipWorker(plan, decoder, normaliser=normaliser, read_ahead=read_ahead)
+    worker = ClipWorker(plan, decoder, normaliser=normaliser, read_ahead=DEFAULT_READ_AHEAD)
     tasks = split_batch(batch, grouping=Grouping(_MOST_PICTURES))
     for task in tasks:
         worker.ahead.add(task)

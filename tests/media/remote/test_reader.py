@@ -152,7 +152,7 @@ def test_what_is_not_announced_any_more_is_given_up(
     server.wait_for_requests(3)
     reader.announce([(3 * MB, 3 * MB + 10)])
     assert [call.is_abandoned.is_set() for call in calls] == [True, False]
-    reader.release()
+    reader.close()
     assert [call.is_abandoned.is_set() for call in calls] == [True, True]
     server.wait_for_connections(0)
 
@@ -245,7 +245,7 @@ def test_D09_an_object_that_is_replaced_between_two_ranges_is_stale(
     for start in (SIZE // 2, SIZE - 10):
         with pytest.raises(StaleSource, match=r"a\.mp4: the object was replaced"):
             read_bytes(reader, start, 10)
-    reader.release()  # also what is opened once more by the same reader
+    reader.close()  # also what is opened once more by the same reader
     with pytest.raises(StaleSource):
         read_bytes(reader, 0, 10)
     assert read_bytes(open_at(server), 0, 10) == bytes(10)
@@ -289,7 +289,7 @@ def test_L01_a_forked_child_begins_anew_while_requests_of_its_parent_are_under_w
         return str([read_bytes(reader, start, 10) == data[start : start + 10] for start in (MB, 2 * MB, 0)])
 
     assert Child(ask).report() == "[True, True, True]"
-    reader.release()
+    reader.close()
     assert [read_bytes(reader, start, 10) == data[start : start + 10] for start in (MB, 2 * MB, 0)] == [True] * 3
 
 
@@ -379,7 +379,7 @@ class Reads(RuleBasedStateMachine):
 
     @rule()
     def release(self) -> None:
-        self.reader.release()
+        self.reader.close()
 
     @rule(seed=st.integers(10, 99))
     def replace(self, seed: int) -> None:

@@ -18,7 +18,7 @@ from torch.utils.data._utils import collate as torch_collate
 
 from framefeed.load import BufferPools
 
-LEAST_BYTES = 256 << 10
+_LEAST_BYTES = 256 << 10
 """Smaller batches are collated into fresh memory: the C library keeps that itself."""
 Form = tuple[torch.Size, torch.dtype]
 _MOST_FORMS = 8
@@ -89,7 +89,7 @@ class _BatchMemory:
             return type(item)(self.adopt(each, slot, (*keys, number)) for number, each in enumerate(item))
         if type(item) is dict:
             return {key: self.adopt(each, slot, (*keys, key)) for key, each in item.items()}
-        if not (self._is_torchs and is_plain(item) and item.nbytes * self._count >= LEAST_BYTES):
+        if not (self._is_torchs and _is_plain(item) and item.nbytes * self._count >= _LEAST_BYTES):
             return item
         if keys not in self._stacked:
             self._stacked[keys] = self._lease((item.shape, item.dtype))
@@ -112,8 +112,7 @@ class _BatchMemory:
 
     def _stack_tensors(self, batch: Sequence[Any], *, collate_fn_map: Any) -> Any:
         first = batch[0]
-        is_large = is_plain(first) and len(batch) * first.nbytes >= LEAST_BYTES
-        if not (is_large and all(is_plain(each, (first.shape, first.dtype)) for each in batch)):
+        if not are_large(batch):
             return torch_collate.collate_tensor_fn(list(batch), collate_fn_map=collate_fn_map)
         form = first.shape, first.dtype
         for stacked in self._stacked.values():
@@ -131,8 +130,17 @@ class _BatchMemory:
         return stacked
 
 
-def is_plain(item: Any, form: Form | None = None) -> bool:
-    """Whether an item is a tensor of numbers in memory of the CPU, of this form, and nothing more."""
+def are_large(batch: Sequence[Any]) -> bool:
+    """Whether items are plain tensors of one form, and large enough together for memory that is used again."""
+    first = batch[0]
+    return (
+        _is_plain(first)
+        and len(batch) * first.nbytes >= _LEAST_BYTES
+        and all(_is_plain(each, (first.shape, first.dtype)) for each in batch)
+    )
+
+
+def _is_plain(item: Any, form: Form | None = None) -> bool:
     return (
         type(item) is torch.Tensor
         and item.device.type == "cpu"

@@ -16,7 +16,7 @@ import torch
 from torch.utils.data._utils import collate as torch_collate
 
 from framefeed._per_process import PerProcess
-from framefeed.adapters.torch._collating import LEAST_BYTES, is_plain
+from framefeed.adapters.torch._collating import are_large
 from framefeed.parallel import LentMemory
 
 
@@ -29,11 +29,9 @@ def lend_batches() -> None:
 
 def stack_tensors(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
     """Stack tensors as torch's function does in a worker process, large ones in lent memory."""
-    first = batch[0]
-    is_large = is_plain(first) and len(batch) * first.nbytes >= LEAST_BYTES
     # The other strategy sends names of files, and would copy memory that has none.
     strategy: str = torch.multiprocessing.get_sharing_strategy()  # type: ignore[no-untyped-call]
-    if is_large and strategy == "file_descriptor" and all(is_plain(each, (first.shape, first.dtype)) for each in batch):
+    if strategy == "file_descriptor" and are_large(batch):
         stacked = _STACKER.value.stack(batch)
         if stacked is not None:
             return stacked

@@ -108,7 +108,7 @@ def check_answer(request: RangeRequest, status: int, headers: Mapping[str, str])
     if status == 416:
         return _check_empty(request, headers)
     if status not in (200, 206):
-        raise UnreadableMedia(f"{describe_refusal(name, status)}", source=name, stage="read")
+        raise UnreadableMedia(describe_refusal(name, status), source=name, stage="read")
     encoding = headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ("", "identity"):
         raise _make_odd_error(request, f"in the encoding {shorten(encoding)}, which was not asked for")

@@ -28,6 +28,7 @@ from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
 from framefeed._shortage import find_shortage
 from framefeed._shown import hide_secrets, show_name
+from framefeed._stopping import make_late_error
 from framefeed.errors import DeadlineExceeded, FramefeedError, MissingMedia, UnreadableMedia
 from framefeed.media.remote._answers import (
     TRANSIENT,
@@ -401,12 +402,7 @@ class RangeGet:
         return UnreadableMedia(message, source=self._name, stage="read")
 
     def _make_silent_error(self) -> DeadlineExceeded:
-        waited = f"{_stopping.SILENCE_SECONDS:g} s (stage: read)"
-        return DeadlineExceeded(
-            f"{self._name}: the storage did not answer within {waited}: try again later",
-            source=self._name,
-            stage="read",
-        )
+        return make_late_error(_stopping.SILENCE_SECONDS, self._name, "read")
 
 
 def _close(response: Any) -> None:

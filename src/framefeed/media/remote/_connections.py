@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import io
 import ipaddress
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from time import monotonic
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
@@ -22,6 +21,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from framefeed import _stopping
+from framefeed.media.remote._targets import make_basic_rights
 
 _MOST_CONNECTIONS = 64
 """Idle ones that are kept for each host."""
@@ -227,8 +227,7 @@ def _make_proxy_manager(proxy: str, options: dict[str, Any]) -> urllib3.PoolMana
         parts = urlsplit(proxy)
         headers = {}
         if parts.username is not None:
-            given = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-            headers["Proxy-Authorization"] = "Basic " + base64.b64encode(given).decode()
+            headers["Proxy-Authorization"] = make_basic_rights(parts)
         # Without the user, whom messages would name.
         place = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], "", "", ""))
         if parts.hostname:

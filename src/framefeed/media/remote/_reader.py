@@ -190,8 +190,8 @@ class RangeReader:
                 start = part.stop
         return start, stop
 
-    def release(self) -> None:
-        """Give up what was read and what is under way."""
+    def close(self) -> None:
+        """Give up what was read and what is under way; the reader can be used again, and closed more than once."""
         if self._pid == os.getpid():
             self._give_up(self._parts)
         self._begin()
@@ -201,10 +201,6 @@ class RangeReader:
             if not part.is_shared:
                 part.call.is_abandoned.set()
             self._parts.remove(part)
-
-    def close(self) -> None:
-        """Give up what is under way; more than once is fine."""
-        self.release()
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
         """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""

@@ -18,8 +18,8 @@ from framefeed.media.remote._storage_options import S3Options
 from framefeed.media.remote._targets import Problem
 
 
-class Regions:
-    """Regions of buckets that are elsewhere than the settings say, and the settings; of one process."""
+class S3State:
+    """How this process reaches buckets: the settings, and the regions of buckets that are elsewhere."""
 
     def __init__(self) -> None:
         self._regions: dict[str, str] = {}
@@ -45,7 +45,7 @@ class Regions:
         self._regions[bucket] = region
 
 
-_REGIONS = PerProcess(Regions)
+_STATE = PerProcess(S3State)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class S3Target:
         Raises:
             UsageError: There are no keys, or they are wrong.
         """
-        known = _REGIONS.value
+        known = _STATE.value
         region = known.find(self.name.bucket)
         address = locate(self.name, region, known.settings.endpoint)
         credentials = known.settings.get_credentials()
@@ -87,7 +87,7 @@ class S3Target:
 
     def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
         """Explain an error of S3; learn from it where the bucket is."""
-        known = _REGIONS.value
+        known = _STATE.value
         bucket = self.name.bucket
         region = find_other_region(status, headers, document, known.find(bucket))
         if region is not None:

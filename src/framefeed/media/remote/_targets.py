@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from framefeed._cached import cached_property
 
@@ -22,6 +22,12 @@ def is_http(url: str) -> bool:
 def is_s3(url: str) -> bool:
     """Whether a URL, which is no chain of several, names an object of S3."""
     return url.startswith("s3://") and "::" not in url
+
+
+def make_basic_rights(parts: SplitResult) -> str:
+    """Make the value of a header from the user and the password in a URL."""
+    given = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
+    return "Basic " + base64.b64encode(given).decode()
 
 
 class Problem(NamedTuple):
@@ -83,8 +89,7 @@ class HttpTarget:
         host = parts.netloc.rpartition("@")[2]
         headers = dict(self.headers)
         if parts.username is not None and not any(name.lower() == "authorization" for name in headers):
-            given = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-            headers["Authorization"] = "Basic " + base64.b64encode(given).decode()
+            headers["Authorization"] = make_basic_rights(parts)
         # Characters that no URL may have are escaped; what is escaped already stays.
         path, query = (quote(each, safe="/%:@!$&'()*+,;=~?") for each in (parts.path, parts.query))
         return urlunsplit((parts.scheme.lower(), host, path, query, "")), headers
