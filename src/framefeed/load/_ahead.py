@@ -38,6 +38,8 @@ class _State:
         self.waiting = OrderedDict[int, Task]()
         self.fetched = dict[int, list[RangesAhead]]()
         self.nbytes = 0
+        self.is_used = False
+        """Whether a task was added: of local sources none is, and workers take no lock."""
 
 
 class ReadAhead:
@@ -63,6 +65,7 @@ class ReadAhead:
             return
         state = self._state.value
         with state.lock:
+            state.is_used = True
             state.waiting[id(task)] = task
             self._ask(state)
 
@@ -76,9 +79,10 @@ class ReadAhead:
     def end(self, task: Task) -> None:
         """Give up the bytes of a task, and ask for those of the next ones."""
         state = self._state.value
-        if id(task) in state.fetched:
+        if state.is_used:
+            # Under the lock: its bytes may be asked for by another thread just now.
             with state.lock:
-                for ahead in state.fetched.pop(id(task)):
+                for ahead in state.fetched.pop(id(task), ()):
                     state.nbytes -= ahead.nbytes
                     ahead.drop()
                 self._ask(state)
