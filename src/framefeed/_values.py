@@ -425,6 +425,12 @@ def announce_reads(reader: ByteReader, make_ranges: Callable[[], Iterable[tuple[
         announce(make_ranges())
 
 
+def count_kept_bytes(reader: ByteReader) -> int:
+    """Count the bytes of the file that a reader has in memory; readers of files have none."""
+    kept: int = getattr(reader, "kept_bytes", 0)
+    return kept
+
+
 def read_bytes(reader: ByteReader, offset: int, count: int) -> bytes:
     """Read up to ``count`` bytes at ``offset``."""
     # A file's reader gives what `read_into` would fill, without a buffer to copy from.

@@ -11,7 +11,14 @@ import av
 import pytest
 
 from framefeed._values import DEFAULT_LIMITS, Limits
-from framefeed.decode.backends._pyav_pools import MAX_IDLE_PIXELS, FeedOptions, IdlePool, make_decoder
+from framefeed.decode.backends._pyav_pools import (
+    MAX_IDLE_BYTES,
+    MAX_IDLE_PIXELS,
+    FeedOptions,
+    IdlePool,
+    ThreadPools,
+    make_decoder,
+)
 from framefeed.index import build_index
 from framefeed.testing import ClipSpec, write_clip
 from tests.codec_clips import CODECS
@@ -49,6 +56,21 @@ def test_the_last_one_stays_for_its_next_user_however_large() -> None:
     pool.give("large", 2 * MAX_IDLE_PIXELS)
     assert (len(pool), closed) == (1, [1])
     assert pool.take("large") == 2 * MAX_IDLE_PIXELS
+
+
+def test_readers_of_a_thread_keep_few_bytes_of_remote_files() -> None:
+    class Reader:
+        kept_bytes = MAX_IDLE_BYTES // 2
+        is_closed = False
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    pools, readers = ThreadPools(), [Reader() for _ in range(4)]
+    for number, reader in enumerate(readers):
+        pools._readers.give(number, reader)  # type: ignore[arg-type]
+    assert [reader.is_closed for reader in readers] == [True, True, False, False]
+    pools.clear()
 
 
 def test_too_large_a_one_is_closed_before_another_is_made() -> None:

@@ -12,7 +12,7 @@ from framefeed.errors import EmptyVideo, MediaError, NoVideoStream
 from framefeed.index._frame_index import FrameIndex, StreamFacts
 from framefeed.index._probe import probe_sequence
 from framefeed.index._stills import build_still_index, describe_still_stream
-from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaSource, SequenceSource, SourceIdentity
+from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaSource, SequenceSource
 from framefeed.pictures import decode_still, probe_image
 
 
@@ -21,9 +21,8 @@ def index_still(
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index a still picture; with verify="full" it must also decode."""
     _check_stream(media, stream_index)
-    stat = media.stat()
     # The same identity as in a scan of many still pictures.
-    identity = SourceIdentity(stat.bytes, stat.mtime_ns, media.head_fingerprint())
+    identity = media.head_identity()
     info = probe_image(media, limits)
     if verify == "full":
         decode_still(media.head(media.stat().bytes), media.name, limits)

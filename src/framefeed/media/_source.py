@@ -180,7 +180,15 @@ class MediaSource:
 
     def head_fingerprint(self) -> str:
         """Hash the size and the first bytes, which the survey of a still picture has read anyway."""
-        return HEAD_FINGERPRINT_PREFIX + hash_head(self.head(HEAD_BYTES), self.stat().bytes)
+        return self.head_identity().fingerprint
+
+    def head_identity(self) -> SourceIdentity:
+        """Identify a still picture by its first bytes."""
+        with self.opened() as reader:
+            head, now = read_bytes(reader, 0, HEAD_BYTES), reader.stat()
+            fingerprint = HEAD_FINGERPRINT_PREFIX + hash_head(head, now.bytes)
+            self._accept(reader, fingerprint)
+            return SourceIdentity(now.bytes, now.mtime_ns, fingerprint)
 
     def identity(self) -> SourceIdentity:
         """Identify the source as it is now."""
@@ -198,11 +206,7 @@ class MediaSource:
         for start, _ in ranges:
             digest.update(block[: reader.read_into(block, start)])
         fingerprint = digest.hexdigest()
-        if self.kind == "url":
-            key = self.kind, self.path, fingerprint
-            _ACCEPTED.add((key, fingerprint))
-            if (version := getattr(reader, "version", None)) is not None:
-                _VERSIONS[key] = version
+        self._accept(reader, fingerprint)
         return SourceIdentity(size, now.mtime_ns, fingerprint)
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
@@ -226,7 +230,7 @@ class MediaSource:
                 return (self.kind, self.path)
             # Compared by its bytes, once a process: not all file systems tell modification times. The fingerprint is
             # part of the key: another object under the same URL is another file.
-            key = (self.kind, self.path, indexed.fingerprint)
+            key = self._make_key(indexed.fingerprint)
             if not self._is_accepted(key, indexed.fingerprint):
                 raise self._make_changed_error(indexed, self.stat().bytes)
             return key
@@ -278,10 +282,22 @@ class MediaSource:
         return is_read_by_ranges(self.path)
 
     def _is_known(self, indexed: SourceIdentity) -> bool:
-        return ((self.kind, self.path, indexed.fingerprint), indexed.fingerprint) in _ACCEPTED
+        return (self._make_key(indexed.fingerprint), indexed.fingerprint) in _ACCEPTED
+
+    def _make_key(self, fingerprint: str) -> Hashable:
+        """Make the key of an object by URL with a fingerprint."""
+        return self.kind, self.path, fingerprint
+
+    def _accept(self, reader: ByteReader, fingerprint: str) -> None:
+        """Remember the fingerprint of an object by URL, and which version has it if the reader knows versions."""
+        if self.kind == "url":
+            key = self._make_key(fingerprint)
+            _ACCEPTED.add((key, fingerprint))
+            if (version := getattr(reader, "version", None)) is not None:
+                _VERSIONS[key] = version
 
     def _get_version(self, indexed: SourceIdentity | None) -> ObjectVersion | None:
-        return None if indexed is None else _VERSIONS.get((self.kind, self.path, indexed.fingerprint))
+        return None if indexed is None else _VERSIONS.get(self._make_key(indexed.fingerprint))
 
     def head(self, count: int) -> bytes:
         """Read the first ``count`` bytes, fewer if the source is shorter."""

@@ -442,7 +442,7 @@ def _leave(pool: IdlePool[_Opened]) -> IdlePool[_Opened]:
 
 def _make_pool() -> IdlePool[_Opened]:
     return IdlePool(
-        MAX_FILES, lambda opened: opened.file.close(), lambda opened: opened.pixels, max_pixels=MAX_FILE_PIXELS
+        MAX_FILES, lambda opened: opened.file.close(), lambda opened: opened.pixels, max_weight=MAX_FILE_PIXELS
     )
 
 

@@ -24,7 +24,7 @@ from av import CodecContext, VideoCodecContext
 from framefeed._lru import Lru
 from framefeed._per_process import keep_forever
 from framefeed._shortage import register_releasable
-from framefeed._values import ByteReader, Limits, bound_padded_pixels
+from framefeed._values import ByteReader, Limits, bound_padded_pixels, count_kept_bytes
 from framefeed.bitstreams import Codec
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import ContainerFeed, DirectFeed, Feed, wait_for_threads
@@ -40,6 +40,8 @@ MAX_CONTAINERS = 2
 MAX_IDLE_PIXELS = 2**19
 # Idle open files of a thread: with two pools of threads well below the usual limit of 1,024, and below 128 (L09).
 MAX_READERS = 8
+# Bytes that the idle readers of a thread keep of remote files, for frames near those that were read.
+MAX_IDLE_BYTES = 2**25
 # Sources of which a thread remembers the packets at which decoding can start.
 MAX_SOURCES = 256
 
@@ -71,12 +73,12 @@ def is_collecting() -> bool:
 class _IdleItem(Generic[T]):
     """One idle object; compared by identity, so that removing it from a list is a single step."""
 
-    __slots__ = ("item", "key", "pixels")
+    __slots__ = ("item", "key", "weight")
 
-    def __init__(self, key: Hashable, item: T, pixels: int) -> None:
+    def __init__(self, key: Hashable, item: T, weight: int) -> None:
         self.key = key
         self.item = item
-        self.pixels = pixels
+        self.weight = weight
 
 
 class IdlePool(Generic[T]):
@@ -87,21 +89,21 @@ class IdlePool(Generic[T]):
     Args:
         capacity: Maximum number of idle objects.
         close: Closes one.
-        count_pixels: Counts the pixels of the pictures that one decodes.
-        max_pixels: Maximum of these of all idle objects, summed, but for one.
+        weigh: Weighs one when it becomes idle: the pixels of the pictures that it decodes, or its bytes.
+        max_weight: Maximum of the weights of all idle objects, summed, but for one.
     """
 
     def __init__(
         self,
         capacity: int,
         close: Callable[[T], None],
-        count_pixels: Callable[[T], int] = lambda _: 0,
-        max_pixels: int = MAX_IDLE_PIXELS,
+        weigh: Callable[[T], int] = lambda _: 0,
+        max_weight: int = MAX_IDLE_PIXELS,
     ) -> None:
         self._capacity = capacity
         self._close = close
-        self._count_pixels = count_pixels
-        self._max_pixels = max_pixels
+        self._weigh = weigh
+        self._max_weight = max_weight
         self._idle: list[_IdleItem[T]] = []
         register_releasable(self)
 
@@ -122,12 +124,12 @@ class IdlePool(Generic[T]):
 
     def give(self, key: Hashable, item: T) -> None:
         """Return an object for the next use. It stays however large it is: the next use is most often the same."""
-        self._idle.append(_IdleItem(key, item, self._count_pixels(item)))
+        self._idle.append(_IdleItem(key, item, self._weigh(item)))
         self._trim(keep=1)
 
     def _trim(self, keep: int) -> None:
         while len(self._idle) > keep and (
-            len(self._idle) > self._capacity or sum(entry.pixels for entry in list(self._idle)) > self._max_pixels
+            len(self._idle) > self._capacity or sum(entry.weight for entry in list(self._idle)) > self._max_weight
         ):
             self._close_oldest()
 
@@ -173,7 +175,9 @@ class ThreadPools:
         self._containers: IdlePool[VideoContainer] = IdlePool(
             MAX_CONTAINERS, VideoContainer.close, lambda opened: _count_pixels(opened.decoder())
         )
-        self._readers: IdlePool[ByteReader] = IdlePool(MAX_READERS, lambda reader: reader.close())
+        self._readers: IdlePool[ByteReader] = IdlePool(
+            MAX_READERS, lambda reader: reader.close(), count_kept_bytes, MAX_IDLE_BYTES
+        )
         self._starts = Lru[Hashable, dict[int, bool]](MAX_SOURCES)
 
     def clear(self) -> None:

@@ -171,6 +171,11 @@ class RangeReader:
         self._announced: deque[Range] = deque()
         self._window, self._next_offset = FIRST_WINDOW, 0
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the object that are here, or on their way."""
+        return sum(part.nbytes for part in self._parts)
+
     def announce(self, ranges: Iterable[Range]) -> None:
         """Say which ranges are read next; the first ones are asked for at once. What was announced before is over."""
         if self._pid != os.getpid():
@@ -323,7 +328,7 @@ class RangeReader:
                 ahead.forget(part)
 
     def _drop_oldest(self) -> None:
-        nbytes = sum(part.nbytes for part in self._parts)
+        nbytes = self.kept_bytes
         for part in [each for each in self._parts[:-1] if each.data is not None]:
             if nbytes <= _MOST_KEPT_BYTES:
                 break
