@@ -24,6 +24,7 @@ from framefeed.bitstreams._nal import (
     split_nal_units,
 )
 from framefeed.bitstreams._order import find_levels, number_pictures, unwrap
+from framefeed.bitstreams._packet_readers import PACKET_READERS, PacketReader
 from framefeed.bitstreams._sets import (
     H264Picture,
     H264Sequence,
@@ -48,6 +49,7 @@ __all__ = [
     "KEY_FRAME",
     "LIMITED_RANGE",
     "MAX_PARAMETER_SETS",
+    "PACKET_READERS",
     "SHOWN",
     "STREAM_FORMATS",
     "Av1Reader",
@@ -60,6 +62,7 @@ __all__ = [
     "HevcSequence",
     "IntraReader",
     "OddUnits",
+    "PacketReader",
     "UnitTypes",
     "UnitWalk",
     "Vp8Reader",

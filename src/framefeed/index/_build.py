@@ -222,8 +222,20 @@ class _Job:
     @cached_property
     def demuxed(self) -> DemuxedStream:
         """The packets of the chosen stream; with a proof, if verification asks for one and they give one."""
+        read, table = self._demux(), self.table_walk
+        # libav's parser of VP9 gives each packet the duration of a constant rate, or none.
+        if table is None or self.container.codec_name != "vp9":
+            return read
+        own, stated = read.walk.packets, table.packets
+        if not all(np.array_equal(getattr(own, name), getattr(stated, name)) for name in ("offset", "size", "pts")):
+            return read
+        return replace(read, walk=replace(read.walk, duration=table.duration))
+
+    def _demux(self) -> DemuxedStream:
         container, known, trusts = self.container, self.table_walk, self.trusts_tables
         has_units = container.codec.units is not None
+        if container.codec.has_parsed_keys and not has_units and not trusts:
+            known = None  # the tables' key frames are not libav's
         if self.verify in ("none", "full") or (trusts and known is not None):
             read = DemuxedStream(known or walk_packets(container), read_stream_colors(container))
             _check_indexable(read.walk, container)
@@ -312,9 +324,9 @@ def _prove_movie(job: _Job) -> Built | None:
 def _believe_tables(job: _Job) -> Built | None:
     """Index an MP4 file by its tables; if these lack facts, its first frame must agree with them."""
     movie = cast("OpenedMovie", job.movie)
-    if job.has_facts and movie.video is not None and movie.walk.packets.has_unique_times:
-        order = order_shown_packets(movie.walk.packets)
-        if len(order) and not has_damaged_configuration(movie.video.codec, movie.video.extradata):
+    if job.has_facts and movie.facts is not None and movie.walk.packets.has_unique_times:
+        order, video = order_shown_packets(movie.walk.packets), movie.facts.configuration
+        if len(order) and not (video and has_damaged_configuration(video.codec, video.extradata)):
             return _index_movie(job, order, "packets")
     return None if job.table_walk is None else job.stream.build_from_first_frame()
 

@@ -11,8 +11,26 @@ from typing import cast
 
 import numpy as np
 
-from framefeed._values import ByteReader, Limits, MediaInfo, PacketWalk, read_bytes
-from framefeed.bitstreams import Configuration, H264Sequence, OddUnits, UnitTypes, find_levels, has_turning_message
+from framefeed._values import (
+    ByteReader,
+    Limits,
+    MediaInfo,
+    PacketWalk,
+    PictureFormat,
+    StreamColors,
+    read_bytes,
+)
+from framefeed.bitstreams import (
+    KEY_FRAME,
+    PACKET_READERS,
+    SHOWN,
+    Configuration,
+    H264Sequence,
+    OddUnits,
+    UnitTypes,
+    find_levels,
+    has_turning_message,
+)
 from framefeed.errors import LimitExceeded
 from framefeed.index._movie_facts import (
     check_size,
@@ -34,11 +52,13 @@ from framefeed.mp4 import (
     check_counts,
     check_locations,
     check_shown,
+    check_stated_size,
     find_codec,
     read_first_size,
     read_fragments,
     read_length_size,
     read_movie,
+    read_packet_video,
     read_samples,
     read_video,
     require_box,
@@ -48,6 +68,60 @@ from framefeed.mp4 import (
 
 _HEAD_BYTES = 4096
 """Bytes of the first packet in which its first slice must begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class VideoFacts:
+    """Facts of a stream by its header, and by the beginning of its first packet.
+
+    Attributes:
+        codec: Canonical codec name.
+        extradata: The decoder's configuration.
+        format: Of the pictures.
+        colors: Colour tags.
+        configuration: The same and more, of H.264 and HEVC.
+    """
+
+    codec: str
+    extradata: bytes | None
+    format: PictureFormat
+    colors: StreamColors
+    configuration: Configuration | None = None
+
+
+def read_facts(reader: ByteReader, movie: Movie, offset: int, size: int, limits: Limits) -> VideoFacts:
+    """Read the facts of a movie's video.
+
+    Args:
+        reader: The file.
+        movie: Its moov box.
+        offset: Byte offset of the first packet.
+        size: Bytes of the first packet.
+        limits: What the file may claim.
+
+    Raises:
+        OddMovie: Header and first packet are not understood exactly, or differ.
+        OddUnits: The same, of the codec's own headers.
+    """
+    track, file_size = movie.video, movie.layout.size
+    if (make_reader := PACKET_READERS.get(find_codec(track).name)) is None:
+        video = read_video(movie, track)
+        check_size(video.sequence.format, limits)
+        check_first_packet(reader, offset, size, file_size, video)
+        return VideoFacts(video.codec, video.extradata, video.sequence.format, video.sequence.colors, video)
+    extradata, colors = read_packet_video(movie, track)
+    if not 0 < size <= min(limits.max_packet_bytes, file_size - offset):
+        raise OddMovie("a first packet beyond the end of the file, or a huge one")
+    packets = make_reader(limits)
+    is_start = packets.read(memoryview(read_bytes(reader, offset, size))) == SHOWN | KEY_FRAME
+    picture, own = packets.format, packets.colors
+    if not is_start or picture is None or own is None:
+        raise OddMovie("a first packet that is no key frame, or with facts that only decoding gives")
+    if colors.fill(own) != own.fill(colors):
+        raise OddMovie("container and codec that differ in colours")
+    check_size(picture, limits)
+    check_stated_size(movie, track, picture)
+    return VideoFacts(find_codec(track).name, extradata, picture, colors.fill(own))
 
 
 def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: int, video: Configuration) -> None:
@@ -104,23 +178,23 @@ def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size
     """
     track, packets = movie.video, walk.packets
     codec = find_codec(track)
-    # libav takes key frames of H.264 from its parser, not from the container; edits take them from the container.
-    if track.groups & _ODD_GROUPS and (codec.name != "h264" or track.edits):
+    # libav's parsers read key frames in the packets; edits take them from the container.
+    if track.groups & _ODD_GROUPS and (not codec.has_parsed_keys or track.edits):
         raise OddMovie("key frames in sample groups")
     if codec.units is None or length_size is None:
-        return replace(walk, is_contiguous=codec.units is not None)
+        return replace(walk, is_contiguous=codec.is_direct)
     units = scan_packets(reader, codec.name, length_size, packets.offset, packets.size)
-    is_key = units.is_start if codec.name == "h264" else packets.is_key & (units.is_start | ~units.has_slice)
+    is_key = units.is_start if codec.has_parsed_keys else packets.is_key & (units.is_start | ~units.has_slice)
     packets = packets.replace_flags(is_key, units.is_disposable)
     return PacketWalk(packets, walk.duration, is_contiguous=True, parameter_sets=units.parameter_sets, units=units)
 
 
-def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> PacketWalk:
+def read_tables(movie: Movie, facts: VideoFacts | None, limits: Limits) -> PacketWalk:
     """Read the packets of a movie's video from its tables.
 
     Args:
         movie: The moov box.
-        video: The codec's configuration, if it is understood.
+        facts: Those of the video, if they are understood.
         limits: What the file may claim.
 
     Raises:
@@ -129,7 +203,7 @@ def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> Pa
     track = movie.video
     samples = read_samples(movie, track, limits)
     if not samples.duration[-1]:
-        samples.duration[-1] = find_default_duration(movie, track, video)
+        samples.duration[-1] = find_default_duration(movie, track, None if facts is None else facts.configuration)
     for other in movie.tracks:
         if other is not track:
             check_locations(movie, other, limits)
@@ -147,13 +221,13 @@ class OpenedMovie:
         movie: The moov box.
         walk: The packets.
         info: Facts of the file, as libav has them; None if only libav knows them.
-        video: Configuration of the codec; None if ``info`` is.
+        facts: Of the video; None if ``info`` is.
     """
 
     movie: Movie
     walk: PacketWalk
     info: MediaInfo | None = None
-    video: Configuration | None = None
+    facts: VideoFacts | None = None
 
     @property
     def number(self) -> int:
@@ -166,7 +240,7 @@ class OpenedMovie:
         Raises:
             Unproved: They do not prove it, or the header lacks a fact.
         """
-        units, video = self.walk.units, self.video
+        units, video = self.walk.units, None if self.facts is None else self.facts.configuration
         if video is None or units is None:
             raise Unproved("facts that only libav knows")
         # Pictures that libav's decoder surely holds back from the start. If an H.264 stream does not declare it,
@@ -200,14 +274,13 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
         return None
     with _falling_back_to_libav(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
-        video = read_video(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
-            _check_beginning(reader, movie, fragments, video, limits)
-            return describe_movie(movie, video, sum_fragment_timing(movie, movie.video, fragments))
+            facts = _read_fragment_facts(reader, movie, fragments, limits)
+            return describe_movie(movie, facts.codec, facts.format, sum_fragment_timing(movie, movie.video, fragments))
         for track in movie.tracks:
             check_counts(movie, track)
-        return _read_info(reader, movie, video, limits)
+        return _read_info(reader, movie, limits)[0]
     return None
 
 
@@ -231,22 +304,20 @@ def open_movie(
     with _falling_back_to_libav(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         info: MediaInfo | None = None
-        video: Configuration | None = None
+        facts: VideoFacts | None = None
         length_size = None if tables_only and not _may_hold_fields(movie) else read_length_size(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
             timing = sum_fragment_timing(movie, movie.video, fragments)
             walk = read_packets(reader, movie, fragments.walk, length_size)
             with _falling_back_to_libav(name, limits):
-                configuration = read_video(movie, movie.video)
-                _check_beginning(reader, movie, fragments, configuration, limits)
-                info, video = describe_movie(movie, configuration, timing), configuration
-            return OpenedMovie(movie, walk, info, video)
+                found = _read_fragment_facts(reader, movie, fragments, limits)
+                info, facts = describe_movie(movie, found.codec, found.format, timing), found
+            return OpenedMovie(movie, walk, info, facts)
         with _falling_back_to_libav(name, limits):
-            configuration = read_video(movie, movie.video)
-            info, video = _read_info(reader, movie, configuration, limits), configuration
-        walk = read_tables(movie, video, limits)
-        return OpenedMovie(movie, read_packets(reader, movie, walk, length_size), info, video)
+            info, facts = _read_info(reader, movie, limits)
+        walk = read_tables(movie, facts, limits)
+        return OpenedMovie(movie, read_packets(reader, movie, walk, length_size), info, facts)
     return None
 
 
@@ -260,25 +331,19 @@ def _may_hold_fields(movie: Movie) -> bool:
         return True
 
 
-def _check_beginning(
-    reader: ByteReader, movie: Movie, fragments: Fragments, video: Configuration, limits: Limits
-) -> None:
-    """Raise OddMovie unless the first fragment begins as the header says."""
-    check_size(video.sequence.format, limits)
-    offset, size = int(fragments.walk.packets.offset[0]), int(fragments.walk.packets.size[0])
-    check_first_packet(reader, offset, size, movie.layout.size, video)
+def _read_fragment_facts(reader: ByteReader, movie: Movie, fragments: Fragments, limits: Limits) -> VideoFacts:
+    packets = fragments.walk.packets
+    return read_facts(reader, movie, int(packets.offset[0]), int(packets.size[0]), limits)
 
 
-def _read_info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
+def _read_info(reader: ByteReader, movie: Movie, limits: Limits) -> tuple[MediaInfo, VideoFacts]:
     track = movie.video
-    check_size(video.sequence.format, limits)
     check_shown(movie, track, limits)
     timing = sum_timing(movie, track)
     offsets = track.tables.get(b"co64") or require_box(track.tables, b"stco")
     (first_offset,) = unpack(movie.data, offsets, Struct(">Q" if offsets.kind == b"co64" else ">I"), 8)
-    first_size = read_first_size(movie.data, track.tables)
-    check_first_packet(reader, first_offset, first_size, movie.layout.size, video)
-    return describe_movie(movie, video, timing)
+    facts = read_facts(reader, movie, first_offset, read_first_size(movie.data, track.tables), limits)
+    return describe_movie(movie, facts.codec, facts.format, timing), facts
 
 
 @contextmanager

@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from framefeed._values import MISSING_PTS, PacketWalk, PictureFormat, StreamColors
-from framefeed.bitstreams import EXISTING, KEY_FRAME, SHOWN
+from framefeed.bitstreams import EXISTING, KEY_FRAME, SHOWN, PacketReader
 from framefeed.index.proofs._proving import Proof, Unproved
-
-
-class PacketReader(Protocol):
-    """Reads the packets of a codec, one after the other; `framefeed.bitstreams` has those that there are."""
-
-    @property
-    def format(self) -> PictureFormat | None:
-        """Format of the frames read so far; None if only decoding gives it."""
-
-    @property
-    def colors(self) -> StreamColors | None:
-        """Their colour tags; None if headers have none."""
-
-    def read(self, packet: memoryview) -> int:
-        """Read the next packet; return the flags of its frame, 0 if it shows none.
-
-        Raises:
-            OddUnits: A decoder may give another number of frames.
-        """
 
 
 class PacketOrderProver:
