@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framefeed.index import Verify
 from framefeed.index._movie import OpenedMovie
 from framefeed.index.proofs._proving import Unproved
-from framefeed.testing import AudioSpec, ClipSpec, clip_bytes, write_clip
+from framefeed.testing import AudioSpec, ClipSpec, clip_bytes, put_packets, take_packets, write_clip
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.index.comparing import answer, answer_of_libav, differences, facts, facts_of_libav, opened, walk_of_libav
@@ -25,7 +26,7 @@ from tests.pathologies.bitstreams import make_box
 ENDINGS = (".mp4", ".mov", ".m4v", ".3gp")
 PATHOLOGIES = sorted(one.name for one in iter_pathologies() if one.name.endswith(ENDINGS))
 CODEC_FILES = sorted(name for name, clip in CODECS.items() if clip.suffix in ENDINGS)
-FLOOR_OF_REAL_FILES = 103
+FLOOR_OF_REAL_FILES = 111
 """Real files whose packets come from their moov box; the others are of rare codecs, of several videos, or broken."""
 COUNT = 24
 
@@ -54,6 +55,24 @@ def test_a_codec_is_indexed_as_libav_would(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"clip{CODECS[name].suffix}"
     write_clip(path, CODECS[name].spec)
     assert differences(answer(path), answer_of_libav(path)) == []
+
+
+@pytest.mark.parametrize("key_frames", ["all", "first", "own"])
+@pytest.mark.parametrize("codec", ["libsvtav1", "libvpx-vp9"])
+def test_M14_packets_of_av1_and_vp9_say_themselves_which_are_key_frames(
+    codec: str, key_frames: str, tmp_path: Path
+) -> None:
+    data, path = clip_bytes(ClipSpec(num_frames=24, gop=6, codec=codec, b_frames=None), "mp4"), tmp_path / "keys.mp4"
+    packets, time_base = take_packets(data)
+    is_key = {"all": lambda _: True, "first": lambda number: number == 0, "own": lambda number: number % 6 == 0}
+    flagged = [replace(each, is_key=is_key[key_frames](number)) for number, each in enumerate(packets)]
+    put_packets(path, data, flagged, time_base)
+    assert opened(path) is not None
+    for verify in VERIFIED:
+        assert differences(answer(path, verify), answer_of_libav(path, verify)) == []
+
+
+VERIFIED: tuple[Verify, ...] = ("none", "proof", "ends", "full")
 
 
 @pytest.mark.slow

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from struct import Struct
 from typing import cast
 
@@ -27,6 +28,7 @@ from framefeed.bitstreams import (
     Configuration,
     H264Sequence,
     OddUnits,
+    PacketReader,
     UnitTypes,
     find_levels,
     has_turning_message,
@@ -112,16 +114,27 @@ def read_facts(reader: ByteReader, movie: Movie, offset: int, size: int, limits:
     extradata, colors = read_packet_video(movie, track)
     if not 0 < size <= min(limits.max_packet_bytes, file_size - offset):
         raise OddMovie("a first packet beyond the end of the file, or a huge one")
-    packets = make_reader(limits)
-    is_start = packets.read(memoryview(read_bytes(reader, offset, size))) == SHOWN | KEY_FRAME
-    picture, own = packets.format, packets.colors
-    if not is_start or picture is None or own is None:
-        raise OddMovie("a first packet that is no key frame, or with facts that only decoding gives")
+    picture, own = _read_first_headers(reader, offset, size, partial(make_reader, limits))
     if colors.fill(own) != own.fill(colors):
         raise OddMovie("container and codec that differ in colours")
     check_size(picture, limits)
     check_stated_size(movie, track, picture)
     return VideoFacts(find_codec(track).name, extradata, picture, colors.fill(own))
+
+
+def _read_first_headers(
+    reader: ByteReader, offset: int, size: int, make_reader: Callable[[], PacketReader]
+) -> tuple[PictureFormat, StreamColors]:
+    """Read format and colours in the headers of a first packet that is a key frame."""
+    # By URL the rest of a large packet would be one request more. Headers say nothing of the bytes behind them, of
+    # which zeros are taken; but a superframe, and tiles of their own sizes, are read as a whole.
+    for count in sorted({min(size, _HEAD_BYTES), size}):
+        packets, data = make_reader(), read_bytes(reader, offset, count)
+        with suppress(OddUnits):
+            flags = packets.read(memoryview(data.ljust(size, b"\0")))
+            if flags == SHOWN | KEY_FRAME and packets.format is not None and packets.colors is not None:
+                return packets.format, packets.colors
+    raise OddMovie("a first packet that is no key frame, or with facts that only decoding gives")
 
 
 def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: int, video: Configuration) -> None:
