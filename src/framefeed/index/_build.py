@@ -18,6 +18,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import check_choice, expected
 from framefeed._shortage import try_again_in_shortage
 from framefeed._values import HEAD_BYTES, ByteReader, Limits, MediaInfo, PacketWalk, read_bytes, resolve_limits
+from framefeed.bitstreams import OddUnits
 from framefeed.errors import EmptyVideo, UnsupportedCodec
 from framefeed.index._damage import keep_promised_frames
 from framefeed.index._frame_index import BuiltFrom, FrameIndex
@@ -312,13 +313,14 @@ def _prove_movie(job: _Job) -> Built | None:
     """Index an MP4 file whose own tables and packets prove its frames; with "none", all packets are believed."""
     movie = cast("OpenedMovie", job.movie)
     try:
-        order = movie.prove().order
-    except Unproved as reason:
+        movie, proof = movie.prove(job.reader, job.limits, reads_packets=job.verify == "proof")
+        order = proof.order
+    except (Unproved, OddUnits) as reason:
         _LOG.debug("an MP4 file alone does not prove its frames: %s", reason)
         return None
     if job.verify == "none" and not np.array_equal(order, order_shown_packets(movie.walk.packets)):
         return None
-    return _index_movie(job, order, "packets" if job.verify == "none" else "packets+proof")
+    return _index_movie(job, movie, order, "packets" if job.verify == "none" else "packets+proof")
 
 
 def _believe_tables(job: _Job) -> Built | None:
@@ -327,12 +329,11 @@ def _believe_tables(job: _Job) -> Built | None:
     if job.has_facts and movie.facts is not None and movie.walk.packets.has_unique_times:
         order, video = order_shown_packets(movie.walk.packets), movie.facts.configuration
         if len(order) and not (video and has_damaged_configuration(video.codec, video.extradata)):
-            return _index_movie(job, order, "packets")
+            return _index_movie(job, movie, order, "packets")
     return None if job.table_walk is None else job.stream.build_from_first_frame()
 
 
-def _index_movie(job: _Job, order: IntArray, built_from: BuiltFrom) -> Built:
-    movie = cast("OpenedMovie", job.movie)
+def _index_movie(job: _Job, movie: OpenedMovie, order: IntArray, built_from: BuiltFrom) -> Built:
     identity = job.media.identity_of(job.reader)
     return cast("MediaInfo", movie.info), index_movie(movie, order, built_from, identity)
 

@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 
+from framefeed._stopping import check_stop
 from framefeed._values import (
     ByteReader,
     Limits,
@@ -42,6 +43,7 @@ from framefeed.index._movie_facts import (
     sum_timing,
 )
 from framefeed.index.proofs._nal import prove_units
+from framefeed.index.proofs._packet_order import PacketOrderProver
 from framefeed.index.proofs._proving import Proof, Unproved
 from framefeed.media import has_damaged_configuration
 from framefeed.mp4 import (
@@ -247,12 +249,37 @@ class OpenedMovie:
         """Libav's index of the stream."""
         return self.movie.video.number
 
-    def prove(self) -> Proof:
-        """Prove which frames come of the packets, with the facts of the header alone.
+    def prove(self, reader: ByteReader, limits: Limits, *, reads_packets: bool = True) -> tuple[OpenedMovie, Proof]:
+        """Prove which frames come of the packets, and which of these are key frames.
+
+        Args:
+            reader: The file.
+            limits: What it may claim.
+            reads_packets: Whether packets may be read that were not yet.
+
+        Returns:
+            The movie with these key frames, and the proof.
 
         Raises:
             Unproved: They do not prove it, or the header lacks a fact.
+            OddUnits: A packet does not prove it.
         """
+        facts, walk = self.facts, self.walk
+        if facts is None or facts.configuration is not None or not reads_packets:
+            return self, self._prove_units()
+        prover = PacketOrderProver(PACKET_READERS[facts.codec](limits))
+        for offset, size in zip(walk.packets.offset.tolist(), walk.packets.size.tolist(), strict=True):
+            check_stop()
+            packet = read_bytes(reader, offset, size)
+            if len(packet) < size:
+                raise Unproved("a file that got shorter")
+            prover.add(memoryview(packet))
+        # As libav's parsers, which read them in the packets.
+        walk = replace(walk, packets=walk.packets.replace_flags(prover.is_key))
+        proof = prover.prove(walk)
+        return replace(self, walk=replace(walk, packets=walk.packets.replace_flags(proof.is_key))), proof
+
+    def _prove_units(self) -> Proof:
         units, video = self.walk.units, None if self.facts is None else self.facts.configuration
         if video is None or units is None:
             raise Unproved("facts that only libav knows")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from framefeed._arrays import BoolArray
 from framefeed._values import MISSING_PTS, PacketWalk, PictureFormat, StreamColors
 from framefeed.bitstreams import EXISTING, KEY_FRAME, SHOWN, PacketReader
 from framefeed.index.proofs._proving import Proof, Unproved
@@ -28,6 +29,12 @@ class PacketOrderProver:
         if self._first is None:
             self._first, self._colors = self._reader.format, self._reader.colors
 
+    @property
+    def is_key(self) -> BoolArray:
+        """Whether each packet is a key frame by its own headers, bool [P]."""
+        is_key: BoolArray = np.array(self._flags, dtype=np.uint8) & KEY_FRAME != 0
+        return is_key
+
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove which packets give a frame; see ``Prover.prove``.
 
@@ -38,7 +45,7 @@ class PacketOrderProver:
             raise Unproved("a packet that shows an earlier picture, which the container calls a key frame")
         if walk.is_damaged:
             raise Unproved("the container says that a packet is damaged")
-        is_frame, is_key = (flags & SHOWN != 0) & ~packets.is_discarded, flags & KEY_FRAME != 0
+        is_frame, is_key = (flags & SHOWN != 0) & ~packets.is_discarded, self.is_key
         order = is_frame.nonzero()[0]
         if not len(order) or not is_key[order[0]]:
             raise Unproved("it does not begin with a key frame")
