@@ -165,6 +165,7 @@ def test_movies_of_other_codecs_are_indexed_from_tables(codec: str, tmp_path: Pa
     np.testing.assert_array_equal(index.pts, full.pts)
 
 
+@pytest.mark.filterwarnings("ignore:.* are read to index it:UserWarning")
 @pytest.mark.parametrize("name", ["fields.mp4", "closed_gop.ts", "open_gop.mkv", "fields.mkv"])
 def test_what_tables_cannot_say_is_indexed_as_of_a_file(name: str) -> None:
     data = corpus_file(name).read_bytes()

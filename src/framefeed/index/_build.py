@@ -15,8 +15,10 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
+from framefeed._callers import find_callers_level
 from framefeed._checks import check_choice, expected
 from framefeed._shortage import try_again_in_shortage
+from framefeed._units import format_bytes
 from framefeed._values import HEAD_BYTES, ByteReader, Limits, MediaInfo, PacketWalk, read_bytes, resolve_limits
 from framefeed.bitstreams import OddUnits
 from framefeed.errors import EmptyVideo, UnsupportedCodec
@@ -76,7 +78,7 @@ def build_index(
         UsageError: An argument is wrong.
     """
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
-    index = index_media(source, verify, stream_index=stream_index, assume_fps=assumed, limits=limits)[1]
+    index = index_media(source, verify, stream_index=stream_index, assume_fps=assumed, limits=limits, warns=True)[1]
     if assume_fps is not None and index.times_from != "assumed":
         name = MediaSource.of(source).name
         warnings.warn(
@@ -95,14 +97,18 @@ def index_media(
     stream_index: int | None = None,
     assume_fps: Fraction | None = None,
     limits: Limits | None = None,
+    warns: bool = False,
 ) -> Built:
-    """Describe and index a video in one opening; see ``build_index``."""
+    """Describe and index a video in one opening; see ``build_index``.
+
+    With ``warns``, it warns before it reads all of an object by URL.
+    """
     resolved = resolve_limits(limits)
     check_choice("verify", verify, get_args(Verify))
     if stream_index is not None and not hasattr(stream_index, "__index__"):
         raise expected("stream_index", "an integer or None", stream_index)
     media = MediaSource.of(source)
-    job = partial(_Job, media, stream_index=stream_index, assume_fps=assume_fps, limits=resolved)
+    job = partial(_Job, media, stream_index=stream_index, assume_fps=assume_fps, limits=resolved, warns=warns)
     return try_again_in_shortage(partial(_index_and_keep_promises, job, verify), media.name, "index")
 
 
@@ -118,7 +124,7 @@ def _index_and_keep_promises(make_job: Callable[[Verify], _Job], verify: Verify)
         return info, index
     # Some packets gave no frame. Those of which another verification expects one keep their numbers.
     with make_job("proof") as job:
-        job.is_remote = False  # it was downloaded as a whole
+        job.is_remote = job.warns = False  # it was downloaded as a whole
         promised = job.index_by(STRATEGIES[:-1])
     return info, index if promised is None else keep_promised_frames(index, promised[1])
 
@@ -129,10 +135,12 @@ class _Job:
     Args:
         media: The source.
         verify: As in ``build_index``, as the others.
+        warns: As in ``index_media``.
 
     Attributes:
         is_remote: It is not downloaded as a whole to find its frames.
         is_contradicted: What was decoded contradicts a proof.
+        warns: As the argument, until it has warned.
     """
 
     def __init__(
@@ -143,8 +151,10 @@ class _Job:
         stream_index: int | None,
         assume_fps: Fraction | None,
         limits: Limits,
+        warns: bool = False,
     ) -> None:
         self.media, self.verify, self.stream_index = media, verify, stream_index
+        self.warns = warns
         self.assume_fps, self.limits = assume_fps, limits
         self.is_remote = media.kind == "url" and verify in ("none", "proof")
         self.is_contradicted = False
@@ -159,10 +169,25 @@ class _Job:
     def index_by(self, strategies: tuple[Strategy, ...]) -> Built | None:
         """Index the source by the first strategy that applies and suffices; None if there is none."""
         for strategy in strategies:
-            if strategy.applies(self) and (built := strategy.build(self)) is not None:
+            if not strategy.applies(self):
+                continue
+            if strategy.reads_all:
+                self.warn_of_download()
+            if (built := strategy.build(self)) is not None:
                 _LOG.debug("%s: indexed: %s", self.media.name, strategy.name)
                 return built
         return None
+
+    def warn_of_download(self) -> None:
+        """Warn once, if it was asked for, that an object by URL is read as a whole though no one asked for that."""
+        if self.warns and self.is_remote and not self.is_picture:
+            self.warns = False
+            warnings.warn(
+                f"{self.media.name}: all of its {format_bytes(self.num_bytes)} are read to index it: scan it once with "
+                "ff.scan, and open it from the catalog, or give an index that was built before (frame_index=)",
+                UserWarning,
+                stacklevel=find_callers_level(),
+            )
 
     @cached_property
     def reader(self) -> ByteReader:
@@ -173,6 +198,12 @@ class _Job:
     def head(self) -> bytes:
         """Its first bytes."""
         return read_bytes(self.reader, 0, HEAD_BYTES)
+
+    @cached_property
+    def num_bytes(self) -> int:
+        """Its size."""
+        _ = self.head  # a reader by URL knows the size of what it has read
+        return self.reader.stat().bytes
 
     @cached_property
     def is_picture(self) -> bool:
@@ -189,7 +220,14 @@ class _Job:
         """What its own tables say, if it is an MP4 file whose tables are understood."""
         if self.is_picture:
             return None
-        return open_movie(self.reader, self.head, self.media.name, self.limits, tables_only=self.is_remote)
+        return open_movie(
+            self.reader,
+            self.head,
+            self.media.name,
+            self.limits,
+            tables_only=self.is_remote,
+            before=self.warn_of_download,
+        )
 
     @property
     def has_facts(self) -> bool:
@@ -205,7 +243,7 @@ class _Job:
     @cached_property
     def container(self) -> VideoContainer:
         """The source opened by libav, at its first packet."""
-        _ = self.movie  # is read before the reader is closed
+        _ = self.movie, self.num_bytes  # are read before the reader is closed
         headers_only = self.verify == "proof" and not self.trusts_tables
         self._open.close()
         container = VideoContainer(self.media, self.stream_index, self.limits, headers_only=headers_only)
@@ -296,11 +334,13 @@ class Strategy:
         name: For people.
         applies: Whether it is tried; nothing is read for it that a later strategy does not need.
         build: Describes and indexes the source; None if what it reads does not suffice.
+        reads_all: It reads the whole source.
     """
 
     name: str
     applies: Callable[[_Job], bool]
     build: Callable[[_Job], Built | None]
+    reads_all: bool = False
 
 
 def _index_sequence(job: _Job) -> Built:
@@ -371,12 +411,23 @@ STRATEGIES = (
         _prove_movie,
     ),
     Strategy("MP4, by its tables alone", lambda job: job.trusts_tables, _believe_tables),
-    Strategy("demuxed and proved", lambda job: job.verify == "proof" and not _has_tables_alone(job), _prove_packets),
+    Strategy(
+        "demuxed and proved",
+        lambda job: job.verify == "proof" and not _has_tables_alone(job),
+        _prove_packets,
+        reads_all=True,
+    ),
     Strategy(
         "ends",
         lambda job: job.verify != "full" and not _has_tables_alone(job),
         lambda job: None if job.is_refuted else job.stream.build_from_ends(job.verify),
+        reads_all=True,
     ),
-    Strategy("decoded", lambda _: True, lambda job: job.stream.build_from_decoding(compares_silent=job.is_refuted)),
+    Strategy(
+        "decoded",
+        lambda _: True,
+        lambda job: job.stream.build_from_decoding(compares_silent=job.is_refuted),
+        reads_all=True,
+    ),
 )
 """In this order."""

@@ -178,7 +178,13 @@ def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: in
 _ODD_GROUPS = frozenset({b"rap ", b"sync"})
 
 
-def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size: int | None) -> PacketWalk:
+def read_packets(
+    reader: ByteReader,
+    movie: Movie,
+    walk: PacketWalk,
+    length_size: int | None,
+    before: Callable[[], object] = lambda: None,
+) -> PacketWalk:
     """Complete the walk of a movie's video by what its packets say.
 
     Args:
@@ -187,6 +193,7 @@ def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size
         walk: The packets of its video, as its tables describe them.
         length_size: Bytes of the length before each NAL unit; 0 for codecs without NAL units. With None no packet is
             read, and the tables alone say which packets are key frames.
+        before: Called before all packets are read.
 
     Raises:
         OddMovie: The packets, or the marks of key frames, are not understood exactly.
@@ -198,6 +205,7 @@ def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size
         raise OddMovie("key frames in sample groups")
     if codec.units is None or length_size is None:
         return replace(walk, is_contiguous=codec.is_direct)
+    before()
     units = scan_packets(reader, codec.name, length_size, packets.offset, packets.size)
     is_key = units.is_start if codec.has_parsed_keys else packets.is_key & (units.is_start | ~units.has_slice)
     packets = packets.replace_flags(is_key, units.is_disposable)
@@ -325,7 +333,13 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
 
 
 def open_movie(
-    reader: ByteReader, head: bytes, name: str, limits: Limits, *, tables_only: bool = False
+    reader: ByteReader,
+    head: bytes,
+    name: str,
+    limits: Limits,
+    *,
+    tables_only: bool = False,
+    before: Callable[[], object] = lambda: None,
 ) -> OpenedMovie | None:
     """Read facts and packets of a source from its moov box; None if libav has to.
 
@@ -335,6 +349,7 @@ def open_movie(
         name: For the log.
         limits: What it may claim.
         tables_only: Read no packet but the beginning of the first, if the header says that each packet is a picture.
+        before: Called before all packets are read.
 
     Raises:
         LimitExceeded: More boxes than the limits allow.
@@ -349,7 +364,7 @@ def open_movie(
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
             timing = sum_fragment_timing(movie, movie.video, fragments)
-            walk = read_packets(reader, movie, fragments.walk, length_size)
+            walk = read_packets(reader, movie, fragments.walk, length_size, before)
             with _falling_back_to_libav(name, limits):
                 found = _read_fragment_facts(reader, movie, fragments, limits)
                 info, facts = describe_movie(movie, found.codec, found.format, timing), found
@@ -357,7 +372,7 @@ def open_movie(
         with _falling_back_to_libav(name, limits):
             info, facts = _read_info(reader, movie, limits)
         walk = read_tables(movie, facts, limits)
-        return OpenedMovie(movie, read_packets(reader, movie, walk, length_size), info, facts)
+        return OpenedMovie(movie, read_packets(reader, movie, walk, length_size, before), info, facts)
     return None
 
 

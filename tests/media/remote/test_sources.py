@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +13,13 @@ import pytest
 from PIL import Image
 
 import framefeed as ff
+from framefeed._units import format_bytes
 from framefeed.media import MediaSource
+from framefeed.media.remote._reader import RangeReader
 from framefeed.parallel import release_idle
-from framefeed.testing import ClipSpec, clip_bytes, put_packets, take_packets
+from framefeed.testing import ClipSpec, clip_bytes, put_packets, take_packets, write_clip
 from tests.corpus import corpus_file
+from tests.media.nal_mutants import edit, h264
 from tests.media.remote.faults import FaultServer, Stored
 
 FREE = (2 << 20).to_bytes(4, "big") + b"free" + bytes((2 << 20) - 8)
@@ -87,6 +92,85 @@ def test_a_reader_that_proves_packets_is_caught(server: FaultServer, tmp_path: P
     server.objects["/a.mp4"] = Stored(path.read_bytes())
     assert ff.build_index(f"{server.url}/a.mp4", "full").built_from == "decode"
     assert sum(stop - start for start, stop in server.ranges) > path.stat().st_size / 10
+
+
+def filled(folder: Path, name: str, nbytes: int) -> Path:
+    """Write a clip of 96 frames whose packets are mostly filler, as a file of so many bytes and more."""
+    filler = b"\x0c" + b"\xff" * (nbytes // 96) + b"\x80"
+    return edit(h264(), range(96), lambda units: [*units, filler]).write(folder / name)
+
+
+@contextmanager
+def recorded_readers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Record how many bytes readers of objects keep, after each read."""
+    kept: list[int] = []
+
+    def read_into(reader: RangeReader, buffer: memoryview, offset: int) -> int:
+        count = READ_INTO(reader, buffer, offset)
+        kept.append(reader.kept_bytes)
+        return count
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RangeReader, "read_into", read_into)
+        yield kept
+
+
+READ_INTO = RangeReader.read_into
+MOST_KEPT = 2**25 + 2**23
+"""What a reader keeps, and one request more."""
+
+
+@pytest.mark.parametrize("name", ["a.mkv", "a.ts"])
+def test_an_object_without_tables_is_read_once_in_windows(
+    server: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = filled(tmp_path, name, 2**26)
+    data = path.read_bytes()
+    server.objects["/a"] = Stored(data)
+    with recorded_readers(monkeypatch) as kept:
+        catalog = ff.scan([f"{server.url}/a"], workers=0)
+    assert not catalog.failures
+    assert catalog.frame_index(0).built_from == ff.build_index(path).built_from
+    assert max(kept) <= MOST_KEPT < len(data)
+    # libav opens it, and looks for the last times of MPEG-TS at its end.
+    assert sum(stop - start for start, stop in server.ranges) < len(data) + 2**24
+
+
+@pytest.mark.parametrize("ask", [ff.build_index, ff.VideoDecoder])
+@pytest.mark.parametrize("name", ["open_gop.mkv", "closed_gop.ts", "base.avi", "vp9.webm", "fields.mp4"])
+def test_a_download_is_announced_before_it_begins(
+    server: FaultServer, tmp_path: Path, ask: Callable[[str], object], name: str
+) -> None:
+    if name in ("base.avi", "vp9.webm"):
+        codec = "mpeg4" if name == "base.avi" else "libvpx-vp9"
+        write_clip(tmp_path / name, ClipSpec(num_frames=48, codec=codec, b_frames=None, gop=8))
+    path = tmp_path / name if (tmp_path / name).exists() else corpus_file(name)
+    data = path.read_bytes()
+    server.objects["/a"] = Stored(data)
+    url = f"{server.url}/a?signature=secret"
+    with pytest.warns(UserWarning, match=r"/a\?\.\.\.: all of its ") as caught:
+        ask(url)
+    (warning,) = caught
+    assert "secret" not in str(warning.message)
+    assert format_bytes(len(data)) in str(warning.message)
+    assert warning.filename == __file__
+
+
+def test_a_download_is_announced_and_then_begins(server: FaultServer, tmp_path: Path) -> None:
+    server.objects["/a"] = Stored(filled(tmp_path, "a.mkv", 2**21).read_bytes())
+    # Warnings are errors in tests.
+    with pytest.raises(UserWarning, match=r"all of its 2\.\d+ MB"):
+        ff.build_index(f"{server.url}/a")
+    assert server.count() == 1
+
+
+def test_nothing_is_announced_where_tables_or_an_index_suffice(server: FaultServer) -> None:
+    for name in ("base.mp4", "fragmented.mp4", "temporal_units_av1.mp4", "open_gop.mkv"):
+        path = corpus_file(name)
+        server.objects["/a"] = Stored(path.read_bytes(), etag=f'"{name}"')
+        index = ff.build_index(path) if name == "open_gop.mkv" else ff.build_index(f"{server.url}/a")
+        with ff.VideoDecoder(f"{server.url}/a", frame_index=index) as far, ff.VideoDecoder(path) as near:
+            np.testing.assert_array_equal(far[7], near[7])
 
 
 def test_a_replaced_picture_is_stale(server: FaultServer) -> None:
