@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from av.error import FFmpegError
 
 import framefeed as ff
 from framefeed._values import KEY
@@ -20,6 +21,7 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
 from framefeed.media import MediaSource
 from framefeed.testing import clip_bytes, put_packets, take_packets, write_clip
+from tests.bitstreams.vpx_cases import MUTANTS as PACKET_MUTANTS
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.lengths import either
@@ -246,6 +248,28 @@ def test_M14_key_frames_of_av1_without_a_sequence_are_not_decoded_from(tmp_path:
 
 def _without_sequence(data: bytes) -> bytes:
     return data[2 + data[1] :] if data[0] == 0x0A else data
+
+
+EDITED = sorted(name for name in PACKET_MUTANTS if not name.startswith("VP8") and not name.endswith(("size", "large")))
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.* are read to index it:UserWarning")
+@pytest.mark.parametrize("name", either(short=EDITED[::6], long=EDITED))
+def test_M11_no_edited_packet_of_av1_or_vp9_gives_another_picture(name: str, tmp_path: Path) -> None:
+    data, path = PACKET_MUTANTS[name].make(), tmp_path / "edited.mp4"
+    packets, time_base = take_packets(data)
+    try:
+        put_packets(path, data, packets, time_base)
+        full, proved = ff.build_index(path, "full"), ff.build_index(path)
+    except (FFmpegError, ff.FramefeedError) as error:
+        pytest.skip(f"not in MP4, or without a frame: {error}")
+    assert np.array_equal(proved.frame_packet, full.frame_packet)
+    assert np.array_equal(proved.key_frame_indices, full.key_frame_indices)
+    with stored(a=path.read_bytes()) as (url,):
+        is_by_tables = ff.build_index(url).built_from == "packets"
+    if is_by_tables:
+        assert WRONG not in outcomes(path, either(short=range(9, 13), long=range(100)))
 
 
 @pytest.mark.parametrize("codec", ["av1", "vp9"])

@@ -282,8 +282,7 @@ class OpenedMovie:
             if len(packet) < size:
                 raise Unproved("a file that got shorter")
             prover.add(memoryview(packet))
-        # As libav's parsers, which read them in the packets.
-        walk = replace(walk, packets=walk.packets.replace_flags(prover.is_key))
+        walk = replace(walk, packets=walk.packets.replace_flags(prover.is_parsed_key))
         proof = prover.prove(walk)
         return replace(self, walk=replace(walk, packets=walk.packets.replace_flags(proof.is_key))), proof
 

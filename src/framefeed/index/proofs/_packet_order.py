@@ -6,7 +6,7 @@ import numpy as np
 
 from framefeed._arrays import BoolArray
 from framefeed._values import MISSING_PTS, PacketWalk, PictureFormat, StreamColors
-from framefeed.bitstreams import EXISTING, KEY_FRAME, SHOWN, PacketReader
+from framefeed.bitstreams import EXISTING, KEY_FRAME, OTHERWISE_PARSED, SHOWN, PacketReader
 from framefeed.index.proofs._proving import Proof, Unproved
 
 
@@ -30,9 +30,10 @@ class PacketOrderProver:
             self._first, self._colors = self._reader.format, self._reader.colors
 
     @property
-    def is_key(self) -> BoolArray:
-        """Whether each packet is a key frame by its own headers, bool [P]."""
-        is_key: BoolArray = np.array(self._flags, dtype=np.uint8) & KEY_FRAME != 0
+    def is_parsed_key(self) -> BoolArray:
+        """Whether libav's parser calls each packet of a frame a key frame, bool [P]."""
+        flags = np.array(self._flags, dtype=np.uint8)
+        is_key: BoolArray = (flags & KEY_FRAME != 0) ^ (flags & OTHERWISE_PARSED != 0)
         return is_key
 
     def prove(self, walk: PacketWalk) -> Proof:
@@ -45,7 +46,7 @@ class PacketOrderProver:
             raise Unproved("a packet that shows an earlier picture, which the container calls a key frame")
         if walk.is_damaged:
             raise Unproved("the container says that a packet is damaged")
-        is_frame, is_key = (flags & SHOWN != 0) & ~packets.is_discarded, self.is_key
+        is_frame, is_key = (flags & SHOWN != 0) & ~packets.is_discarded, flags & KEY_FRAME != 0
         order = is_frame.nonzero()[0]
         if not len(order) or not is_key[order[0]]:
             raise Unproved("it does not begin with a key frame")
