@@ -63,7 +63,8 @@ def build_index(
             last packets; if they do not agree with the packets, if packets are known to be wrong, or if the packets do
             not say that frames come in the order of their times, it decodes everything. "none" trusts the packets.
             "full" decodes everything, and so finds the damaged frames. For a URL, "proof" and "none" trust the tables
-            of MP4 files; packets are then read only when frames are.
+            of MP4 files; packets are then read only when frames are. Where tables do not suffice, all of the object is
+            read, and a UserWarning says so before.
         stream_index: Number of the stream to index; None takes the stream that FFmpeg takes.
         assume_fps: Frames per second for a stream that has no usable times and declares no constant rate. A stream with
             its own times keeps them, with a warning.
