@@ -249,7 +249,7 @@ class _Job:
     @cached_property
     def container(self) -> VideoContainer:
         """The source opened by libav, at its first packet."""
-        _ = self.movie, self.num_bytes  # are read before the reader is closed
+        _ = self.movie, self.warns and self.num_bytes  # are read before the reader is closed
         headers_only = self.verify == "proof" and not self.trusts_tables
         self._open.close()
         container = VideoContainer(self.media, self.stream_index, self.limits, headers_only=headers_only)
