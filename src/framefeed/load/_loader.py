@@ -216,7 +216,8 @@ class ClipLoader(ClosedByWith):
 
     def stats(self) -> LoadStats:
         """Return counts and times since the loader was made, and the slowest part."""
-        return self._meter.snapshot(self._workers.process_counts(), self._workers.cache_stats())
+        workers = self._workers
+        return self._meter.snapshot(workers.process_counts(), workers.fetches.read(), workers.cache_stats())
 
     def close(self) -> None:
         """End the iteration and the threads, after the clips that are being decoded; batches stay valid."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed._fetched import FetchCounter, FetchCounts
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.load._batch import BufferPools, SharedArray
@@ -68,6 +69,7 @@ class ClipAnswer:
         results: Clips or results that are not in shared memory, by their number in the task.
         process: Number of the process.
         cache: Counts of the cache in the process, if there is one.
+        fetched: What the process fetched by URL since its last answer.
     """
 
     cost: WorkCost
@@ -79,6 +81,7 @@ class ClipAnswer:
     results: dict[int, npt.NDArray[Any]]
     process: int
     cache: CacheStats | None
+    fetched: FetchCounts
 
 
 ProcessRequest = ClipRequest | TransformRequest | FlushRequest
@@ -93,6 +96,7 @@ class ClipProcess:
         self._buffers = BufferPools(0, None if options.transform is None else 1, dtype=options.array_dtype)
         self._iteration: tuple[int, int] | None = None
         self._worker: ClipWorker | None = None
+        self._counter = FetchCounter()
 
     def __reduce__(self) -> tuple[type[ClipProcess], tuple[EpochPlan, LoaderOptions]]:
         return (ClipProcess, (self._plan, self._options))
@@ -118,7 +122,7 @@ class ClipProcess:
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
         counts = None if cache is None else cache.stats()
         arrays = batch.pts_seconds, batch.valid, batch.boxes, batch.flipped
-        return ClipAnswer(cost, *arrays, errors, memory.results, os.getpid(), counts)
+        return ClipAnswer(cost, *arrays, errors, memory.results, os.getpid(), counts, self._counter.take())
 
     def _begin(self, iteration: int, epoch: int) -> ClipWorker:
         if self._worker is None or self._iteration != (iteration, epoch):
@@ -127,7 +131,7 @@ class ClipProcess:
                 # Other workers may now need the frames that this one stored.
                 cache.flush()
             self._plan = self._plan.with_epoch(epoch)
-            self._worker = ClipWorker.of(self._plan, self._options)
+            self._worker = ClipWorker.of(self._plan, self._options, self._counter)
             self._iteration = iteration, epoch
         return self._worker
 
@@ -152,11 +156,20 @@ class ProcessClips(RemoteCaller):
         iteration: Number of the iteration in its loader.
         epoch: That of the tasks.
         caches: Counts of the cache in each process, by its number.
+        counter: Counts what is fetched by URL.
     """
 
-    def __init__(self, calls: ProcessCalls, iteration: int, epoch: int, caches: dict[int, CacheStats]) -> None:
+    def __init__(
+        self,
+        calls: ProcessCalls,
+        iteration: int,
+        epoch: int,
+        caches: dict[int, CacheStats],
+        counter: FetchCounter,
+    ) -> None:
         self._calls = calls
         self._caches = caches
+        self._counter = counter
         self._iteration = iteration
         self._epoch = epoch
 
@@ -167,6 +180,7 @@ class ProcessClips(RemoteCaller):
         shared = tuple(batch.memory.share(slot) for slot in task.slots)
         request = ClipRequest(self._iteration, self._epoch, positions, batch.length, shared)
         answer: ClipAnswer = self._calls(request)
+        self._counter.add(answer.fetched)
         if answer.cache is not None:
             self._caches[answer.process] = answer.cache
         batch.pts_seconds[task.slots] = answer.pts_seconds

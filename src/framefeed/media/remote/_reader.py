@@ -20,6 +20,7 @@ from framefeed._stopping import PendingCall
 from framefeed._values import SourceStat
 from framefeed.media.remote._answers import ObjectVersion, make_stale_error
 from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet
+from framefeed.media.remote._prices import GAP_PRICES
 from framefeed.media.remote._targets import Target
 
 Range = tuple[int, int]
@@ -34,8 +35,6 @@ REQUEST_BYTES = 2**23
 _MOST_KEPT_BYTES = 2**25
 _MOST_AHEAD = 8
 """Requests of announced ranges that are made at once."""
-GAP_BYTES = 2**18
-"""Ranges that are not further apart are one request: at 50 MB/s these bytes take 5 ms, and a request 20."""
 
 
 def merge_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
@@ -53,13 +52,20 @@ def merge_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
     return merged
 
 
-def divide_ranges(ranges: Iterable[Range]) -> list[Range]:
-    """Merge ranges, and divide those that are too long for one request; ascending."""
+def divide_ranges(target: Target, ranges: Iterable[Range]) -> list[Range]:
+    """Merge ranges where a gap costs less than a request, and divide those that are too long for one; ascending."""
+    gap = GAP_PRICES.value.find_gap(target.url)
+    count_fetch(FetchCounts(gap_bytes=gap))
     return [
         (start, min(stop, start + REQUEST_BYTES))
-        for first, stop in merge_ranges(ranges, GAP_BYTES)
+        for first, stop in merge_ranges(ranges, gap)
         for start in range(first, stop, REQUEST_BYTES)
     ]
+
+
+def _begin_get(target: Target, start: int, stop: int, version: ObjectVersion | None) -> PendingCall[Answer]:
+    get = RangeGet(target, start, stop, version)
+    return PendingCall(get, get.interrupt)
 
 
 class _Part:
@@ -78,6 +84,9 @@ class _Part:
     def nbytes(self) -> int:
         return self.stop - self.start
 
+    def overlaps(self, ranges: Iterable[Range]) -> bool:
+        return any(self.start < stop and start < self.stop for start, stop in ranges)
+
 
 class FetchedAhead:
     """Ranges of an object that are asked for now, for readers that come later; they are kept as long as this object.
@@ -94,8 +103,8 @@ class FetchedAhead:
     def __init__(self, target: Target, ranges: Iterable[Range], version: ObjectVersion | None = None) -> None:
         self._url = target.url
         self.parts = [
-            _Part(start, stop, PendingCall(RangeGet(target, start, stop, version)), is_shared=True)
-            for start, stop in divide_ranges(ranges)
+            _Part(start, stop, _begin_get(target, start, stop, version), is_shared=True)
+            for start, stop in divide_ranges(target, ranges)
         ]
         self.nbytes = sum(part.nbytes for part in self.parts)
         _AHEAD.value.add(self._url, self)
@@ -105,7 +114,7 @@ class FetchedAhead:
         parts, self.parts = self.parts, []
         _AHEAD.value.remove(self._url, self)
         for part in parts:
-            part.call.is_abandoned.set()
+            part.call.abandon()
 
     def forget(self, part: _Part) -> None:
         """Let no other reader use a range that failed."""
@@ -155,14 +164,12 @@ class RangeReader:
 
     Attributes:
         version: Of the object, once an answer is there; all bytes are of this version.
-        fetched: What its reads waited for.
     """
 
     def __init__(self, target: Target, version: ObjectVersion | None = None) -> None:
         self._target = target
         self._name = show_name(target.url)
         self.version = version
-        self.fetched = FetchCounts()
         self._begin()
 
     def _begin(self) -> None:
@@ -181,9 +188,11 @@ class RangeReader:
         if self._pid != os.getpid():
             self._begin()
         end = sys.maxsize if self.version is None else self.version.size
-        wanted = divide_ranges((start, min(stop, end)) for start, stop in ranges)
+        wanted = divide_ranges(self._target, ((start, min(stop, end)) for start, stop in ranges))
         self._add_ahead(wanted)
-        self._give_up([part for part in self._parts if part.data is None and (part.start, part.stop) not in wanted])
+        # What was asked for ahead may be divided otherwise.
+        kept = {part for part in self._parts if part.data is not None or (part.is_shared and part.overlaps(wanted))}
+        self._give_up([part for part in self._parts if part not in kept and (part.start, part.stop) not in wanted])
         self._announced = deque(each for each in map(self._find_rest, wanted) if each[0] < each[1])
         self._start_announced()
 
@@ -204,7 +213,7 @@ class RangeReader:
     def _give_up(self, parts: Iterable[_Part]) -> None:
         for part in list(parts):
             if not part.is_shared:
-                part.call.is_abandoned.set()
+                part.call.abandon()
             self._parts.remove(part)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
@@ -245,8 +254,7 @@ class RangeReader:
     def _add_ahead(self, ranges: Sequence[Range]) -> None:
         for ahead in _AHEAD.value.list_ahead(self._target.url):
             for part in ahead.parts:
-                overlaps = any(part.start < stop and start < part.stop for start, stop in ranges)
-                if overlaps and part not in self._parts:
+                if part.overlaps(ranges) and part not in self._parts:
                     self._parts.append(part)
 
     def _fetch(self, offset: int, count: int) -> _Part:
@@ -282,7 +290,7 @@ class RangeReader:
     def _start(self, start: int, stop: int) -> _Part:
         if self.version is not None:
             stop = min(stop, self.version.size)
-        part = _Part(start, stop, PendingCall(RangeGet(self._target, start, stop, self.version)))
+        part = _Part(start, stop, _begin_get(self._target, start, stop, self.version))
         self._parts.append(part)
         return part
 
@@ -297,7 +305,7 @@ class RangeReader:
                 self._remove(part)
                 raise
             finally:
-                self._count(FetchCounts(wait_seconds=perf_counter() - began))
+                count_fetch(FetchCounts(wait_seconds=perf_counter() - began))
             if isinstance(outcome, Err):
                 self._remove(part)
                 raise outcome.error
@@ -306,7 +314,6 @@ class RangeReader:
             part.data = memoryview(answer.data)
             # The answer to a read behind the end has no other facts than the size.
             part.version = answer.version if answer.data or not answer.version.size else None
-            self._count(FetchCounts(answer.requests, len(answer.data)))
             self._drop_oldest()
         if self.version is None:
             self.version = part.version
@@ -315,10 +322,6 @@ class RangeReader:
             raise make_stale_error(self._name)
         self._start_announced()
         return part.data
-
-    def _count(self, counts: FetchCounts) -> None:
-        self.fetched += counts
-        count_fetch(counts)
 
     def _remove(self, part: _Part) -> None:
         """Forget a range that failed, so that it is asked for again."""
