@@ -15,7 +15,7 @@ from framefeed._per_process import PerProcess
 from framefeed.catalog import Catalog
 from framefeed.decode import BaseDecoder
 from framefeed.load._pending import PendingBatch
-from framefeed.media import MediaSource, RangesAhead
+from framefeed.media import MediaSource, RangesAhead, SentRanges
 from framefeed.parallel import Ok, catch_error
 from framefeed.request import DecodeRequest
 
@@ -80,6 +80,16 @@ class ReadAhead:
         if state.waiting:
             with state.lock:
                 state.waiting.pop(id(task), None)
+
+    def send(self, task: Task) -> list[SentRanges]:
+        """Wait for the bytes of a task, if they were asked for; return them for another process."""
+        state = self._state.value
+        if not state.is_used:
+            return []
+        with state.lock:
+            fetched = list(state.fetched.get(id(task), ()))
+        with counting_fetches(self._counter):
+            return [ahead.send() for ahead in fetched]
 
     def end(self, task: Task) -> None:
         """Give up the bytes of a task, and ask for those of the next ones."""

@@ -62,7 +62,7 @@ class ClipLoader(ClosedByWith):
         mean: A number, or one for each channel, of x / 255; with ``std``, and float32 if no ``dtype`` is given.
         std: The same. Without mean and std, pixels become x / 255.
         read_ahead: Bytes of remote sources that are asked for before a worker needs them, such as "64MB", of all
-            workers together; 0 asks for none. With processes, each asks for the clip that it decodes alone.
+            workers together; 0 asks for none. With processes, this process asks, and sends them with the clip.
         on_error: "raise", "skip" or "substitute".
         max_failed: With "skip" or "substitute", number (int) or share (float) of an epoch's clips that may fail. If
             more fail, a LoadError ends the iteration.

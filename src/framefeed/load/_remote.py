@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +13,24 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed._fetched import FetchCounter, FetchCounts
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError
+from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools, SharedArray
 from framefeed.load._memory import TaskMemory
 from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import PendingBatch, find_shapes
-from framefeed.load._stats import WorkCost
+from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.load._work import ClipWorker, DecodeTask
-from framefeed.parallel import Err, Pool, RemoteCaller, RemoteCalls, is_sendable, ordered_outcomes, run_next
+from framefeed.media import SentRanges
+from framefeed.parallel import (
+    Err,
+    Pool,
+    RemoteCaller,
+    RemoteCalls,
+    fetch_limit,
+    is_sendable,
+    ordered_outcomes,
+    run_next,
+)
 from framefeed.plan import EpochPlan
 
 if TYPE_CHECKING:
@@ -35,6 +46,7 @@ class ClipRequest:
         positions: Global positions of the clips.
         length: Number of frames of each clip.
         shared: Memory for each clip or result; None if it must be sent.
+        sent: Bytes of remote sources.
     """
 
     iteration: int
@@ -42,6 +54,7 @@ class ClipRequest:
     positions: tuple[int, ...]
     length: int
     shared: tuple[SharedArray | None, ...]
+    sent: list[SentRanges] = field(default_factory=list, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +131,12 @@ class ClipProcess:
         shapes = find_shapes(plan, request.positions, request.length)
         memory = TaskMemory(shapes, request.shared, self._buffers)
         batch = PendingBatch(plan, request.positions, memory, request.length)
-        cost = worker(DecodeTask(batch, list(range(len(batch)))))
+        received = [each.receive() for each in request.sent]
+        try:
+            cost = worker(DecodeTask(batch, list(range(len(batch)))))
+        finally:
+            for each in received:
+                each.drop()
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
         counts = None if cache is None else cache.stats()
         arrays = batch.pts_seconds, batch.valid, batch.boxes, batch.flipped
@@ -157,6 +175,8 @@ class ProcessClips(RemoteCaller):
         epoch: That of the tasks.
         caches: Counts of the cache in each process, by its number.
         counter: Counts what is fetched by URL.
+        ahead: Asks for the bytes of tasks in this process: which process does a task is known when it begins.
+        fetch_seconds: Longest time for the fetches of a task, from its start; None for no limit.
     """
 
     def __init__(
@@ -166,7 +186,11 @@ class ProcessClips(RemoteCaller):
         epoch: int,
         caches: dict[int, CacheStats],
         counter: FetchCounter,
+        ahead: ReadAhead,
+        fetch_seconds: float | None,
     ) -> None:
+        self.ahead = ahead
+        self._fetch_seconds = fetch_seconds
         self._calls = calls
         self._caches = caches
         self._counter = counter
@@ -175,10 +199,20 @@ class ProcessClips(RemoteCaller):
 
     def __call__(self, task: DecodeTask) -> WorkCost:
         """Do a task; errors of clips are stored in the batch."""
-        batch = task.batch
+        self.ahead.begin(task)
+        try:
+            return self._do(task)
+        finally:
+            self.ahead.end(task)
+
+    def _do(self, task: DecodeTask) -> WorkCost:
+        batch, watch = task.batch, Stopwatch()
+        with fetch_limit(self._fetch_seconds):
+            sent = self.ahead.send(task)
+        fetch_seconds = watch.lap()
         positions = tuple(batch.positions[slot] for slot in task.slots)
         shared = tuple(batch.memory.share(slot) for slot in task.slots)
-        request = ClipRequest(self._iteration, self._epoch, positions, batch.length, shared)
+        request = ClipRequest(self._iteration, self._epoch, positions, batch.length, shared, sent)
         answer: ClipAnswer = self._calls(request)
         self._counter.add(answer.fetched)
         if answer.cache is not None:
@@ -195,6 +229,7 @@ class ProcessClips(RemoteCaller):
                 batch.set_error(slot, error)
             elif number in answer.results:
                 batch.memory.put(slot, answer.results[number])
+        answer.cost.decode += fetch_seconds
         return answer.cost
 
     def apply_transform(self, pool: Pool, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:

@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from framefeed._fetched import FetchCounter
+from framefeed.decode import adapt_decoder
+from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools
 from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import ApplyTransform
@@ -102,7 +104,12 @@ class Workers:
         # Sent to each process once: the epoch comes with each task, and positions are those of the whole epoch.
         if self._calls is None:
             self._calls = RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
-        clips = ProcessClips(self._calls, self._iterations, plan.epoch, self._caches, self.fetches)
+        options = self._options
+        decoder = adapt_decoder(options.decoder_for(plan))
+        ahead = ReadAhead(plan.catalog, decoder, options.read_ahead_bytes, self.fetches)
+        clips = ProcessClips(
+            self._calls, self._iterations, plan.epoch, self._caches, self.fetches, ahead, options.fetch_seconds
+        )
         return clips, partial(clips.apply_transform, self.pool)
 
     def flush(self) -> None:

@@ -40,7 +40,7 @@ from framefeed.media._source import (
     hash_head,
 )
 from framefeed.media._urls import BLOCK_BYTES
-from framefeed.media.remote import RangesAhead
+from framefeed.media.remote import RangesAhead, SentRanges
 
 __all__ = [
     "BLOCK_BYTES",
@@ -62,6 +62,7 @@ __all__ = [
     "Packet",
     "PictureHasher",
     "RangesAhead",
+    "SentRanges",
     "SequenceSource",
     "SourceIdentity",
     "StreamDetails",

@@ -15,6 +15,7 @@ from framefeed.media.remote._targets import HttpTarget, Target, is_http, is_s3
 __all__ = [
     "ObjectVersion",
     "RangesAhead",
+    "SentRanges",
     "check_remote_url",
     "fetch_ahead",
     "is_http",
@@ -53,6 +54,14 @@ def _make_target(url: str) -> Target:
     return target
 
 
+class SentRanges(Protocol):
+    """Answers that are sent to another process."""
+
+    def receive(self) -> RangesAhead:
+        """Give them to the readers of this process, until the result is dropped."""
+        ...
+
+
 class RangesAhead(Protocol):
     """Ranges of an object that were asked for.
 
@@ -64,6 +73,10 @@ class RangesAhead(Protocol):
 
     def drop(self) -> None:
         """Give them up; a reader keeps what it uses."""
+        ...
+
+    def send(self) -> SentRanges:
+        """Wait for the answers; return them, with their errors, for readers of another process."""
         ...
 
 

@@ -7,17 +7,21 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
+from pickle import PickleBuffer
 from time import perf_counter
+from typing import Any
 from weakref import WeakSet
 
 from framefeed import _stopping
 from framefeed._fetched import FetchCounts, count_fetch
-from framefeed._outcome import Err
+from framefeed._outcome import Err, Ok
 from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
 from framefeed._stopping import PendingCall
 from framefeed._values import SourceStat
+from framefeed.errors import DeadlineExceeded, FramefeedError
 from framefeed.media.remote._answers import ObjectVersion, make_stale_error
 from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet
 from framefeed.media.remote._prices import GAP_PRICES
@@ -68,12 +72,27 @@ def _begin_get(target: Target, start: int, stop: int, version: ObjectVersion | N
     return PendingCall(get, get.interrupt)
 
 
+class _EndedCall:
+    """A call that ended in another process."""
+
+    def __init__(self, outcome: Ok[Answer] | Err) -> None:
+        self._outcome = outcome
+
+    def wait(self, *_: object) -> Ok[Answer] | Err:
+        return self._outcome
+
+    def abandon(self) -> None:
+        pass
+
+
 class _Part:
     """A range that is here, or on its way; ``is_shared`` if several readers may use it."""
 
     __slots__ = ("call", "data", "is_shared", "start", "stop", "version")
 
-    def __init__(self, start: int, stop: int, call: PendingCall[Answer], *, is_shared: bool = False) -> None:
+    def __init__(
+        self, start: int, stop: int, call: PendingCall[Answer] | _EndedCall, *, is_shared: bool = False
+    ) -> None:
         self.start, self.stop = start, stop
         self.data: memoryview | None = None
         self.version: ObjectVersion | None = None
@@ -86,6 +105,15 @@ class _Part:
 
     def overlaps(self, ranges: Iterable[Range]) -> bool:
         return any(self.start < stop and start < self.stop for start, stop in ranges)
+
+    def wait(self, name: str) -> Ok[Answer] | Err:
+        """Wait for the answer; the thread that asks knows itself when the server is silent."""
+        pieces = -(-self.nbytes // PIECE_BYTES)
+        began = perf_counter()
+        try:
+            return self.call.wait(_stopping.SILENCE_SECONDS * (pieces + 2), name, "read")
+        finally:
+            count_fetch(FetchCounts(wait_seconds=perf_counter() - began))
 
 
 class FetchedAhead:
@@ -101,13 +129,31 @@ class FetchedAhead:
     """
 
     def __init__(self, target: Target, ranges: Iterable[Range], version: ObjectVersion | None = None) -> None:
-        self._url = target.url
-        self.parts = [
+        parts = [
             _Part(start, stop, _begin_get(target, start, stop, version), is_shared=True)
             for start, stop in divide_ranges(target, ranges)
         ]
-        self.nbytes = sum(part.nbytes for part in self.parts)
-        _AHEAD.value.add(self._url, self)
+        self._share(target.url, parts)
+
+    def _share(self, url: str, parts: list[_Part]) -> None:
+        self._url, self.parts = url, parts
+        self.nbytes = sum(part.nbytes for part in parts)
+        _AHEAD.value.add(url, self)
+
+    def send(self) -> SentAhead:
+        """Wait for the answers; return them, with their errors, for readers of another process."""
+        sent: list[tuple[int, int, Any]] = []
+        for part in self.parts:
+            try:
+                outcome = part.wait(show_name(self._url))
+            except DeadlineExceeded as error:
+                outcome = Err(error)
+            if isinstance(outcome, Ok):
+                answer = outcome.value
+                sent.append((part.start, part.stop, (PickleBuffer(answer.data), answer.version)))
+            elif isinstance(outcome.error, FramefeedError):  # Another process may have no shortage.
+                sent.append((part.start, part.stop, outcome.error))
+        return SentAhead(self._url, sent)
 
     def drop(self) -> None:
         """Give them up; a reader keeps what it uses."""
@@ -119,6 +165,28 @@ class FetchedAhead:
     def forget(self, part: _Part) -> None:
         """Let no other reader use a range that failed."""
         self.parts = [each for each in self.parts if each is not part]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SentAhead:
+    """Answers, and errors in their place, that one process has for readers of another.
+
+    Attributes:
+        url: The object.
+        answers: First byte, and behind the last one; bytes and their version, or an error.
+    """
+
+    url: str
+    answers: list[tuple[int, int, Any]]
+
+    def receive(self) -> FetchedAhead:
+        """Give them to the readers of this process, until the result is dropped."""
+        ahead, parts = FetchedAhead.__new__(FetchedAhead), []
+        for start, stop, answer in self.answers:
+            outcome = Err(answer) if isinstance(answer, FramefeedError) else Ok(Answer(*answer))
+            parts.append(_Part(start, stop, _EndedCall(outcome), is_shared=True))
+        ahead._share(self.url, parts)
+        return ahead
 
 
 class _AheadByUrl:
@@ -296,16 +364,11 @@ class RangeReader:
 
     def _wait(self, part: _Part) -> memoryview:
         if part.data is None:
-            pieces = -(-(part.stop - part.start) // PIECE_BYTES)
-            began = perf_counter()
             try:
-                # Its own thread knows when the server is silent.
-                outcome = part.call.wait(_stopping.SILENCE_SECONDS * (pieces + 2), self._name, "read")
+                outcome = part.wait(self._name)
             except BaseException:
                 self._remove(part)
                 raise
-            finally:
-                count_fetch(FetchCounts(wait_seconds=perf_counter() - began))
             if isinstance(outcome, Err):
                 self._remove(part)
                 raise outcome.error
