@@ -10,6 +10,7 @@ import pytest
 from framefeed._outcome import Err
 from framefeed._shown import show_name
 from framefeed._stopping import PendingCall
+from framefeed.media.remote import _client
 from framefeed.media.remote._answers import ObjectVersion
 from framefeed.media.remote._client import Answer, RangeGet
 from framefeed.media.remote._prices import GapPrices
@@ -53,3 +54,8 @@ def get(
 def set_gap(patch: pytest.MonkeyPatch, gap: int) -> None:
     """Merge ranges that are at most so many bytes apart, whatever a request costs."""
     patch.setattr(GapPrices, "find_gap", lambda *_: gap)
+
+
+def make_impatient(patch: pytest.MonkeyPatch) -> None:
+    """Make no pauses between tries."""
+    patch.setattr(_client, "_FIRST_PAUSE_SECONDS", 0.0)
