@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pickle import PickleBuffer
@@ -21,7 +21,7 @@ from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
 from framefeed._stopping import PendingCall
 from framefeed._values import SourceStat
-from framefeed.errors import DeadlineExceeded, FramefeedError
+from framefeed.errors import DeadlineExceeded, FramefeedError, StaleSource
 from framefeed.media.remote._answers import ObjectVersion, make_stale_error
 from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet
 from framefeed.media.remote._prices import GAP_PRICES
@@ -88,12 +88,18 @@ class _EndedCall:
 class _Part:
     """A range that is here, or on its way; ``is_shared`` if several readers may use it."""
 
-    __slots__ = ("call", "data", "is_shared", "start", "stop", "version")
+    __slots__ = ("asked", "call", "data", "is_shared", "start", "stop", "version")
 
     def __init__(
-        self, start: int, stop: int, call: PendingCall[Answer] | _EndedCall, *, is_shared: bool = False
+        self,
+        start: int,
+        stop: int,
+        asked: ObjectVersion | None,
+        call: PendingCall[Answer] | _EndedCall,
+        *,
+        is_shared: bool = False,
     ) -> None:
-        self.start, self.stop = start, stop
+        self.start, self.stop, self.asked = start, stop, asked
         self.data: memoryview | None = None
         self.version: ObjectVersion | None = None
         self.call = call
@@ -130,19 +136,19 @@ class FetchedAhead:
 
     def __init__(self, target: Target, ranges: Iterable[Range], version: ObjectVersion | None = None) -> None:
         parts = [
-            _Part(start, stop, _begin_get(target, start, stop, version), is_shared=True)
+            _Part(start, stop, version, _begin_get(target, start, stop, version), is_shared=True)
             for start, stop in divide_ranges(target, ranges)
         ]
-        self._share(target.url, parts)
+        self._share(target.key, target.url, parts)
 
-    def _share(self, url: str, parts: list[_Part]) -> None:
-        self._url, self.parts = url, parts
+    def _share(self, key: Hashable, url: str, parts: list[_Part]) -> None:
+        self._key, self._url, self.parts = key, url, parts
         self.nbytes = sum(part.nbytes for part in parts)
-        _AHEAD.value.add(url, self)
+        _AHEAD.value.add(key, self)
 
     def send(self) -> SentAhead:
         """Wait for the answers; return them, with their errors, for readers of another process."""
-        sent: list[tuple[int, int, Any]] = []
+        sent: list[_SentPart] = []
         for part in self.parts:
             try:
                 outcome = part.wait(show_name(self._url))
@@ -150,15 +156,15 @@ class FetchedAhead:
                 outcome = Err(error)
             if isinstance(outcome, Ok):
                 answer = outcome.value
-                sent.append((part.start, part.stop, (PickleBuffer(answer.data), answer.version)))
+                sent.append((part.start, part.stop, part.asked, (PickleBuffer(answer.data), answer.version)))
             elif isinstance(outcome.error, FramefeedError):  # Another process may have no shortage.
-                sent.append((part.start, part.stop, outcome.error))
-        return SentAhead(self._url, sent)
+                sent.append((part.start, part.stop, part.asked, outcome.error))
+        return SentAhead(self._key, self._url, sent)
 
     def drop(self) -> None:
         """Give them up; a reader keeps what it uses."""
         parts, self.parts = self.parts, []
-        _AHEAD.value.remove(self._url, self)
+        _AHEAD.value.remove(self._key, self)
         for part in parts:
             part.call.abandon()
 
@@ -167,60 +173,66 @@ class FetchedAhead:
         self.parts = [each for each in self.parts if each is not part]
 
 
+_SentPart = tuple[int, int, ObjectVersion | None, Any]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class SentAhead:
     """Answers, and errors in their place, that one process has for readers of another.
 
     Attributes:
+        key: That of the object's target.
         url: The object.
-        answers: First byte, and behind the last one; bytes and their version, or an error.
+        answers: First byte, and behind the last one; the version that was asked for; bytes and their version, or an
+            error.
     """
 
+    key: Hashable
     url: str
-    answers: list[tuple[int, int, Any]]
+    answers: list[_SentPart]
 
     def receive(self) -> FetchedAhead:
         """Give them to the readers of this process, until the result is dropped."""
         ahead, parts = FetchedAhead.__new__(FetchedAhead), []
-        for start, stop, answer in self.answers:
+        for start, stop, asked, answer in self.answers:
             outcome = Err(answer) if isinstance(answer, FramefeedError) else Ok(Answer(*answer))
-            parts.append(_Part(start, stop, _EndedCall(outcome), is_shared=True))
-        ahead._share(self.url, parts)
+            parts.append(_Part(start, stop, asked, _EndedCall(outcome), is_shared=True))
+        ahead._share(self.key, self.url, parts)
         return ahead
 
 
-class _AheadByUrl:
-    """What was asked for ahead, by URL."""
+class _AheadByTarget:
+    """What was asked for ahead, by the key of its target."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ahead: dict[str, WeakSet[FetchedAhead]] = {}
+        self._ahead: dict[Hashable, WeakSet[FetchedAhead]] = {}
         self._clean_at = _CLEAN_AT
 
-    def add(self, url: str, ahead: FetchedAhead) -> None:
+    def add(self, key: Hashable, ahead: FetchedAhead) -> None:
         with self._lock:
             if len(self._ahead) >= self._clean_at:
-                self._ahead = {url: each for url, each in self._ahead.items() if each}
+                self._ahead = {of: each for of, each in self._ahead.items() if each}
                 self._clean_at = max(_CLEAN_AT, 2 * len(self._ahead))
-            self._ahead.setdefault(url, WeakSet()).add(ahead)
+            self._ahead.setdefault(key, WeakSet()).add(ahead)
 
-    def remove(self, url: str, ahead: FetchedAhead) -> None:
+    def remove(self, key: Hashable, ahead: FetchedAhead) -> None:
         with self._lock:
-            if (known := self._ahead.get(url)) is not None:
+            if (known := self._ahead.get(key)) is not None:
                 known.discard(ahead)
                 if not known:
-                    del self._ahead[url]
+                    del self._ahead[key]
 
-    def list_ahead(self, url: str) -> list[FetchedAhead]:
-        if url not in self._ahead:
+    def list_ahead(self, key: Hashable) -> list[FetchedAhead]:
+        if key not in self._ahead:
             return []
         with self._lock:
-            return list(self._ahead.get(url, ()))
+            return list(self._ahead.get(key, ()))
 
 
 _CLEAN_AT = 1024
 """URLs of which what was asked for may have been freed without being dropped."""
-_AHEAD = PerProcess(_AheadByUrl)
+_AHEAD = PerProcess(_AheadByTarget)
 
 
 class RangeReader:
@@ -229,13 +241,20 @@ class RangeReader:
     Args:
         target: The object.
         version: Which version the bytes must be of; None for the one of the first answer.
+        confirm: Is called if the first answer is of another version, and returns one whose bytes are the same.
 
     Attributes:
         version: Of the object, once an answer is there; all bytes are of this version.
     """
 
-    def __init__(self, target: Target, version: ObjectVersion | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        version: ObjectVersion | None = None,
+        confirm: Callable[[], ObjectVersion] | None = None,
+    ) -> None:
         self._target = target
+        self._confirm = confirm
         self._name = show_name(target.url)
         self.version = version
         self._begin()
@@ -294,7 +313,17 @@ class RangeReader:
             if self.version is not None and at >= self.version.size:
                 break
             part = self._find(at) or self._take_ahead(at) or self._fetch(at, len(buffer) - got)
-            piece = self._wait(part)[at - part.start : at - part.start + len(buffer) - got]
+            try:
+                data = self._wait(part)
+            except StaleSource:
+                if part.is_shared and part.asked and self.version and not self.version.is_same(part.asked):
+                    continue  # It was asked for before another version was accepted.
+                if self._confirm is None:
+                    raise
+                self._accept_other(self._confirm)
+                continue
+            self._confirm = None
+            piece = data[at - part.start : at - part.start + len(buffer) - got]
             if not piece:
                 break
             buffer[got : got + len(piece)] = piece
@@ -320,7 +349,7 @@ class RangeReader:
         return self._find(offset)
 
     def _add_ahead(self, ranges: Sequence[Range]) -> None:
-        for ahead in _AHEAD.value.list_ahead(self._target.url):
+        for ahead in _AHEAD.value.list_ahead(self._target.key):
             for part in ahead.parts:
                 if part.overlaps(ranges) and part not in self._parts:
                     self._parts.append(part)
@@ -358,7 +387,7 @@ class RangeReader:
     def _start(self, start: int, stop: int) -> _Part:
         if self.version is not None:
             stop = min(stop, self.version.size)
-        part = _Part(start, stop, _begin_get(self._target, start, stop, self.version))
+        part = _Part(start, stop, self.version, _begin_get(self._target, start, stop, self.version))
         self._parts.append(part)
         return part
 
@@ -386,11 +415,19 @@ class RangeReader:
         self._start_announced()
         return part.data
 
+    def _accept_other(self, confirm: Callable[[], ObjectVersion]) -> None:
+        """Begin anew with another version whose bytes are the same; nothing was read of the first one."""
+        self._confirm = None
+        self.version = confirm()
+        self._give_up(self._parts)
+        for ahead in _AHEAD.value.list_ahead(self._target.key):
+            ahead.parts = []
+
     def _remove(self, part: _Part) -> None:
         """Forget a range that failed, so that it is asked for again."""
         self._parts.remove(part)
         if part.is_shared:
-            for ahead in _AHEAD.value.list_ahead(self._target.url):
+            for ahead in _AHEAD.value.list_ahead(self._target.key):
                 ahead.forget(part)
 
     def _drop_oldest(self) -> None:
