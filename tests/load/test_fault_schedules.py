@@ -42,7 +42,6 @@ class Epochs(RuleBasedStateMachine):
         super().__init__()
         self.server.faults.clear()
         release_idle()
-        self.is_changed = False
         self.restore()
 
     def restore(self) -> None:
@@ -57,7 +56,6 @@ class Epochs(RuleBasedStateMachine):
     def tag(self, name: str, tag: str | None) -> None:
         """The same bytes as another version."""
         self.server.objects[name].etag = tag
-        self.is_changed = True
 
     @rule(name=st.sampled_from(NAMES), share=st.floats(0.1, 0.7), etag=st.sampled_from(['"three"', '"four"']))
     def replace(self, name: str, share: float, etag: str) -> None:
@@ -66,7 +64,6 @@ class Epochs(RuleBasedStateMachine):
         data = bytearray(stored.data)
         data[int(len(data) * share)] ^= 16
         stored.data, stored.etag = bytes(data), etag
-        self.is_changed = True
 
     @rule(gap=st.sampled_from([0, 1000, 2**22]))
     def merge_otherwise(self, gap: int) -> None:
@@ -100,13 +97,13 @@ class Epochs(RuleBasedStateMachine):
                 assert batch.sources[slot] in str(error)
 
     def teardown(self) -> None:
-        """Without faults all clips come, unless a version is another than was compared."""
+        """Without faults, and with the bytes that were indexed, all clips come."""
         self.server.faults.clear()
         self.restore()
         with ClipLoader(self.plan, batch_size=6, workers=2, on_error="skip") as loader:
             for batch in loader:
                 self.check(batch)
-                assert self.is_changed or batch.ok.all()
+                assert batch.ok.all(), batch.errors
 
 
 def believe(patch: pytest.MonkeyPatch) -> None:

@@ -56,10 +56,8 @@ def merge_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
     return merged
 
 
-def divide_ranges(target: Target, ranges: Iterable[Range]) -> list[Range]:
-    """Merge ranges where a gap costs less than a request, and divide those that are too long for one; ascending."""
-    gap = GAP_PRICES.value.find_gap(target.url)
-    count_fetch(FetchCounts(gap_bytes=gap))
+def divide_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
+    """Merge ranges, and divide those that are too long for one request; ascending."""
     return [
         (start, min(stop, start + REQUEST_BYTES))
         for first, stop in merge_ranges(ranges, gap)
@@ -135,10 +133,12 @@ class FetchedAhead:
     """
 
     def __init__(self, target: Target, ranges: Iterable[Range], version: ObjectVersion | None = None) -> None:
+        gap = GAP_PRICES.value.find_gap(target.url)
         parts = [
             _Part(start, stop, version, _begin_get(target, start, stop, version), is_shared=True)
-            for start, stop in divide_ranges(target, ranges)
+            for start, stop in divide_ranges(ranges, gap)
         ]
+        count_fetch(FetchCounts(gap_bytes=gap))
         self._share(target.key, target.url, parts)
 
     def _share(self, key: Hashable, url: str, parts: list[_Part]) -> None:
@@ -275,12 +275,15 @@ class RangeReader:
         if self._pid != os.getpid():
             self._begin()
         end = sys.maxsize if self.version is None else self.version.size
-        wanted = divide_ranges(self._target, ((start, min(stop, end)) for start, stop in ranges))
+        gap = GAP_PRICES.value.find_gap(self._target.url)
+        wanted = divide_ranges(((start, min(stop, end)) for start, stop in ranges), gap)
         self._add_ahead(wanted)
         # What was asked for ahead may be divided otherwise.
         kept = {part for part in self._parts if part.data is not None or (part.is_shared and part.overlaps(wanted))}
         self._give_up([part for part in self._parts if part not in kept and (part.start, part.stop) not in wanted])
         self._announced = deque(each for each in map(self._find_rest, wanted) if each[0] < each[1])
+        if self._announced:
+            count_fetch(FetchCounts(gap_bytes=gap))
         self._start_announced()
 
     def _find_rest(self, wanted: Range) -> Range:
