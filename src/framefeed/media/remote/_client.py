@@ -85,7 +85,7 @@ class Answer:
         version: Of the object.
     """
 
-    data: bytearray
+    data: bytearray | memoryview
     version: ObjectVersion
 
 

@@ -9,10 +9,11 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from pickle import PickleBuffer
 from time import perf_counter
 from typing import Any
 from weakref import WeakSet
+
+import numpy as np
 
 from framefeed import _stopping
 from framefeed._fetched import FetchCounts, count_fetch
@@ -156,7 +157,8 @@ class FetchedAhead:
                 outcome = Err(error)
             if isinstance(outcome, Ok):
                 answer = outcome.value
-                sent.append((part.start, part.stop, part.asked, (PickleBuffer(answer.data), answer.version)))
+                # Arrays are sent without a copy.
+                sent.append((part.start, part.stop, part.asked, (np.asarray(memoryview(answer.data)), answer.version)))
             elif isinstance(outcome.error, FramefeedError):  # Another process may have no shortage.
                 sent.append((part.start, part.stop, part.asked, outcome.error))
         return SentAhead(self._key, self._url, sent)
@@ -195,7 +197,12 @@ class SentAhead:
         """Give them to the readers of this process, until the result is dropped."""
         ahead, parts = FetchedAhead.__new__(FetchedAhead), []
         for start, stop, asked, answer in self.answers:
-            outcome = Err(answer) if isinstance(answer, FramefeedError) else Ok(Answer(*answer))
+            outcome: Ok[Answer] | Err
+            if isinstance(answer, FramefeedError):
+                outcome = Err(answer)
+            else:
+                array, version = answer
+                outcome = Ok(Answer(memoryview(array), version))
             parts.append(_Part(start, stop, asked, _EndedCall(outcome), is_shared=True))
         ahead._share(self.key, self.url, parts)
         return ahead
