@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -102,6 +102,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(data[first : last + 1])
 
     def _send(self, data: bytes) -> None:
+        with suppress(ConnectionError):  # The client has given it up.
+            self._send_pieces(data)
+
+    def _send_pieces(self, data: bytes) -> None:
         if f"trickle {self.path}" in self.stalled:
             for at in range(len(data)):
                 self.wfile.write(data[at : at + 1])

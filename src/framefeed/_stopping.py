@@ -150,6 +150,7 @@ class PendingCall(Generic[R]):
 
     Args:
         function: Called once, with ``is_abandoned``.
+        interrupt: Ends what the function waits for, when it is abandoned; any thread may call it, more than once.
 
     Attributes:
         is_abandoned: Set when the outcome is no longer waited for, so that the function may end early.
@@ -158,8 +159,9 @@ class PendingCall(Generic[R]):
         OSError: EAGAIN, as there is no thread.
     """
 
-    def __init__(self, function: Callable[[threading.Event], R]) -> None:
+    def __init__(self, function: Callable[[threading.Event], R], interrupt: Callable[[], object] | None = None) -> None:
         self.is_abandoned = threading.Event()
+        self._interrupt = interrupt
         self._outcome: Ok[R] | Err | None = None
         self._has_ended = threading.Event()
         _start_thread(partial(self._run, function))
@@ -168,12 +170,18 @@ class PendingCall(Generic[R]):
         self._outcome = catch_outcome(function, self.is_abandoned)
         self._has_ended.set()
 
+    def abandon(self) -> None:
+        """Wait for the outcome no longer; more than once is fine."""
+        self.is_abandoned.set()
+        if self._interrupt is not None and not self._has_ended.is_set():
+            self._interrupt()
+
     def wait(self, seconds: float, name: str, stage: str) -> Ok[R] | Err:
         """Wait for the outcome; see `call_in_time`."""
         try:
             return self._wait(seconds, name, stage)
         except BaseException:
-            self.is_abandoned.set()
+            self.abandon()
             raise
 
     def _wait(self, seconds: float, name: str, stage: str) -> Ok[R] | Err:

@@ -13,6 +13,7 @@ import pytest
 from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
 from framefeed.decode import BaseDecoder
+from framefeed.errors import MissingMedia
 from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._loader import ClipLoader
@@ -82,13 +83,14 @@ def pixels() -> Any:
         return take_pixels(loader)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("read_ahead", [0, 1, "20KB", "64MB"])
+@pytest.mark.parametrize(("workers", "kind"), [(0, "threads"), (2, "threads"), (2, "processes")])
+@pytest.mark.parametrize("read_ahead", [0, "20KB", "64MB"])
 def test_batches_are_those_of_the_files(
-    remote: tuple[Objects, Catalog], pixels: Any, read_ahead: int | str, workers: int
+    remote: tuple[Objects, Catalog], pixels: Any, read_ahead: int | str, workers: int, kind: Any
 ) -> None:
     release_idle()  # readers of this thread, which have bytes
-    with ClipLoader(plan_over(remote[1]), batch_size=4, workers=workers, read_ahead=read_ahead) as loader:
+    options = {"batch_size": 4, "workers": workers, "kind": kind, "read_ahead": read_ahead}
+    with ClipLoader(plan_over(remote[1]), **options) as loader:
         np.testing.assert_array_equal(take_pixels(loader), pixels)
         stats = loader.stats()
     assert stats.requests > 0
@@ -96,15 +98,47 @@ def test_batches_are_those_of_the_files(
     assert stats.fetch_wait_seconds > 0
 
 
-def test_processes_count_what_they_fetch(remote: tuple[Objects, Catalog], pixels: Any) -> None:
-    with ClipLoader(plan_over(remote[1]), batch_size=4, workers=1, kind="processes") as loader:
-        np.testing.assert_array_equal(take_pixels(loader), pixels)
-        assert loader.stats().requests > 0
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_all_requests_are_counted(remote: tuple[Objects, Catalog], objects: Objects, kind: Any) -> None:
+    release_idle()
+    with ClipLoader(plan_over(remote[1]), batch_size=4, workers=2, kind=kind) as loader:
+        list(loader)
+        stats = loader.stats()
+    assert stats.requests == len(objects.asked)
+    assert stats.gap_bytes > 0
 
 
-def test_clips_that_wait_for_a_worker_are_asked_for(remote: tuple[Objects, Catalog], objects: Objects) -> None:
+@pytest.mark.parametrize("read_ahead", [0, "64MB"])
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_D08_requests_that_fail_are_counted_and_are_errors_of_their_clips(
+    remote: tuple[Objects, Catalog], objects: Objects, pixels: Any, kind: Any, read_ahead: Any
+) -> None:
+    release_idle()
+    lost, data = next(iter(objects.items()))
+    del objects[lost]
+    try:
+        with ClipLoader(
+            plan_over(remote[1]), batch_size=12, workers=1, kind=kind, read_ahead=read_ahead, on_error="skip"
+        ) as loader:
+            (batch,) = loader
+            requests = loader.stats().requests
+    finally:
+        objects[lost] = data
+    is_lost = np.array([lost in source for source in batch.sources])
+    assert is_lost.sum() == 2
+    assert (batch.ok == ~is_lost).all()
+    assert all(isinstance(error, MissingMedia) for error in batch.errors if error is not None)
+    np.testing.assert_array_equal(batch.data[batch.ok], pixels[batch.ok])
+    assert requests == len(objects.asked)
+    assert lost in objects.asked
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_clips_that_wait_for_a_worker_are_asked_for(
+    remote: tuple[Objects, Catalog], objects: Objects, kind: Any
+) -> None:
     plan = plan_over(remote[1], shuffle=False, clips_per_video=1)
-    with ClipLoader(plan, batch_size=6, workers=1) as loader:
+    with ClipLoader(plan, batch_size=6, workers=1, kind=kind) as loader:
         objects.is_closed = True
         found: list[ClipBatch] = []
         reader = threading.Thread(target=lambda: found.extend(loader))

@@ -22,7 +22,15 @@ from framefeed.errors import (
     UnsupportedCodec,
 )
 from framefeed.index import FrameIndex, Verify, index_media, is_still, probe
-from framefeed.media import MediaSource, Part, SequenceSource, SourceIdentity, StorageOptions, source_name
+from framefeed.media import (
+    FINGERPRINT_BLOCK,
+    MediaSource,
+    Part,
+    SequenceSource,
+    SourceIdentity,
+    StorageOptions,
+    source_name,
+)
 from framefeed.parallel import DEADLINE, check_deadline, find_shortage, time_limit, try_again_in_shortage
 from framefeed.pictures import describe_picture
 
@@ -132,9 +140,11 @@ def survey(source: Any, options: SurveyOptions) -> SurveyResult:
 
 
 def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
-    media, info, stat = None, None, None
+    media, info, stat, head = None, None, None, None
     try:
         media = MediaSource.of(source, options.storage_options)
+        # One request for all that read the head of an object.
+        head = media.fetch_ahead(None, [(0, FINGERPRINT_BLOCK)])
         if isinstance(media, SequenceSource):
             media.forget()  # The cached list of files does not show a file that was written again.
         stat = media.stat()
@@ -175,6 +185,9 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
         known = None if stat is None else SourceIdentity(stat.bytes, stat.mtime_ns, "")
         result = SurveyResult(info, None, known, error)
         return result if media is None or stat is None else locate(result, media)
+    finally:
+        if head is not None:
+            head.drop()
 
 
 def locate(result: SurveyResult, media: MediaSource) -> SurveyResult:

@@ -134,7 +134,6 @@ def run(args: argparse.Namespace) -> int:
     folder = None if args.out is None else ensure_folder(args.out)
     saved = _SavedFrames(folder, f".{args.format or 'png'}", args.quality or QUALITY, args.sheet is not None)
     with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC", limits=make_limits(args)) as decoder:
-        metadata = decoder.metadata
         try:
             for ordinal, pts_seconds, picture in _decode_frames(decoder, catalog[0], request, make_limits(args)):
                 saved.add(ordinal, pts_seconds, picture)
@@ -142,11 +141,13 @@ def run(args: argparse.Namespace) -> int:
             if saved.files and not args.json:
                 print_out(f"{format_count(len(saved.files), 'frame')} written to {args.out} before the command stopped")
             raise
-    if args.sheet is not None:
-        _save_sheet(args, metadata, catalog.frame_index(0), request, saved)
-    if args.json:
-        print_json({"source": show_name(args.video), **_make_document(metadata, request, saved), "sheet": args.sheet})
-    else:
+        # Metadata are asked for where they are shown alone: of an object by URL they cost requests.
+        if args.sheet is not None:
+            _save_sheet(args, decoder.metadata, catalog.frame_index(0), request, saved)
+        if args.json:
+            document = _make_document(decoder.metadata, request, saved)
+            print_json({"source": show_name(args.video), **document, "sheet": args.sheet})
+    if not args.json:
         _print_written(args, request, saved)
     return Exit.WELL
 

@@ -292,6 +292,8 @@ def _describe_result(plan: EpochPlan, stats: LoadStats, result: FeedResult, advi
         *([("workers", _describe_workers(stats))] if stats.workers else []),
         ("bottleneck", f"{stats.bottleneck}: {advice}"),
     ]  # fmt: skip
+    if stats.requests:
+        rows.append(("fetched", _describe_fetches(stats)))
     if stats.cache is not None:
         codec = "" if stats.cache.codec is None else f", with {stats.cache.codec}"
         frames_stored = format_count(stats.cache.frames_stored, "frame")
@@ -309,6 +311,14 @@ def _describe_workers(stats: LoadStats) -> str:
     lost = f"; {format_count(stats.lost_workers, 'process', 'processes')} lost" if stats.lost_workers else ""
     waiting = format_share(stats.idle_seconds, whole)
     return f"busy {format_share(stats.busy_seconds, whole)} ({parts}), waiting {waiting}{lost}"
+
+
+def _describe_fetches(stats: LoadStats) -> str:
+    nbytes, seconds = stats.bytes_fetched // stats.batches, stats.fetch_wait_seconds / stats.batches
+    return (
+        f"{format_number(stats.requests / stats.batches)} requests and {format_bytes(nbytes)} per batch, for which "
+        f"workers waited {format_seconds(seconds)}"
+    )
 
 
 def _make_document(args: argparse.Namespace, plan: EpochPlan, stats: LoadStats, result: FeedResult) -> dict[str, Any]:
@@ -337,6 +347,9 @@ def _make_document(args: argparse.Namespace, plan: EpochPlan, stats: LoadStats, 
             "busy": stats.busy_seconds,
             "waiting": stats.idle_seconds,
         },
+        "requests": stats.requests,
+        "bytes_fetched": stats.bytes_fetched,
+        "fetch_wait_seconds": stats.fetch_wait_seconds,
         "lost_workers": stats.lost_workers,
         "cpu_seconds": result.cpu_seconds,
         "cache": None if stats.cache is None else asdict(stats.cache),

@@ -5,6 +5,7 @@ Timeline: frames of an index by time. It alone converts seconds to frame numbers
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isfinite, isinf, isnan
@@ -241,6 +242,22 @@ class FrameIndex:
                 "by number instead of by time; or, if you know the frame rate, give assume_fps= to scan or build_index "
                 "(on the command line: --indices of clip; for a catalog framefeed scan --assume-fps)"
             )
+
+    def to_custom_frame_mappings(self) -> str:
+        """Write the JSON that TorchCodec's ``VideoDecoder(custom_frame_mappings=...)`` takes: its frame i is then ours.
+
+        Raises:
+            TimeUnavailable: Frames have no pts of their own, or two have the same; TorchCodec finds frames by it.
+        """
+        if self.times_from != "pts" or (np.diff(self.pts) <= 0).any():
+            raise TimeUnavailable(
+                "TorchCodec finds frames by their pts, and those of this stream are missing or not all different: "
+                "decode it with framefeed, as ff.torch.VideoDecoder"
+            )
+        is_key = np.bincount(self.key_frame_indices, minlength=len(self))
+        columns = (self.pts.tolist(), self.duration.tolist(), is_key.tolist())
+        keys = ("pts", "duration", "key_frame")
+        return json.dumps({"frames": [dict(zip(keys, frame, strict=True)) for frame in zip(*columns, strict=True)]})
 
     def to_seconds(self, ticks: IntArray) -> FloatArray:
         """Convert ticks, int64 [...], to seconds, float64 [...]; NaN for a missing pts."""

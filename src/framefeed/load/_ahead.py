@@ -10,11 +10,12 @@ from typing import Protocol
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._fetched import FetchCounter, counting_fetches
 from framefeed._per_process import PerProcess
 from framefeed.catalog import Catalog
 from framefeed.decode import BaseDecoder
 from framefeed.load._pending import PendingBatch
-from framefeed.media import RangesAhead
+from framefeed.media import RangesAhead, SentRanges
 from framefeed.parallel import Ok, catch_error
 from framefeed.request import DecodeRequest
 
@@ -51,12 +52,16 @@ class ReadAhead:
         catalog: The sources of the tasks.
         decoder: Knows which bytes it reads.
         max_bytes: The budget: bytes asked for of tasks that have not ended. A task that is larger is asked for alone.
+        counter: Counts what is fetched; None for no counts.
     """
 
-    def __init__(self, catalog: Catalog, decoder: BaseDecoder, max_bytes: int) -> None:
+    def __init__(
+        self, catalog: Catalog, decoder: BaseDecoder, max_bytes: int, counter: FetchCounter | None = None
+    ) -> None:
         self._catalog = catalog
         self._decoder = decoder
         self._max_bytes = max_bytes
+        self._counter = counter
         self._state = PerProcess(_State)
 
     def add(self, task: Task) -> None:
@@ -75,6 +80,16 @@ class ReadAhead:
         if state.waiting:
             with state.lock:
                 state.waiting.pop(id(task), None)
+
+    def send(self, task: Task) -> list[SentRanges]:
+        """Wait for the bytes of a task, if they were asked for; return them for another process."""
+        state = self._state.value
+        if not state.is_used:
+            return []
+        with state.lock:
+            fetched = list(state.fetched.get(id(task), ()))
+        with counting_fetches(self._counter):
+            return [ahead.send() for ahead in fetched]
 
     def end(self, task: Task) -> None:
         """Give up the bytes of a task, and ask for those of the next ones."""
@@ -102,7 +117,8 @@ class ReadAhead:
         while state.waiting and (state.nbytes < self._max_bytes or not state.fetched):
             key, task = state.waiting.popitem(last=False)
             # What fails here fails again for the worker, and is its error.
-            outcome = catch_error(self._fetch, task)
+            with counting_fetches(self._counter):
+                outcome = catch_error(self._fetch, task)
             if isinstance(outcome, Ok):
                 state.fetched[key] = outcome.value
                 state.nbytes += sum(ahead.nbytes for ahead in outcome.value)

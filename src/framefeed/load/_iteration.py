@@ -14,7 +14,6 @@ from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
 from framefeed.load._pending import PendingBatch, drop_tracebacks, suggest_skipping
-from framefeed.load._remote import ProcessClips
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, Grouping, split_batch
@@ -67,7 +66,7 @@ class BatchIterator(Iterator[ClipBatch]):
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
         clips_ahead = options.batch_size * options.batches_ahead(batch_bytes)
         grouping = Grouping.of(options, clips_ahead)
-        self._ahead = None if isinstance(self._work, ProcessClips) else self._work.ahead
+        self._ahead = self._work.ahead
         tasks = _generate_tasks(plan, self._batches, workers, meter, grouping, self._tasks, self._ahead)
         self._outcomes: OrderedOutcomes[DecodeTask, WorkCost] = ordered_outcomes(
             self._work,
@@ -96,7 +95,7 @@ class BatchIterator(Iterator[ClipBatch]):
             if not self._is_exhausted:  # the caller may ask again
                 self._is_exhausted = True
                 self._outcomes.close()
-                self._close_ahead()
+                self._ahead.close()
                 self._cursor.plan = self._whole.with_epoch(self._plan.epoch + 1)
                 self._cursor.clips = self._cursor.delivered = 0
                 self._workers.flush()
@@ -137,15 +136,11 @@ class BatchIterator(Iterator[ClipBatch]):
         """End the iteration and wait, for a bounded time, for its running calls; not after a deadline passed."""
         self._why_ended = self._why_ended or why
         self._tasks.clear()
-        self._close_ahead()
+        self._ahead.close()
         if self._hangs or self._workers.are_parents:
             self._outcomes.cancel()
         else:
             self._outcomes.close(wait_seconds)
-
-    def _close_ahead(self) -> None:
-        if self._ahead is not None:
-            self._ahead.close()
 
     def _collect_batch(self) -> PendingBatch:
         costs: list[WorkCost] = []
@@ -270,7 +265,7 @@ def _generate_tasks(
     meter: Meter,
     grouping: Grouping,
     in_flight: deque[DecodeTask],
-    ahead: ReadAhead | None,
+    ahead: ReadAhead,
 ) -> Iterator[DecodeTask]:
     """Yield the tasks of each batch, and append each to ``in_flight`` before."""
     costs = workers.find_costs(plan)
@@ -286,8 +281,7 @@ def _generate_tasks(
                     costs.learn(row, batch.make_request(task.slot))
                 task.cost = costs.predict(task)
             in_flight.append(task)
-            if ahead is not None:
-                ahead.add(task)
+            ahead.add(task)
             yield task
 
 

@@ -62,7 +62,7 @@ class ClipLoader(ClosedByWith):
         mean: A number, or one for each channel, of x / 255; with ``std``, and float32 if no ``dtype`` is given.
         std: The same. Without mean and std, pixels become x / 255.
         read_ahead: Bytes of remote sources that are asked for before a worker needs them, such as "64MB", of all
-            workers together; 0 asks for none. With processes, each asks for the clip that it decodes alone.
+            workers together; 0 asks for none. With processes, this process asks, and sends them with the clip.
         on_error: "raise", "skip" or "substitute".
         max_failed: With "skip" or "substitute", number (int) or share (float) of an epoch's clips that may fail. If
             more fail, a LoadError ends the iteration.
@@ -216,7 +216,8 @@ class ClipLoader(ClosedByWith):
 
     def stats(self) -> LoadStats:
         """Return counts and times since the loader was made, and the slowest part."""
-        return self._meter.snapshot(self._workers.process_counts(), self._workers.cache_stats())
+        workers = self._workers
+        return self._meter.snapshot(workers.process_counts(), workers.fetches.read(), workers.cache_stats())
 
     def close(self) -> None:
         """End the iteration and the threads, after the clips that are being decoded; batches stay valid."""

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, IntArray
+from framefeed._fetched import FetchCounter, FetchCounts
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError
+from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools, SharedArray
 from framefeed.load._memory import TaskMemory
 from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import PendingBatch, find_shapes
-from framefeed.load._stats import WorkCost
+from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.load._work import ClipWorker, DecodeTask
-from framefeed.parallel import Err, Pool, RemoteCaller, RemoteCalls, is_sendable, ordered_outcomes, run_next
+from framefeed.media import SentRanges
+from framefeed.parallel import (
+    Err,
+    Pool,
+    RemoteCaller,
+    RemoteCalls,
+    fetch_limit,
+    is_sendable,
+    ordered_outcomes,
+    run_next,
+)
 from framefeed.plan import EpochPlan
 
 if TYPE_CHECKING:
@@ -34,6 +46,7 @@ class ClipRequest:
         positions: Global positions of the clips.
         length: Number of frames of each clip.
         shared: Memory for each clip or result; None if it must be sent.
+        sent: Bytes of remote sources.
     """
 
     iteration: int
@@ -41,6 +54,7 @@ class ClipRequest:
     positions: tuple[int, ...]
     length: int
     shared: tuple[SharedArray | None, ...]
+    sent: list[SentRanges] = field(default_factory=list, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,7 @@ class ClipAnswer:
         results: Clips or results that are not in shared memory, by their number in the task.
         process: Number of the process.
         cache: Counts of the cache in the process, if there is one.
+        fetched: What the process fetched by URL since its last answer.
     """
 
     cost: WorkCost
@@ -79,6 +94,7 @@ class ClipAnswer:
     results: dict[int, npt.NDArray[Any]]
     process: int
     cache: CacheStats | None
+    fetched: FetchCounts
 
 
 ProcessRequest = ClipRequest | TransformRequest | FlushRequest
@@ -93,6 +109,7 @@ class ClipProcess:
         self._buffers = BufferPools(0, None if options.transform is None else 1, dtype=options.array_dtype)
         self._iteration: tuple[int, int] | None = None
         self._worker: ClipWorker | None = None
+        self._counter = FetchCounter()
 
     def __reduce__(self) -> tuple[type[ClipProcess], tuple[EpochPlan, LoaderOptions]]:
         return (ClipProcess, (self._plan, self._options))
@@ -114,11 +131,16 @@ class ClipProcess:
         shapes = find_shapes(plan, request.positions, request.length)
         memory = TaskMemory(shapes, request.shared, self._buffers)
         batch = PendingBatch(plan, request.positions, memory, request.length)
-        cost = worker(DecodeTask(batch, list(range(len(batch)))))
+        received = [each.receive() for each in request.sent]
+        try:
+            cost = worker(DecodeTask(batch, list(range(len(batch)))))
+        finally:
+            for each in received:
+                each.drop()
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
         counts = None if cache is None else cache.stats()
         arrays = batch.pts_seconds, batch.valid, batch.boxes, batch.flipped
-        return ClipAnswer(cost, *arrays, errors, memory.results, os.getpid(), counts)
+        return ClipAnswer(cost, *arrays, errors, memory.results, os.getpid(), counts, self._counter.take())
 
     def _begin(self, iteration: int, epoch: int) -> ClipWorker:
         if self._worker is None or self._iteration != (iteration, epoch):
@@ -127,7 +149,7 @@ class ClipProcess:
                 # Other workers may now need the frames that this one stored.
                 cache.flush()
             self._plan = self._plan.with_epoch(epoch)
-            self._worker = ClipWorker.of(self._plan, self._options)
+            self._worker = ClipWorker.of(self._plan, self._options, self._counter)
             self._iteration = iteration, epoch
         return self._worker
 
@@ -152,21 +174,47 @@ class ProcessClips(RemoteCaller):
         iteration: Number of the iteration in its loader.
         epoch: That of the tasks.
         caches: Counts of the cache in each process, by its number.
+        counter: Counts what is fetched by URL.
+        ahead: Asks for the bytes of tasks in this process: which process does a task is known when it begins.
+        fetch_seconds: Longest time for the fetches of a task, from its start; None for no limit.
     """
 
-    def __init__(self, calls: ProcessCalls, iteration: int, epoch: int, caches: dict[int, CacheStats]) -> None:
+    def __init__(
+        self,
+        calls: ProcessCalls,
+        iteration: int,
+        epoch: int,
+        caches: dict[int, CacheStats],
+        counter: FetchCounter,
+        ahead: ReadAhead,
+        fetch_seconds: float | None,
+    ) -> None:
+        self.ahead = ahead
+        self._fetch_seconds = fetch_seconds
         self._calls = calls
         self._caches = caches
+        self._counter = counter
         self._iteration = iteration
         self._epoch = epoch
 
     def __call__(self, task: DecodeTask) -> WorkCost:
         """Do a task; errors of clips are stored in the batch."""
-        batch = task.batch
+        self.ahead.begin(task)
+        try:
+            return self._do(task)
+        finally:
+            self.ahead.end(task)
+
+    def _do(self, task: DecodeTask) -> WorkCost:
+        batch, watch = task.batch, Stopwatch()
+        with fetch_limit(self._fetch_seconds):
+            sent = self.ahead.send(task)
+        fetch_seconds = watch.lap()
         positions = tuple(batch.positions[slot] for slot in task.slots)
         shared = tuple(batch.memory.share(slot) for slot in task.slots)
-        request = ClipRequest(self._iteration, self._epoch, positions, batch.length, shared)
+        request = ClipRequest(self._iteration, self._epoch, positions, batch.length, shared, sent)
         answer: ClipAnswer = self._calls(request)
+        self._counter.add(answer.fetched)
         if answer.cache is not None:
             self._caches[answer.process] = answer.cache
         batch.pts_seconds[task.slots] = answer.pts_seconds
@@ -181,6 +229,7 @@ class ProcessClips(RemoteCaller):
                 batch.set_error(slot, error)
             elif number in answer.results:
                 batch.memory.put(slot, answer.results[number])
+        answer.cost.decode += fetch_seconds
         return answer.cost
 
     def apply_transform(self, pool: Pool, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:

@@ -45,7 +45,6 @@ class WorkCost:
         transform: Seconds in the user's function, and for copying its results into the batch.
         nbytes: Bytes of the clips, or of the results.
         counts: Counts of the decoder.
-        fetched: What was fetched by URL.
     """
 
     plan: float = 0.0
@@ -53,7 +52,6 @@ class WorkCost:
     transform: float = 0.0
     nbytes: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
-    fetched: FetchCounts = field(default_factory=FetchCounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +77,12 @@ class LoadStats:
         ready: Number of clips that are prepared ahead and not yet delivered now, in tasks that are done.
         max_ahead: Most clips that are prepared ahead, in whatever state; 0 before the first batch.
         counts: Counts of the decoders.
-        requests: Number of requests for remote bytes; of file systems that do not say it, of blocks of 128 KB.
+        requests: Number of requests for remote bytes that were sent, with repeated, failed and abandoned ones; of file
+            systems that do not say it, of blocks of 128 KB.
         bytes_fetched: Bytes of the answers.
         fetch_wait_seconds: Time of workers that waited for them; it is part of ``decode_seconds``.
+        gap_bytes: Ranges of an object up to so many bytes apart were one request where ranges were last asked for: as
+            many as cost no more time than a request, by the first answers of the host. 0 if none were.
         cache: Counts of the cache in this process, for all its users, and in the loader's worker processes; None
             without a cache.
     """
@@ -106,6 +107,7 @@ class LoadStats:
     requests: int = 0
     bytes_fetched: int = 0
     fetch_wait_seconds: float = 0.0
+    gap_bytes: int = 0
     cache: CacheStats | None = None
 
     @property
@@ -191,7 +193,7 @@ class Meter:
         # Numbers that change with each batch: making a new LoadStats for each took an eighth of the time of `next`.
         self._batches = self._clips = self._failed_clips = 0
         self._plan = self._decode = self._transform = self._wait = self._outside = 0.0
-        self._counts, self._fetched = DecodeCounts(), FetchCounts()
+        self._counts = DecodeCounts()
         # Of the iterations before; of this one.
         self._times, self._gauge = WorkerTimes(), Gauge(workers)
         self._watch: Stopwatch | None = None
@@ -228,7 +230,6 @@ class Meter:
             self._decode += cost.decode
             self._transform += cost.transform
             self._counts += cost.counts
-            self._fetched += cost.fetched
 
     def count_batch(self, clips: int, failed: int) -> None:
         """Count a delivered batch."""
@@ -236,8 +237,8 @@ class Meter:
         self._clips += clips
         self._failed_clips += failed
 
-    def snapshot(self, processes: ProcessCounts, cache: CacheStats | None) -> LoadStats:
-        """Return the sums so far, with the counts of worker processes and of a cache; any thread may call it."""
+    def snapshot(self, processes: ProcessCounts, fetched: FetchCounts, cache: CacheStats | None) -> LoadStats:
+        """Return the sums so far, with the counts of worker processes, fetches and a cache; any thread may call it."""
         times = self._times + self._gauge.read()
         return LoadStats(
             batches=self._batches,
@@ -257,8 +258,9 @@ class Meter:
             ready=times.ready,
             max_ahead=self._gauge.max_in_flight,
             counts=replace(self._counts),
-            requests=self._fetched.requests,
-            bytes_fetched=self._fetched.nbytes,
-            fetch_wait_seconds=self._fetched.wait_seconds,
+            requests=fetched.requests,
+            bytes_fetched=fetched.nbytes,
+            fetch_wait_seconds=fetched.wait_seconds,
+            gap_bytes=fetched.gap_bytes,
             cache=cache,
         )

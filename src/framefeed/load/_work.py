@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import BoolArray
 from framefeed._checks import describe_value
-from framefeed._fetched import take_fetch_counts
+from framefeed._fetched import FetchCounter, counting_fetches
 from framefeed.catalog import Catalog
 from framefeed.decode import (
     ClipSlot,
@@ -190,13 +190,14 @@ class ClipWorker:
         fetch_seconds: Longest time for the fetches of a task, those by URL, from its start; None for no limit.
         normaliser: Makes numbers of pixels, after the transform; None leaves them as they are.
         read_ahead: Bytes of remote sources that may be asked for before they are decoded.
+        counter: Counts what is fetched by URL; None for no counts.
 
     Attributes:
         ahead: Asks for the bytes of tasks that come later.
     """
 
     @classmethod
-    def of(cls, plan: EpochPlan, options: LoaderOptions) -> ClipWorker:
+    def of(cls, plan: EpochPlan, options: LoaderOptions, counter: FetchCounter) -> ClipWorker:
         """Make a worker for the whole epoch of a plan."""
         return cls(
             plan.whole,
@@ -205,6 +206,7 @@ class ClipWorker:
             options.fetch_seconds,
             options.normaliser,
             options.read_ahead_bytes,
+            counter,
         )
 
     def __init__(
@@ -215,25 +217,25 @@ class ClipWorker:
         fetch_seconds: float | None = None,
         normaliser: Normaliser | None = None,
         read_ahead: int = 0,
+        counter: FetchCounter | None = None,
     ) -> None:
         self._plan = plan
         self._decoder = adapt_decoder(decoder)
-        self.ahead = ReadAhead(plan.catalog, self._decoder, read_ahead)
+        self.ahead = ReadAhead(plan.catalog, self._decoder, read_ahead, counter)
         self._transform = transform
         self._fetch_seconds = fetch_seconds
+        self._counter = counter
         self._normaliser = normaliser
         self._finisher = Finisher(in_place=normaliser is None or transform is not None)
 
     def __call__(self, task: DecodeTask) -> WorkCost:
         """Do a task; errors are stored in the batch."""
         self.ahead.begin(task)
-        take_fetch_counts()  # of other work of this thread
         try:
-            cost = self._do(task)
+            with counting_fetches(self._counter):
+                return self._do(task)
         finally:
             self.ahead.end(task)
-        cost.fetched = take_fetch_counts()
-        return cost
 
     def _do(self, task: DecodeTask) -> WorkCost:
         cost = WorkCost()

@@ -6,6 +6,9 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+from framefeed._fetched import FetchCounter
+from framefeed.decode import adapt_decoder
+from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools
 from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import ApplyTransform
@@ -37,6 +40,7 @@ class Workers:
 
     Attributes:
         count: Number of workers; with 0 the thread that asks for batches does the work.
+        fetches: Counts what they fetch by URL.
     """
 
     def __init__(self, options: LoaderOptions) -> None:
@@ -47,6 +51,7 @@ class Workers:
             check_sendable("transform", options.transform)
             check_sendable("backend", options.backend)
         self._options = options
+        self.fetches = FetchCounter()
         self.decoder_name = options.decoder_name
         self._pool: Pool | None = None
         self._buffers: BufferPools | None = None
@@ -93,13 +98,18 @@ class Workers:
     def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
         """Return what does the tasks of an iteration, and what calls the transform."""
         if not self.are_processes:
-            worker = ClipWorker.of(plan, self._options)
+            worker = ClipWorker.of(plan, self._options, self.fetches)
             return worker, worker.apply_transform
         self._iterations += 1
         # Sent to each process once: the epoch comes with each task, and positions are those of the whole epoch.
         if self._calls is None:
             self._calls = RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
-        clips = ProcessClips(self._calls, self._iterations, plan.epoch, self._caches)
+        options = self._options
+        decoder = adapt_decoder(options.decoder_for(plan))
+        ahead = ReadAhead(plan.catalog, decoder, options.read_ahead_bytes, self.fetches)
+        clips = ProcessClips(
+            self._calls, self._iterations, plan.epoch, self._caches, self.fetches, ahead, options.fetch_seconds
+        )
         return clips, partial(clips.apply_transform, self.pool)
 
     def flush(self) -> None:

@@ -40,7 +40,7 @@ from framefeed.media._sequence_files import PICTURE_SUFFIXES, list_folder
 from framefeed.media._sniff import sniff
 from framefeed.media._source import MediaSource, Part, make_file_version
 from framefeed.media._urls import BLOCK_BYTES
-from framefeed.media.remote import RangesAhead, StorageOptions, check_storage_options, find_options
+from framefeed.media.remote import RangesAhead, SentRanges, StorageOptions, check_storage_options, find_options
 
 __all__ = [
     "BLOCK_BYTES",
@@ -63,6 +63,7 @@ __all__ = [
     "Part",
     "PictureHasher",
     "RangesAhead",
+    "SentRanges",
     "SequenceSource",
     "SourceIdentity",
     "StorageOptions",

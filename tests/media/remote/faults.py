@@ -84,6 +84,35 @@ def redirect(location: str, status: int = 302, **others: Any) -> Fault:
     return Fault(status, headers={"Location": location}, **others)
 
 
+FAULTS = {
+    "none": Fault(),
+    "nor here": Fault(),
+    "nor there": Fault(),
+    "chunks": Fault(chunks=777),
+    "closed": Fault(after=100, end="close"),
+    "reset": Fault(after=5000, end="reset"),
+    "closed before": Fault(before="head", end="close"),
+    "503": Fault(503),
+    "403": Fault(403),
+    "416": Fault(416),
+    "whole": Fault(whole=True),
+    "short": Fault(body=b"short"),
+    "long": Fault(body=b"long" * 10**5),
+    "other range": Fault(headers={"Content-Range": "bytes 0-9/10"}),
+    "no range": Fault(headers={"Content-Range": None}),
+    "no tag": Fault(headers={"ETag": None}),
+    "no version": Fault(headers={"ETag": None, "Last-Modified": None}),
+    "encoded": Fault(headers={"Content-Encoding": "gzip"}),
+    "unconditional": Fault(unconditional=True),
+    "unconditional, closed": Fault(after=100, end="close", unconditional=True),
+    "more": Fault(more=b"HTTP/1.1 206 x\r\n"),
+    "to itself": redirect("/a.mp4"),
+    "moved": redirect("/moved.mp4"),
+    "to a file": redirect("file:///etc/passwd"),
+}
+"""Of all kinds, but that none takes time."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """A request as it came: its method, its target, its headers, and the number of its connection."""

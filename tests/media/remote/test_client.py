@@ -58,7 +58,7 @@ def test_right_answers_in_any_form(server: FaultServer, fault: Fault) -> None:
     url = server.plan("/a.mp4", fault)
     for _ in range(3):  # the connection serves the next ones, or is replaced
         answer = get(url)
-        assert (bytes(answer.data), answer.version.size, answer.requests) == (PART, len(DATA), 1)
+        assert (bytes(answer.data), answer.version.size) == (PART, len(DATA))
     assert {each.method for each in server.asked} == {"GET"}
     assert server.count() == 3
 
@@ -178,7 +178,7 @@ BROKEN = {
 def test_D08_a_failure_that_may_pass_is_tried_four_times(server: FaultServer, fault: Fault) -> None:
     url = server.plan("/a.mp4", fault, fault, fault)
     answer = get(url)
-    assert (bytes(answer.data), answer.requests, server.count()) == (PART, 4, 4)
+    assert (bytes(answer.data), server.count()) == (PART, 4)
     server.plan("/a.mp4", fault, fault, fault, fault)
     with pytest.raises(UnreadableMedia, match=r"a\.mp4: .*try again") as caught:
         get(url)

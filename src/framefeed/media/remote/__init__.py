@@ -22,6 +22,7 @@ from framefeed.media.remote._targets import HttpTarget, Target, is_http, is_s3
 __all__ = [
     "ObjectVersion",
     "RangesAhead",
+    "SentRanges",
     "StorageOptions",
     "check_remote_url",
     "check_storage_options",
@@ -63,6 +64,14 @@ def _make_target(url: str, options: Mapping[str, Any]) -> Target:
     return make(url, parse_s3_options(options))
 
 
+class SentRanges(Protocol):
+    """Answers that are sent to another process."""
+
+    def receive(self) -> RangesAhead:
+        """Give them to the readers of this process, until the result is dropped."""
+        ...
+
+
 class RangesAhead(Protocol):
     """Ranges of an object that were asked for.
 
@@ -74,6 +83,10 @@ class RangesAhead(Protocol):
 
     def drop(self) -> None:
         """Give them up; a reader keeps what it uses."""
+        ...
+
+    def send(self) -> SentRanges:
+        """Wait for the answers; return them, with their errors, for readers of another process."""
         ...
 
 

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from time import monotonic, time
+from time import monotonic, perf_counter, time
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
@@ -24,6 +24,7 @@ from urllib3.exceptions import HTTPError, LocationValueError, NewConnectionError
 from urllib3.util import Timeout
 
 from framefeed import _stopping
+from framefeed._fetched import FetchCounts, get_fetch_counter
 from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
 from framefeed._shortage import find_shortage
@@ -42,14 +43,16 @@ from framefeed.media.remote._answers import (
     shorten,
 )
 from framefeed.media.remote._connections import (
+    Exchange,
     PrivateAddressError,
     ProxyUrlError,
     find_proxy,
-    hiding_queries,
     is_public_answer,
     is_public_name,
     make_manager,
+    making_requests,
 )
+from framefeed.media.remote._prices import GAP_PRICES, AnswerTime
 from framefeed.media.remote._s3_listing import MOST_ERROR_BYTES
 from framefeed.media.remote._targets import Target
 
@@ -80,12 +83,10 @@ class Answer:
     Attributes:
         data: From the start that was asked for; fewer than asked for where the object ends.
         version: Of the object.
-        requests: Number of requests that it took.
     """
 
-    data: bytearray
+    data: bytearray | memoryview
     version: ObjectVersion
-    requests: int
 
 
 class _TryAgainError(Exception):
@@ -184,9 +185,10 @@ class RangeGet:
         self._start, self._stop, self._version = start, stop, version
         self._data = bytearray()
         self._got = 0
-        self._requests = 0
         self._tries = 0
         self._is_abandoned = threading.Event()
+        self._exchange = Exchange()
+        self._counter = get_fetch_counter()
 
     def __call__(self, is_abandoned: threading.Event) -> Answer:
         """Get the bytes from ``start`` to ``stop``, or to the end of the object if that comes before.
@@ -202,8 +204,12 @@ class RangeGet:
             OSError: Descriptors or memory ran out.
         """
         self._is_abandoned = is_abandoned
-        with hiding_queries():
+        with making_requests(self._exchange):
             return self._get()
+
+    def interrupt(self) -> None:
+        """End the wait for a server, after ``is_abandoned`` was set."""
+        self._exchange.interrupt()
 
     def _get(self) -> Answer:
         pause = _FIRST_PAUSE_SECONDS
@@ -222,7 +228,7 @@ class RangeGet:
                     break
                 pause *= _PAUSE_FACTOR
                 continue
-            return Answer(self._data, version, self._requests)
+            return Answer(self._data, version)
         raise error
 
     def _try(self) -> ObjectVersion:
@@ -247,7 +253,10 @@ class RangeGet:
             body = check_answer(request, response.status, response.headers)
             # The rest of a range, and the next ones, are of this version.
             self._version = body.version
+            head_at = perf_counter()
             self._read(response, body)
+            times = AnswerTime(body.size, head_at - self._exchange.sent_at, perf_counter() - head_at)
+            GAP_PRICES.value.learn(self.target.url, times)
             return body.version
         finally:
             _close(response)
@@ -315,7 +324,7 @@ class RangeGet:
     def _send(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
         if self._is_abandoned.is_set():
             raise self._make_silent_error()
-        self._requests += 1
+        self._count(FetchCounts(requests=1))
         return _CLIENT.value.send(url, headers, public_only=public_only)
 
     def _find_next(self, url: str, location: str) -> str:
@@ -353,16 +362,23 @@ class RangeGet:
                     raise self._make_error(f"{self._name}: the server sends more than the range that was asked for")
 
     def _read_piece(self, response: Any, view: memoryview, end: int) -> None:
-        late_at = monotonic() + _stopping.SILENCE_SECONDS
-        while self._got < end:
-            data = response.read1(end - self._got)
-            if not data:
-                error = f"{self._name}: the server broke off its answer at byte {self._start + self._got}"
-                raise _TryAgainError(self._make_error(f"{error}: try again later"))
-            view[self._got : self._got + len(data)] = data
-            self._got += len(data)
-            if monotonic() > late_at and self._got < end:
-                raise self._make_silent_error()
+        late_at, got = monotonic() + _stopping.SILENCE_SECONDS, self._got
+        try:
+            while self._got < end:
+                data = response.read1(end - self._got)
+                if not data:
+                    error = f"{self._name}: the server broke off its answer at byte {self._start + self._got}"
+                    raise _TryAgainError(self._make_error(f"{error}: try again later"))
+                view[self._got : self._got + len(data)] = data
+                self._got += len(data)
+                if monotonic() > late_at and self._got < end:
+                    raise self._make_silent_error()
+        finally:
+            self._count(FetchCounts(nbytes=self._got - got))
+
+    def _count(self, counts: FetchCounts) -> None:
+        if self._counter is not None:
+            self._counter.add(counts)
 
     def _translate(self, error: Exception) -> Exception:
         """Make framefeed's error for one of the library, without references to it; that of a shortage stays."""

@@ -7,11 +7,12 @@ import io
 import ipaddress
 import logging
 import os
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
@@ -77,12 +78,49 @@ class _Response(http.client.HTTPResponse):
         stream.late_at = None
 
 
+class Exchange:
+    """What one thread sends, waits for and reads; another thread may end the wait.
+
+    Attributes:
+        sent_at: Of ``perf_counter()``, when its last request was sent.
+    """
+
+    def __init__(self) -> None:
+        self.sent_at = 0.0
+        self._sock: Any = None
+        self._is_interrupted = False
+
+    def begin(self, sock: Any) -> None:
+        """Note that a request was sent."""
+        self._sock, self.sent_at = sock, perf_counter()
+        if self._is_interrupted:
+            self.interrupt()
+
+    def end(self) -> None:
+        """Leave the connection to others."""
+        self._sock = None
+
+    def interrupt(self) -> None:
+        """End the wait of the thread: its connection breaks off."""
+        self._is_interrupted = True
+        sock = self._sock
+        if sock is not None:
+            with suppress(OSError):  # It is closed.
+                # Not the method of a TLS socket, which would take the layer away that its thread is in.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
 class _Checked:
     """Knows whether its address is public, also when its socket is closed; may refuse others before it sends a byte."""
 
     public_only = False
     is_public: bool | None = None
     response_class: Any = _Response
+
+    def request(self, *arguments: Any, **options: Any) -> None:
+        super().request(*arguments, **options)  # type: ignore[misc]
+        if _THREAD.exchange is not None:
+            _THREAD.exchange.begin(self.sock)  # type: ignore[attr-defined]
 
     def _new_conn(self) -> Any:
         sock = super()._new_conn()  # type: ignore[misc]
@@ -174,9 +212,9 @@ def is_public_answer(response: Any, url: str) -> bool:
 
 
 class _Thread(threading.local):
-    """Whether a thread makes one of our requests: users' functions may use urllib3 in threads of ours too."""
+    """Which of our requests a thread makes, if any: users' functions may use urllib3 in threads of ours too."""
 
-    is_ours = False
+    exchange: Exchange | None = None
 
 
 _THREAD = _Thread()
@@ -189,7 +227,7 @@ class _HideQueries(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if not _THREAD.is_ours:
+        if _THREAD.exchange is None:
             return True
         if isinstance(record.args, tuple):
             record.args = tuple(
@@ -205,13 +243,14 @@ for _name in ("connection", "connectionpool", "response", "poolmanager", "util.r
 
 
 @contextmanager
-def hiding_queries() -> Iterator[None]:
-    """Keep the secrets of requests that the calling thread makes in the block out of urllib3's log."""
-    _THREAD.is_ours = True
+def making_requests(exchange: Exchange) -> Iterator[None]:
+    """Make requests of the calling thread in the block, whose secrets are kept out of urllib3's log."""
+    _THREAD.exchange = exchange
     try:
         yield
     finally:
-        _THREAD.is_ours = False
+        _THREAD.exchange = None
+        exchange.end()
 
 
 def make_manager(public_only: bool, proxy: str) -> urllib3.PoolManager:

@@ -7,20 +7,25 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from time import perf_counter
+from typing import Any
 from weakref import WeakSet
+
+import numpy as np
 
 from framefeed import _stopping
 from framefeed._fetched import FetchCounts, count_fetch
-from framefeed._outcome import Err
+from framefeed._outcome import Err, Ok
 from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
 from framefeed._stopping import PendingCall
 from framefeed._values import SourceStat
-from framefeed.errors import StaleSource
+from framefeed.errors import DeadlineExceeded, FramefeedError, StaleSource
 from framefeed.media.remote._answers import ObjectVersion, make_stale_error
-from framefeed.media.remote._client import PIECE_BYTES, RangeGet
+from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet
+from framefeed.media.remote._prices import GAP_PRICES
 from framefeed.media.remote._targets import Target
 
 Range = tuple[int, int]
@@ -35,8 +40,6 @@ REQUEST_BYTES = 2**23
 _MOST_KEPT_BYTES = 2**25
 _MOST_AHEAD = 8
 """Requests of announced ranges that are made at once."""
-GAP_BYTES = 2**18
-"""Ranges that are not further apart are one request: at 50 MB/s these bytes take 5 ms, and a request 20."""
 
 
 def merge_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
@@ -54,13 +57,31 @@ def merge_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
     return merged
 
 
-def divide_ranges(ranges: Iterable[Range]) -> list[Range]:
+def divide_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
     """Merge ranges, and divide those that are too long for one request; ascending."""
     return [
         (start, min(stop, start + REQUEST_BYTES))
-        for first, stop in merge_ranges(ranges, GAP_BYTES)
+        for first, stop in merge_ranges(ranges, gap)
         for start in range(first, stop, REQUEST_BYTES)
     ]
+
+
+def _begin_get(target: Target, start: int, stop: int, version: ObjectVersion | None) -> PendingCall[Answer]:
+    get = RangeGet(target, start, stop, version)
+    return PendingCall(get, get.interrupt)
+
+
+class _EndedCall:
+    """A call that ended in another process."""
+
+    def __init__(self, outcome: Ok[Answer] | Err) -> None:
+        self._outcome = outcome
+
+    def wait(self, *_: object) -> Ok[Answer] | Err:
+        return self._outcome
+
+    def abandon(self) -> None:
+        pass
 
 
 class _Part:
@@ -68,16 +89,36 @@ class _Part:
 
     __slots__ = ("asked", "call", "data", "is_shared", "start", "stop", "version")
 
-    def __init__(self, target: Target, start: int, stop: int, asked: ObjectVersion | None, *, is_shared: bool) -> None:
+    def __init__(
+        self,
+        start: int,
+        stop: int,
+        asked: ObjectVersion | None,
+        call: PendingCall[Answer] | _EndedCall,
+        *,
+        is_shared: bool = False,
+    ) -> None:
         self.start, self.stop, self.asked = start, stop, asked
         self.data: memoryview | None = None
         self.version: ObjectVersion | None = None
-        self.call = PendingCall(RangeGet(target, start, stop, asked))
+        self.call = call
         self.is_shared = is_shared
 
     @property
     def nbytes(self) -> int:
         return self.stop - self.start
+
+    def overlaps(self, ranges: Iterable[Range]) -> bool:
+        return any(self.start < stop and start < self.stop for start, stop in ranges)
+
+    def wait(self, name: str) -> Ok[Answer] | Err:
+        """Wait for the answer; the thread that asks knows itself when the server is silent."""
+        pieces = -(-self.nbytes // PIECE_BYTES)
+        began = perf_counter()
+        try:
+            return self.call.wait(_stopping.SILENCE_SECONDS * (pieces + 2), name, "read")
+        finally:
+            count_fetch(FetchCounts(wait_seconds=perf_counter() - began))
 
 
 class FetchedAhead:
@@ -93,21 +134,78 @@ class FetchedAhead:
     """
 
     def __init__(self, target: Target, ranges: Iterable[Range], version: ObjectVersion | None = None) -> None:
-        self._key = target.key
-        self.parts = [_Part(target, start, stop, version, is_shared=True) for start, stop in divide_ranges(ranges)]
-        self.nbytes = sum(part.nbytes for part in self.parts)
-        _AHEAD.value.add(self._key, self)
+        gap = GAP_PRICES.value.find_gap(target.url)
+        parts = [
+            _Part(start, stop, version, _begin_get(target, start, stop, version), is_shared=True)
+            for start, stop in divide_ranges(ranges, gap)
+        ]
+        count_fetch(FetchCounts(gap_bytes=gap))
+        self._share(target.key, target.url, parts)
+
+    def _share(self, key: Hashable, url: str, parts: list[_Part]) -> None:
+        self._key, self._url, self.parts = key, url, parts
+        self.nbytes = sum(part.nbytes for part in parts)
+        _AHEAD.value.add(key, self)
+
+    def send(self) -> SentAhead:
+        """Wait for the answers; return them, with their errors, for readers of another process."""
+        sent: list[_SentPart] = []
+        for part in self.parts:
+            try:
+                outcome = part.wait(show_name(self._url))
+            except DeadlineExceeded as error:
+                outcome = Err(error)
+            if isinstance(outcome, Ok):
+                answer = outcome.value
+                # Arrays are sent without a copy.
+                sent.append((part.start, part.stop, part.asked, (np.asarray(memoryview(answer.data)), answer.version)))
+            elif isinstance(outcome.error, FramefeedError):  # Another process may have no shortage.
+                sent.append((part.start, part.stop, part.asked, outcome.error))
+        return SentAhead(self._key, self._url, sent)
 
     def drop(self) -> None:
         """Give them up; a reader keeps what it uses."""
         parts, self.parts = self.parts, []
         _AHEAD.value.remove(self._key, self)
         for part in parts:
-            part.call.is_abandoned.set()
+            part.call.abandon()
 
     def forget(self, part: _Part) -> None:
         """Let no other reader use a range that failed."""
         self.parts = [each for each in self.parts if each is not part]
+
+
+_SentPart = tuple[int, int, ObjectVersion | None, Any]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SentAhead:
+    """Answers, and errors in their place, that one process has for readers of another.
+
+    Attributes:
+        key: That of the object's target.
+        url: The object.
+        answers: First byte, and behind the last one; the version that was asked for; bytes and their version, or an
+            error.
+    """
+
+    key: Hashable
+    url: str
+    answers: list[_SentPart]
+
+    def receive(self) -> FetchedAhead:
+        """Give them to the readers of this process, until the result is dropped."""
+        ahead, parts = FetchedAhead.__new__(FetchedAhead), []
+        for start, stop, asked, answer in self.answers:
+            outcome: Ok[Answer] | Err
+            if isinstance(answer, FramefeedError):
+                outcome = Err(answer)
+            else:
+                array, version = answer
+                outcome = Ok(Answer(memoryview(array), version))
+            parts.append(_Part(start, stop, asked, _EndedCall(outcome), is_shared=True))
+        ahead._share(self.key, self.url, parts)
+        return ahead
 
 
 class _AheadByTarget:
@@ -154,7 +252,6 @@ class RangeReader:
 
     Attributes:
         version: Of the object, once an answer is there; all bytes are of this version.
-        fetched: What its reads waited for.
     """
 
     def __init__(
@@ -167,7 +264,6 @@ class RangeReader:
         self._confirm = confirm
         self._name = show_name(target.url)
         self.version = version
-        self.fetched = FetchCounts()
         self._begin()
 
     def _begin(self) -> None:
@@ -186,10 +282,15 @@ class RangeReader:
         if self._pid != os.getpid():
             self._begin()
         end = sys.maxsize if self.version is None else self.version.size
-        wanted = divide_ranges((start, min(stop, end)) for start, stop in ranges)
+        gap = GAP_PRICES.value.find_gap(self._target.url)
+        wanted = divide_ranges(((start, min(stop, end)) for start, stop in ranges), gap)
         self._add_ahead(wanted)
-        self._give_up([part for part in self._parts if part.data is None and (part.start, part.stop) not in wanted])
+        # What was asked for ahead may be divided otherwise.
+        kept = {part for part in self._parts if part.data is not None or (part.is_shared and part.overlaps(wanted))}
+        self._give_up([part for part in self._parts if part not in kept and (part.start, part.stop) not in wanted])
         self._announced = deque(each for each in map(self._find_rest, wanted) if each[0] < each[1])
+        if self._announced:
+            count_fetch(FetchCounts(gap_bytes=gap))
         self._start_announced()
 
     def _find_rest(self, wanted: Range) -> Range:
@@ -209,7 +310,7 @@ class RangeReader:
     def _give_up(self, parts: Iterable[_Part]) -> None:
         for part in list(parts):
             if not part.is_shared:
-                part.call.is_abandoned.set()
+                part.call.abandon()
             self._parts.remove(part)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
@@ -260,8 +361,7 @@ class RangeReader:
     def _add_ahead(self, ranges: Sequence[Range]) -> None:
         for ahead in _AHEAD.value.list_ahead(self._target.key):
             for part in ahead.parts:
-                overlaps = any(part.start < stop and start < part.stop for start, stop in ranges)
-                if overlaps and part not in self._parts:
+                if part.overlaps(ranges) and part not in self._parts:
                     self._parts.append(part)
 
     def _fetch(self, offset: int, count: int) -> _Part:
@@ -297,22 +397,17 @@ class RangeReader:
     def _start(self, start: int, stop: int) -> _Part:
         if self.version is not None:
             stop = min(stop, self.version.size)
-        part = _Part(self._target, start, stop, self.version, is_shared=False)
+        part = _Part(start, stop, self.version, _begin_get(self._target, start, stop, self.version))
         self._parts.append(part)
         return part
 
     def _wait(self, part: _Part) -> memoryview:
         if part.data is None:
-            pieces = -(-(part.stop - part.start) // PIECE_BYTES)
-            began = perf_counter()
             try:
-                # Its own thread knows when the server is silent.
-                outcome = part.call.wait(_stopping.SILENCE_SECONDS * (pieces + 2), self._name, "read")
+                outcome = part.wait(self._name)
             except BaseException:
                 self._remove(part)
                 raise
-            finally:
-                self._count(FetchCounts(wait_seconds=perf_counter() - began))
             if isinstance(outcome, Err):
                 self._remove(part)
                 raise outcome.error
@@ -321,7 +416,6 @@ class RangeReader:
             part.data = memoryview(answer.data)
             # The answer to a read behind the end has no other facts than the size.
             part.version = answer.version if answer.data or not answer.version.size else None
-            self._count(FetchCounts(answer.requests, len(answer.data)))
             self._drop_oldest()
         if self.version is None:
             self.version = part.version
@@ -338,10 +432,6 @@ class RangeReader:
         self._give_up(self._parts)
         for ahead in _AHEAD.value.list_ahead(self._target.key):
             ahead.parts = []
-
-    def _count(self, counts: FetchCounts) -> None:
-        self.fetched += counts
-        count_fetch(counts)
 
     def _remove(self, part: _Part) -> None:
         """Forget a range that failed, so that it is asked for again."""
