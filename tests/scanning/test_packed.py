@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ pytest.importorskip("urllib3", reason="the tests' server needs it")
 
 import framefeed as ff
 from framefeed.catalog import SurveyOptions
+from framefeed.media import Part
 from framefeed.scanning import ScanRequest, scan_roots
+from framefeed.scanning._tar_rows import TarRowMaker, TarRows
 from tests.media.files import READABLE, readable_path
 from tests.media.remote.faults import FaultServer, faulty
 from tests.packed import Members, get_facts, make_media, pack, unpack
@@ -62,6 +65,13 @@ def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def check_packed(media: Members, folder: Path, path: Path) -> None:
+    """The law: an archive has the facts, labels and batches of the unpacked folder."""
+    packed, unpacked = ff.scan(path, label_from="parent"), ff.scan(folder, label_from="parent")
+    assert get_facts(packed).equals(get_facts(unpacked))
+    assert_same(load(make_plan(packed), workers=0), load(make_plan(unpacked), workers=0))
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -139,7 +149,7 @@ def test_a_cache_of_files_has_the_frames_of_archives(media: Members, folder: Pat
     plan = make_plan(ff.scan(write(tmp_path / "m.tar", media)), rule)
     with ff.ClipLoader(plan, batch_size=4, workers=0, cache=cache) as loader:
         assert_same([np.asarray(batch.data).copy() for batch in loader], expected)
-        assert loader.stats().counts.decoded == 0
+        assert loader.stats().counts.frames_decoded == 0
 
 
 def test_a_second_scan_opens_no_member_of_an_archive_of_the_same_version(media: Members, tmp_path: Path) -> None:
@@ -200,3 +210,45 @@ def test_a_url_with_the_same_media_under_another_tag_is_read_on(
     server.objects["/m.tar"].data = pack([*media, ("more.txt", b"x" * 10_000)])
     server.objects["/m.tar"].etag = '"two"'
     assert_same(load(plan, workers=0), load(make_plan(ff.scan(folder)), workers=0))
+
+
+def shift_offsets(rows: TarRows) -> TarRows:
+    """Mistake the header for the first bytes."""
+    return replace(rows, offset=rows.offset - 512)
+
+
+def swap_media(rows: TarRows) -> TarRows:
+    """Give each name the bytes of the next one."""
+    return replace(rows, offset=np.roll(rows.offset, 1), size=np.roll(rows.size, 1))
+
+
+def round_sizes(rows: TarRows) -> TarRows:
+    """Take the padding for data."""
+    return replace(rows, size=-(-rows.size // 512) * 512)
+
+
+def sort_names(rows: TarRows) -> TarRows:
+    """List members in another order."""
+    order = np.argsort([name[::-1] for name in rows.names])
+    names = [rows.names[number] for number in order]
+    return replace(rows, names=names, offset=rows.offset[order], size=rows.size[order])
+
+
+@pytest.mark.parametrize("mistake", [shift_offsets, swap_media, round_sizes, sort_names])
+def test_the_law_catches_mistakes(
+    mistake: Any, media: Members, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "m.tar", media)
+    check_packed(media, folder, path)
+    finish = TarRowMaker.finish
+    monkeypatch.setattr(TarRowMaker, "finish", lambda maker, version="": mistake(finish(maker, version)))
+    with pytest.raises((AssertionError, ff.FramefeedError)):
+        check_packed(media, folder, path)
+
+
+def test_a_source_that_compares_nothing_is_caught(
+    media: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Part, "_compare_identity", lambda part, _: (part.path, part.offset))
+    with pytest.raises((AssertionError, pytest.fail.Exception, ff.CorruptMedia)):
+        test_an_archive_that_was_replaced_is_stale("other media", media, tmp_path)
