@@ -20,7 +20,7 @@ from framefeed._stopping import PendingCall
 from framefeed._values import SourceStat
 from framefeed.errors import StaleSource
 from framefeed.media.remote._answers import ObjectVersion, make_stale_error
-from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet
+from framefeed.media.remote._client import PIECE_BYTES, RangeGet
 from framefeed.media.remote._targets import Target
 
 Range = tuple[int, int]
