@@ -80,7 +80,6 @@ class CatalogRows:
             return MediaSource.of(path, options)  # It could not be read; the error says so again.
         given = self._data.signed.get(strip_url(part.container), part.container)
         container = MediaSource.of(given, options, self._check_signed(given, version))
-        container = replace(container, version=version)
         return Part(container, found["source_offset"], found["bytes"], path)
 
     def _check_signed(self, url: str, version: str | None) -> str | None:

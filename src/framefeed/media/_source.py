@@ -76,7 +76,7 @@ class MediaSource:
                 a seekable binary file object, an `ImageSequence`, or anything with a ``source`` attribute that is one
                 of these (a ``CatalogEntry``).
             storage_options: Options by URL prefix.
-            version: Which version of a URL's object a catalog knows.
+            version: Which version of a URL's object, or of a file with parts, a catalog knows.
 
         Raises:
             UsageError: It is none of these, or a URL that nothing reads.
@@ -103,7 +103,7 @@ class MediaSource:
                 return cls("url", show_name(path), path=path, options=options, version=version)
             if not path or "\0" in path:
                 raise expected("source", "a path without NUL characters" if path else "a path", path)
-            return cls("path", path, path=os.path.abspath(path))
+            return cls("path", path, path=os.path.abspath(path), version=version)
         if isinstance(source, (bytes, bytearray, memoryview)):
             return cls("bytes", f"<{len(source)} bytes>", data=bytes(source))
         if hasattr(source, "read") and hasattr(source, "seek"):
@@ -389,7 +389,8 @@ class Part(MediaSource):
             return super()._compare_identity(indexed)
         stamp = self.container._compare_identity(None)
         key = (stamp, self.offset, self.size)
-        now = self.container.stat()
+        assert isinstance(stamp, FileStamp)  # of a path
+        now = SourceStat(stamp.nbytes, clamp_ns(stamp.mtime_ns))
         if indexed is None or make_file_version(now) == self.version:
             return key
         if self.size == indexed.bytes and self._is_accepted(key, indexed.fingerprint):
