@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from framefeed.archives._dali_index import OddIndex, read_dali_index, write_dali_index
 from framefeed.archives._samples import SKIPPED, MemberSamples, SampleGrouper
-from framefeed.archives._tables import NO_FILE, MemberKind, TarDamage, TarMember, TarTable
+from framefeed.archives._tables import NO_FILE, ArchiveDamage, Member, MemberKind, MemberTable
 from framefeed.archives._tar import read_tar, walk_tar
 from framefeed.archives._windows import LOCAL_READS, REMOTE_READS, ReadSizes
+from framefeed.archives._zip import read_zip, walk_zip
 
 __all__ = [
     "LOCAL_READS",
     "NO_FILE",
     "REMOTE_READS",
     "SKIPPED",
+    "ArchiveDamage",
+    "Member",
     "MemberKind",
     "MemberSamples",
+    "MemberTable",
     "OddIndex",
     "ReadSizes",
     "SampleGrouper",
-    "TarDamage",
-    "TarMember",
-    "TarTable",
     "read_dali_index",
     "read_tar",
+    "read_zip",
     "walk_tar",
+    "walk_zip",
     "write_dali_index",
 ]
