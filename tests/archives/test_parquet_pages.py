@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed._values import BytesReader
-from framefeed.archives import LOCAL_READS, NULL, REMOTE_READS, ColumnChunk, OddPages, ReadSizes, find_plain_values
+from framefeed.archives import (
+    LOCAL_READS,
+    NULL,
+    REMOTE_READS,
+    ColumnChunk,
+    OddPages,
+    ReadSizes,
+    find_plain_values,
+    read_column_chunks,
+)
 from tests.archives.tars import CountingReader
 
 MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -30,24 +39,32 @@ def write(column: pa.Array, **options: Any) -> bytes:
 
 
 def list_chunks(data: bytes) -> list[ColumnChunk]:
-    """List the row groups of the first column."""
+    """List the row groups of the first column, and compare with what pyarrow says of them."""
+    size = int.from_bytes(data[-8:-4], "little")
+    chunks = read_column_chunks(data[-8 - size : -8], 0)
     metadata = pq.ParquetFile(io.BytesIO(data)).metadata
-    level = metadata.schema.column(0).max_definition_level
     columns = [metadata.row_group(number).column(0) for number in range(metadata.num_row_groups)]
-    return [
-        ColumnChunk(
-            column.dictionary_page_offset or column.data_page_offset, column.total_compressed_size, column.num_values,
-            level,
-        )
-        for column in columns
-    ]  # fmt: skip
+    assert [chunk[1:4] for chunk in chunks] == [
+        (column.total_compressed_size, column.num_values, column.total_uncompressed_size) for column in columns
+    ]
+    assert [chunk.num_nulls for chunk in chunks] == [
+        column.statistics.null_count if column.statistics else None for column in columns
+    ]
+    return chunks
 
 
-def find(data: bytes, reads: ReadSizes = LOCAL_READS) -> list[bytes | None]:
+def get_level(data: bytes) -> int:
+    """Definition level of a value of the first column."""
+    level: int = pq.ParquetFile(io.BytesIO(data)).metadata.schema.column(0).max_definition_level
+    return level
+
+
+def find(data: bytes, reads: ReadSizes = LOCAL_READS, *, is_believed: bool = False) -> list[bytes | None]:
     """Find all values of the first column, and read them by range."""
     values: list[bytes | None] = []
     for chunk in list_chunks(data):
-        offset, size = find_plain_values(BytesReader(data), chunk, reads)
+        chunk = chunk._replace(is_plain=chunk.is_plain or is_believed)
+        offset, size = find_plain_values(BytesReader(data), chunk, get_level(data), reads)
         values += [
             None if count == NULL else data[at : at + count]
             for at, count in zip(offset.tolist(), size.tolist(), strict=True)
@@ -97,14 +114,14 @@ def test_a_column_without_nulls_has_no_levels() -> None:
     for version in ("1.0", "2.0"):
         file = io.BytesIO()
         pq.write_table(table, file, compression="none", use_dictionary=False, data_page_version=version)
-        assert list_chunks(file.getvalue())[0].max_level == 0
+        assert get_level(file.getvalue()) == 0
         assert find(file.getvalue()) == [b"a", b"", b"bc"]
 
 
 def test_few_bytes_of_large_values_are_read() -> None:
     data = write(pa.array([bytes(200_000)] * 50, pa.binary()))
     reader = CountingReader(data)
-    find_plain_values(reader, list_chunks(data)[0])
+    find_plain_values(reader, list_chunks(data)[0], 1)
     assert sum(count for _, count in reader.requests) < 51 * LOCAL_READS.least + LOCAL_READS.most
 
 
@@ -119,16 +136,18 @@ def test_few_bytes_of_large_values_are_read() -> None:
 )
 def test_other_encodings_are_refused(options: dict[str, Any]) -> None:
     data = write(pa.array([b"some", b"values", b"values"]), **options)
-    with pytest.raises(OddPages):
-        find(data)
+    for is_believed in (False, True):
+        with pytest.raises(OddPages):
+            find(data, is_believed=is_believed)
 
 
 @pytest.mark.parametrize("codec", ["snappy", "zstd", "gzip"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_compressed_pages_that_are_taken_for_plain_ones_are_refused(codec: str, version: str) -> None:
     data = write(pa.array([b"value" * 40] * 30), compression=codec, data_page_version=version)
-    with pytest.raises(OddPages):
-        find(data)
+    for is_believed in (False, True):
+        with pytest.raises(OddPages):
+            find(data, is_believed=is_believed)
 
 
 def test_any_changed_byte_of_pages_gives_ranges_inside_or_is_refused() -> None:
@@ -144,7 +163,7 @@ def test_any_changed_byte_of_pages_gives_ranges_inside_or_is_refused() -> None:
                 changed = bytearray(data)
                 changed[at] = value
                 try:
-                    offset, size = find_plain_values(BytesReader(bytes(changed)), chunk)
+                    offset, size = find_plain_values(BytesReader(bytes(changed)), chunk, 1)
                 except OddPages:
                     different += 1
                     continue
@@ -165,11 +184,31 @@ def test_metadata_that_lie_are_refused() -> None:
         chunk._replace(size=10**9),
         chunk._replace(num_values=1),
         chunk._replace(num_values=3),
-        chunk._replace(max_level=0),
-        chunk._replace(max_level=3),
+        chunk._replace(is_plain=False),
     ):
         with pytest.raises(OddPages):
-            find_plain_values(BytesReader(data), odd)
+            find_plain_values(BytesReader(data), odd, 1)
+    for level in (0, 3):
+        with pytest.raises(OddPages):
+            find_plain_values(BytesReader(data), chunk, level)
+
+
+def test_any_changed_byte_of_metadata_gives_numbers_or_is_refused() -> None:
+    data, rng = write(pa.array([b"first", None, b"second"], MEDIA.field("bytes").type)), random.Random(7)
+    metadata = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+    for at in range(len(metadata)):
+        for value in {0, 0xFF, 0x80, 0x19, metadata[at] ^ 1, rng.randrange(256)}:
+            changed = metadata[:at] + bytes([value]) + metadata[at + 1 :]
+            try:
+                chunks = read_column_chunks(changed, 0)
+            except OddPages:
+                continue
+            assert all(number >= 0 for chunk in chunks for number in chunk[:4])
+    for cut in range(len(metadata)):
+        with pytest.raises(OddPages):
+            read_column_chunks(metadata[:cut], 0)
+    with pytest.raises(OddPages):
+        read_column_chunks(metadata, 1)
 
 
 @pytest.mark.parametrize("head", [b"\x15" + b"\xff" * 60, b"\x19" * 60, b"\x1c" * 60, b"\x18\xff\xff\xff\x7f" * 20,
@@ -177,4 +216,4 @@ def test_metadata_that_lie_are_refused() -> None:
 def test_headers_that_do_not_end_are_refused(head: bytes) -> None:
     data = b"PAR1" + head + bytes(2**19)
     with pytest.raises(OddPages):
-        find_plain_values(BytesReader(data), ColumnChunk(4, len(data) - 4, 1, 1))
+        find_plain_values(BytesReader(data), ColumnChunk(4, len(data) - 4, 1, 0, None, True), 1)

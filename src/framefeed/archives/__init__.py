@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.archives._dali_index import OddIndex, read_dali_index, write_dali_index
-from framefeed.archives._parquet_pages import NULL, ColumnChunk, OddPages, find_plain_values
+from framefeed.archives._parquet_pages import NULL, ColumnChunk, OddPages, find_plain_values, read_column_chunks
 from framefeed.archives._samples import SKIPPED, MemberSamples, SampleGrouper
 from framefeed.archives._tables import NO_FILE, ArchiveDamage, Member, MemberKind, MemberTable
 from framefeed.archives._tar import read_tar, walk_tar
@@ -27,6 +27,7 @@ __all__ = [
     "ReadSizes",
     "SampleGrouper",
     "find_plain_values",
+    "read_column_chunks",
     "read_dali_index",
     "read_tar",
     "read_zip",

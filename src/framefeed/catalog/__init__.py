@@ -38,6 +38,7 @@ from framefeed.catalog._columns import (
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
 from framefeed.catalog._memory_catalog import make_memory_catalog
+from framefeed.catalog._packed_values import UNKNOWN, PackedFile, PackedValues, is_binary, is_media_struct
 from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number_true
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
 from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult, survey
@@ -51,6 +52,7 @@ __all__ = [
     "ROWS_PER_BATCH",
     "SCHEMA",
     "SURVEYED",
+    "UNKNOWN",
     "Catalog",
     "CatalogEntry",
     "CatalogHeader",
@@ -60,6 +62,8 @@ __all__ = [
     "FrameTables",
     "Label",
     "ListedRows",
+    "PackedFile",
+    "PackedValues",
     "RowLists",
     "SurveyOptions",
     "SurveyResult",
@@ -83,6 +87,8 @@ __all__ = [
     "get_missing_frames_path",
     "has_jpegs",
     "hash_column",
+    "is_binary",
+    "is_media_struct",
     "list_unindexed_rows",
     "make_memory_catalog",
     "number_sources",
