@@ -44,6 +44,8 @@ MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | JSON_SUFFIXES | {".parquet"}
 # time.
 _ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
 
+_CATALOG_COLUMNS = {"source", "kind", "codec", "fingerprint", "times_from", "error_type"}
+
 _INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 # Not what would lose something: leading zeros, more digits than a float has, or ids such as 12e34567890.
 _FLOAT = r"^-?(0|[1-9][0-9]{0,14})?(\.[0-9]*)?(e-[0-9]{1,2})?$"
@@ -135,9 +137,11 @@ def _take_columns(table: pa.Table) -> ListTable:
         raise UsageError("has no columns: expected one with paths, called path")
     if len(set(names)) < len(names):
         raise UsageError(f"two columns have one name ({shorten(', '.join(names))}): give each another name")
-    if FACTS.keys() <= set(names):
-        # A catalog as a manifest: its sources are surveyed again.
-        names = [name for name in names if name in ("source", LABEL) or name not in FACTS]
+    if set(names) >= _CATALOG_COLUMNS:
+        raise UsageError(
+            "is a catalog, not a list of media: open it with ff.Catalog.open. To scan its media again, give the roots "
+            'that it was made of, or a table of its columns: catalog.table.select(["source", "label"])'
+        )
     columns = {name: _normalize(table.column(name)) for name in names}
     for name, column in columns.items():
         try:  # A column that cannot be written fails here, before hours of scanning.
