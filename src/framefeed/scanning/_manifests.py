@@ -125,6 +125,11 @@ def to_table(stream: ArrowStream) -> pa.Table:
 def _read_table(path: str, options: ListOptions) -> ListTable:
     suffix = get_suffix(path)
     if suffix == ".parquet":
+        if _CATALOG_COLUMNS <= set(pq.read_schema(path).names):
+            raise UsageError(
+                "is a catalog, not a list of media: open it with ff.Catalog.open. To scan its media again, give the "
+                "roots that it was made of, or its table: ff.Catalog.open(path).table"
+            )
         return _take_columns(pq.read_table(path, use_threads=False))
     data = to_utf8(Path(path).read_bytes())
     return read_json(data) if suffix in JSON_SUFFIXES else read_text(data, suffix, options)
@@ -137,11 +142,9 @@ def _take_columns(table: pa.Table) -> ListTable:
         raise UsageError("has no columns: expected one with paths, called path")
     if len(set(names)) < len(names):
         raise UsageError(f"two columns have one name ({shorten(', '.join(names))}): give each another name")
-    if set(names) >= _CATALOG_COLUMNS:
-        raise UsageError(
-            "is a catalog, not a list of media: open it with ff.Catalog.open. To scan its media again, give the roots "
-            'that it was made of, or a table of its columns: catalog.table.select(["source", "label"])'
-        )
+    if FACTS.keys() <= set(names):
+        # The table of a catalog: its sources are surveyed again.
+        names = [name for name in names if name in ("source", LABEL) or name not in FACTS]
     columns = {name: _normalize(table.column(name)) for name in names}
     for name, column in columns.items():
         try:  # A column that cannot be written fails here, before hours of scanning.
