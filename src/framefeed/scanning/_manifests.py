@@ -125,7 +125,7 @@ def to_table(stream: ArrowStream) -> pa.Table:
 def _read_table(path: str, options: ListOptions) -> ListTable:
     suffix = get_suffix(path)
     if suffix == ".parquet":
-        if _CATALOG_COLUMNS <= set(pq.read_schema(path).names):
+        if set(pq.read_schema(path).names) >= _CATALOG_COLUMNS:
             raise UsageError(
                 "is a catalog, not a list of media: open it with ff.Catalog.open. To scan its media again, give the "
                 "roots that it was made of, or its table: ff.Catalog.open(path).table"
