@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from framefeed._values import ByteReader, Limits
+from framefeed._values import ByteReader, Limits, announce_reads
 from framefeed.archives._headers import BLOCK, SIZE, OddHeader, decode_names, read_headers, read_number
 from framefeed.archives._tables import MemberKind, MemberTable
 from framefeed.archives._windows import LOCAL_READS, ReadSizes, Window
@@ -51,6 +51,8 @@ def read_dali_index(
         raise OddIndex("members lie over each other")
     if (offset % BLOCK).any() or (size > window.end - offset).any():
         raise OddIndex("a member does not begin at a block, or ends beyond the archive")
+    # By URL many headers are asked for at once.
+    announce_reads(reader, lambda: zip((offset - BLOCK).tolist(), offset.tolist(), strict=True))
     names: list[bytes] = []
     for row in range(0, len(offset), _HEADERS_AT_ONCE):
         rows = slice(row, row + _HEADERS_AT_ONCE)

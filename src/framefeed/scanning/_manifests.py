@@ -7,6 +7,7 @@ one object per line. Relative paths start at the folder of the options, else at 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from framefeed._files import stat_regular
 from framefeed._names import escape, escape_invisible, is_url, make_absolute, unescape
 from framefeed.catalog import FACTS
-from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
+from framefeed.errors import FramefeedError, MissingMedia, UnreadableMedia, UsageError
 from framefeed.parallel import try_again_in_shortage
 from framefeed.scanning._list_columns import ListOptions, build_paths, find_path_column, rename_columns
 from framefeed.scanning._list_json import read_json, show_json, to_column
@@ -200,7 +201,7 @@ def _make_listing(name: str, listed: ListTable, options: ListOptions, folder: st
     if bad and len(bad) == len(names) and not listed.is_table:
         raise UsageError(f"no line fits: {bad[min(bad)]}")
     columns = _convert_columns(renamed, path_name)
-    start, errors = options.folder or folder, dict[str, UnreadableMedia]()
+    start, errors = options.folder or folder, dict[str, FramefeedError]()
     group = _join_folder(names, start)
     if bad:
         # Each bad line is a row with its error, under a name of its own.
@@ -261,7 +262,11 @@ def _convert_columns(listed: ListTable, path_name: str) -> pa.Table:
         if name != path_name:
             values = to_column(column) if isinstance(column, list) else column
             columns[name] = _remove_empty(_infer_type(listed, name, values) if listed.is_text else values)
-    # Columns with the names of facts get other names.
+    return pa.table(rename_facts(columns))
+
+
+def rename_facts(columns: Mapping[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+    """Give columns with the names of facts other names."""
     facts = FACTS.keys() - {LABEL}
     used = columns.keys() | facts
     renamed = dict[str, pa.ChunkedArray]()
@@ -271,7 +276,7 @@ def _convert_columns(listed: ListTable, path_name: str) -> pa.Table:
             new = f"manifest_{new}"
         used |= {new}
         renamed[new] = column
-    return pa.table(renamed)
+    return renamed
 
 
 def _infer_type(listed: ListTable, name: str, texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -287,16 +292,21 @@ def _infer_type(listed: ListTable, name: str, texts: pa.ChunkedArray) -> pa.Chun
         raise UsageError(
             f"{listed.describe_row(odd)}: the value '{value}' of column {name!r} is not UTF-8: {SAVE_AS_UTF8}"
         )
+    return infer_type(texts, is_label=name == LABEL)
+
+
+def infer_type(texts: pa.ChunkedArray, *, is_label: bool) -> pa.ChunkedArray:
+    """Convert text to a type whose values all are written so; null where it is empty."""
     trimmed = pc.utf8_trim_whitespace(texts)
     trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
     values = trimmed.drop_null()
-    for pattern, kind in _LABEL_TYPES if name == LABEL else _TYPES:
+    for pattern, kind in _LABEL_TYPES if is_label else _TYPES:
         if len(values) and pc.all(pc.match_substring_regex(values, pattern)).as_py():
             with suppress(pa.ArrowInvalid):  # "." and 2024-02-30
                 return trimmed.cast(kind)
     if not len(values):
         return pa.chunked_array([pa.nulls(len(texts))])
-    return trimmed if name == LABEL else texts
+    return trimmed if is_label else texts
 
 
 def _remove_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:

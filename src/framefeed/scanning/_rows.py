@@ -14,14 +14,22 @@ import pyarrow as pa
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._names import escape, to_stored_name
+from framefeed._names import escape, split_part, to_stored_name
+from framefeed.archives import COMPRESSED_ENDINGS
 from framefeed.catalog import ListedRows, find_first_rows
-from framefeed.errors import UnreadableMedia
+from framefeed.errors import FramefeedError
 from framefeed.media import PICTURE_SUFFIXES
 
 NO_COLUMN_ROW = -1
 """Column row of a row that comes from no manifest, or from one without columns."""
 _ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    offset: IntArray
+    size: IntArray
+    versions: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,8 @@ class SourceGroup:
 
     folder: str
     names: list[Any] = field(repr=False)
-    kind: Literal["files", "sources", "image_folder"] = "files"
+    kind: Literal["files", "sources", "image_folder", "parts"] = "files"
+    located: Located | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -46,6 +55,10 @@ class SourceGroup:
         """Iterate over the complete paths or URLs."""
         prefix = self.folder and self.folder + os.sep
         return (prefix + name for name in self.names) if prefix else iter(self.names)
+
+    def members(self) -> Iterator[str]:
+        """Iterate over the names of parts inside of their archives; "" for an archive that cannot be read."""
+        return ("" if part is None else part.member for part in map(split_part, self.names))
 
 
 def select_sources(groups: Iterable[SourceGroup], is_selected: BoolArray) -> Iterator[SourceGroup]:
@@ -73,6 +86,7 @@ class ScanStats:
         repeated_files: Number of files that were listed again, by a link or a second name, and gave no row.
         repeated_folders: Number of folders that were found again, and not listed again.
         passed_over: Number of files in folders without the ending of a media file, by ending.
+        archives_beside: Number of those that are archives, which were not read because media lie beside them.
     """
 
     known: int = 0
@@ -83,6 +97,7 @@ class ScanStats:
     repeated_files: int = 0
     repeated_folders: int = 0
     passed_over: Counter[str] = field(default_factory=Counter)
+    archives_beside: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,6 +125,7 @@ class Listing:
         column_rows: Row of ``columns`` that belongs to each row, -1 for none, int64 [N].
         columns: Columns of the manifests, beside the paths.
         unlistable: Errors of folders and lines that could not be read, which are rows too.
+        remarks: Warnings.
         starts: Folder where the relative paths of a manifest start, if it has some, by the name of the manifest.
         stats: Statistics of the scan; here of the files and folders that gave no row.
     """
@@ -117,9 +133,10 @@ class Listing:
     groups: list[SourceGroup] = field(default_factory=list)
     column_rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     columns: pa.Table = field(default_factory=lambda: pa.table({}))
-    unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
+    unlistable: dict[str, FramefeedError] = field(default_factory=dict)
     starts: dict[str, str] = field(default_factory=dict)
     stats: ScanStats = field(default_factory=ScanStats)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def num_rows(self) -> int:
@@ -164,12 +181,15 @@ class Listing:
         numbers: dict[str, int] = {}
         folder_numbers, sizes = list[int](), list[int]()
         for group in self.groups:
-            # The one folder of all rows of the group, or the folder of each row.
+            # The one folder of all rows of the group, or the folder of each row, inside its archive.
             is_flat = bool(group.folder) and os.sep not in "".join(group.names)
-            folders = [group.folder] if is_flat else [os.path.dirname(path) for path in group.paths()]
+            paths = group.members() if group.kind == "parts" else group.paths()
+            folders = [group.folder] if is_flat else [os.path.dirname(path) for path in paths]
             folder_numbers += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
             sizes += [len(group.names)] if len(folders) == 1 else [1] * len(folders)
         codes = np.repeat(np.array(folder_numbers, np.int32), sizes)
+        if (no_folder := numbers.get("")) is not None:  # At the top of an archive.
+            codes = pa.array(codes, mask=codes == no_folder)
         return pa.DictionaryArray.from_arrays(codes, pa.array([escape(name) for name in numbers], pa.string()))
 
 
@@ -189,6 +209,37 @@ VIDEO_SUFFIXES = frozenset((
 """Endings by which files in folders count as videos; the type of a file is read from its bytes."""
 
 ALL_MEDIA_SUFFIXES = VIDEO_SUFFIXES | PICTURE_SUFFIXES
+
+
+_ARCHIVE_ENDINGS = (".tar", *COMPRESSED_ENDINGS)
+LISTED_ENDINGS = ALL_MEDIA_SUFFIXES.union(_ARCHIVE_ENDINGS)
+"""Endings by which a text in a list is known as the path of a medium or an archive."""
+# Each is in one of the endings: ".tar" is in ".tar.gz".
+_ARCHIVE_PARTS = [ending for ending in _ARCHIVE_ENDINGS if not ending.startswith(".tar.")]
+
+
+def get_archive_ending(name: str) -> str:
+    """Get the lower-case ending of an archive's name, such as ``.tar`` or ``.tar.gz``; "" for any other name.
+
+    Archives with another ending than ``.tar`` are compressed, and refused.
+    """
+    path = name.partition("?")[0].partition("#")[0] if name.lower().startswith(("http://", "https://")) else name
+    lowered = path[-8:].lower()
+    if not lowered.endswith(_ARCHIVE_ENDINGS):
+        return ""
+    return next((ending for ending in _ARCHIVE_ENDINGS if lowered.endswith(ending)), "")
+
+
+def may_have_archives(names: Sequence[str]) -> bool:
+    """Whether one of the names may be an archive's; fast for a million names of media."""
+    text = "\0".join(names).lower()
+    return any(ending in text for ending in _ARCHIVE_PARTS)
+
+
+def has_archives(listing: Listing) -> bool:
+    """Whether archives are among the rows of a listing."""
+    groups = [each for each in listing.groups if each.kind == "files" and may_have_archives(each.names)]
+    return any(get_archive_ending(name) for group in groups for name in group.names)
 
 
 def get_suffix(name: str) -> str:

@@ -19,6 +19,7 @@ import xxhash
 from framefeed._checks import check_choice, check_path, refuse_names
 from framefeed._names import is_url, make_absolute, make_printable
 from framefeed._shown import show_name, show_text
+from framefeed._units import format_count
 from framefeed._values import Limits, resolve_limits
 from framefeed.catalog import (
     Catalog,
@@ -41,6 +42,7 @@ from framefeed.catalog import (
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import PROOF_RULES, TimesFrom, Verify
 from framefeed.media import MediaSource, parse_rate
+from framefeed.scanning._archives import ArchiveOptions, read_archives
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
@@ -73,6 +75,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     limits: Limits | None = None,
     deadline_seconds: float | None = 60,
     classes: Sequence[str] | Sequence[int] | None = None,
+    write_idx: bool = False,
+    idx_folder: StrPath | None = None,
 ) -> Catalog:
     """Make a catalog of many files: one row per file, also for files that cannot be read.
 
@@ -82,8 +86,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     training: one scans, and the others wait, for as long as it lives, and open the result.
 
     Args:
-        roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), or several of
-            these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
+        roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), tar archives,
+            or several of these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
         out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
         depth: "frames" finds every frame, "header" believes the header.
         verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
@@ -111,6 +115,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             LimitExceeded; the next scan tries it again.
         classes: All labels in the order of their numbers, such as ``train.classes`` for a list of validation videos;
             by default the labels found, sorted. A label that is not among them is a UsageError.
+        write_idx: Write DALI's index file (``wds2idx``) of each tar archive beside it, ``a.idx`` of ``a.tar``.
+        idx_folder: Folder to write these files to; needed for archives by URL.
 
     Returns:
         The catalog, opened from ``out`` where that is given.
@@ -134,7 +140,10 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
     show_line = None if progress is False else _write_line
-    request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line)
+    indexes = None if idx_folder is None else make_absolute(check_path("idx_folder", idx_folder, "indexes/"))
+    request = ScanRequest(
+        options, out, label_from, resume, folders, lists, known, show_line, write_idx=write_idx, idx_folder=indexes
+    )
     loss = explain_lost_facts(out, options)
     if loss is not None:
         warnings.warn(loss, UserWarning, stacklevel=3)
@@ -213,6 +222,8 @@ class ScanRequest:
         lists: Options for reading lists; paths below their folder are stored relative to it.
         classes: All labels in the order of their numbers, or None.
         show_line: Is called with a line if the scan waits for that of another process; None shows none.
+        write_idx: Whether to write index files of DALI's for tar archives.
+        idx_folder: Absolute path of the folder of these files; None for those of the archives.
     """
 
     options: SurveyOptions
@@ -223,9 +234,22 @@ class ScanRequest:
     lists: ListOptions = field(default_factory=ListOptions)
     classes: tuple[Label, ...] | None = None
     show_line: Callable[[str], object] | None = None
+    write_idx: bool = False
+    idx_folder: str | None = None
 
     def __post_init__(self) -> None:
+        if self.idx_folder is not None and not self.write_idx:
+            raise UsageError("idx_folder is the folder of index files: give write_idx=True (--write-idx) too")
         check_choice("label_from", self.label_from, ("parent", None))
+
+    @property
+    def archive_options(self) -> ArchiveOptions:
+        """How archives are read."""
+        options = self.options
+        template = self.lists.template_parts if self.lists.path_template else ()
+        return ArchiveOptions(
+            options.limits, options.workers, template, self.label_from, self.write_idx, self.idx_folder
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +275,7 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     listing = list_roots(
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
     )
+    listing = read_archives(listing, request.archive_options)
     for path in _list_paths(roots):
         if is_url(path):
             MediaSource.of(path)
@@ -293,12 +318,16 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
 
 
 def _make_result(catalog: Catalog, stats: ScanStats, listing: Listing) -> ScanResult:
-    """Add a warning if none of the paths of the lists exists."""
+    """Add the warnings of the listing, and one if none of the paths of the lists exists."""
+    remarks = [*listing.remarks]
+    if listing.stats.archives_beside:
+        count = format_count(listing.stats.archives_beside, "archive")
+        remarks.append(f"{count} in folders with media not read: name them, or give a glob such as 'data/*.tar'")
     kinds = catalog.table.column("error_type")
     row = pc.index(kinds, "MissingMedia").as_py()
     is_missing = row >= 0 and pc.sum(pc.equal(kinds, "MissingMedia")).as_py() == len(catalog) - len(listing.unlistable)
     if not (is_missing and listing.starts):
-        return ScanResult(catalog, stats, [])
+        return ScanResult(catalog, stats, remarks)
     example = catalog.shown_name(row)
     starts = "; ".join(f"relative paths of {name} start at {start}" for name, start in listing.starts.items())
     ending = "" if os.path.splitext(example)[1] else (
@@ -308,7 +337,7 @@ def _make_result(catalog: Catalog, stats: ScanStats, listing: Listing) -> ScanRe
         f"none of the listed files exists, for example {example}: {starts}; if they start elsewhere, name that folder: "
         f'scan(..., root="FOLDER"), on the command line --root FOLDER{ending}'
     )
-    return ScanResult(catalog, stats, [remark])
+    return ScanResult(catalog, stats, [*remarks, remark])
 
 
 def _list_arguments(roots: Sequence[Root], request: ScanRequest, settings: Mapping[str, object]) -> dict[str, object]:

@@ -1,0 +1,364 @@
+"""Read the archives among the rows of a scan: each archive's row becomes the rows of its media.
+
+Archives are walked at once in threads, a few at a time; their rows keep the order of the archives, then of the members.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from framefeed._arrays import IntArray
+from framefeed._files import check_writable, replacing, write_errors
+from framefeed._names import is_url
+from framefeed._shown import show_name
+from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits, SourceStat, announce_reads, read_bytes
+from framefeed.archives import (
+    LOCAL_READS,
+    REMOTE_READS,
+    MemberTable,
+    OddIndex,
+    ReadSizes,
+    explain_compressed,
+    join_tables,
+    read_dali_index,
+    walk_tar,
+    write_dali_index,
+)
+from framefeed.errors import MediaError, UnreadableMedia, UsageError
+from framefeed.media import MediaSource
+from framefeed.parallel import ordered_map, try_again_in_shortage
+from framefeed.scanning._list_table import LABEL
+from framefeed.scanning._list_template import TemplatePart
+from framefeed.scanning._listing import append_columns
+from framefeed.scanning._rows import (
+    NO_COLUMN_ROW,
+    Listing,
+    Located,
+    SourceGroup,
+    get_archive_ending,
+    may_have_archives,
+)
+from framefeed.scanning._tar_columns import FIELD, KEY, check_template, fill_nulls, join_columns
+from framefeed.scanning._tar_rows import TarRowMaker, TarRows, is_value, make_error_row
+
+# Requests wait more than they compute: so many archives by URL are walked at once, if the caller does not say.
+_REMOTE_AT_ONCE = 16
+_IN_FLIGHT_PER_WORKER = 2
+# Of the headers at offsets that an index says: no more than them is asked for.
+_INDEX_READS = ReadSizes(512, 512, 0)
+_DALI_MAGIC = b"v1."
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """How archives are read.
+
+    Attributes:
+        limits: What an archive may claim.
+        workers: Archives that are walked at once; None for a number that fits.
+        template: Parts of ``path_template``, to fit names of members.
+        label_from: "parent" or None.
+        write_idx: Write an index file of DALI's for each tar archive.
+        idx_folder: Absolute path of the folder of these files; None for that of each archive.
+    """
+
+    limits: Limits = DEFAULT_LIMITS
+    workers: int | None = None
+    template: Sequence[TemplatePart] = ()
+    label_from: Literal["parent"] | None = None
+    write_idx: bool = False
+    idx_folder: str | None = None
+
+
+class _Slice(NamedTuple):
+    """Neighbours in a group that are all archives, or none of them; ``start`` is the first row."""
+
+    start: int
+    group: SourceGroup
+    is_archive: bool
+
+
+class _Walked(NamedTuple):
+    """Rows of an archive, and why no index file was written for it; "" if it was, or none was wanted."""
+
+    rows: TarRows
+    remark: str = ""
+
+
+def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
+    """Read the archives among the rows of a listing, and put the rows of their media in their place.
+
+    An archive that cannot be read is a row with its error.
+
+    Raises:
+        UsageError: Options do not fit: there is no archive for an index, or the template fits no member.
+    """
+    slices = list(_cut_groups(listing))
+    containers = [path for each in slices if each.is_archive for path in each.group.paths()]
+    if not containers:
+        if options.write_idx:
+            raise UsageError("write_idx=True is for tar archives, and none is among the roots: leave it out")
+        return listing
+    check_template(options.template)
+    indexes = _plan_indexes(containers, options) if options.write_idx else [None] * len(containers)
+    workers = _REMOTE_AT_ONCE if options.workers is None and any(map(is_url, containers)) else options.workers
+    walk = partial(_walk_archive, limits=options.limits)
+    count = _IN_FLIGHT_PER_WORKER * (workers or _REMOTE_AT_ONCE)
+    with ordered_map(walk, zip(containers, indexes, strict=True), workers=workers, max_in_flight=count) as results:
+        walked = list(results)
+    archives = [each.rows for each in walked]
+    columns, remarks = join_columns(archives, options.template, _name_rivals(options))
+    unwritten = [each.remark for each in walked if each.remark]
+    more = f" (and {len(unwritten) - 1:,} more archives have no index file)" if unwritten[1:] else ""
+    return _replace_rows(listing, slices, archives, columns, [*remarks, *(each + more for each in unwritten[:1])])
+
+
+def _cut_groups(listing: Listing) -> Iterator[_Slice]:
+    start = 0
+    for group in listing.groups:
+        cuts = [0, len(group)]
+        if group.kind == "files" and may_have_archives(group.names):
+            is_archive = np.array([bool(get_archive_ending(name)) for name in group.names])
+            if not listing.unlistable.keys().isdisjoint(group.names):
+                is_archive &= [name not in listing.unlistable for name in group.names]
+            cuts[1:1] = (np.flatnonzero(is_archive[1:] != is_archive[:-1]) + 1).tolist()
+        else:
+            is_archive = np.zeros(1, np.bool_)
+        for first, last in pairwise(cuts):
+            part = group if len(cuts) == 2 else replace(group, names=group.names[first:last])
+            yield _Slice(start + first, part, bool(is_archive[first]))
+        start += len(group)
+
+
+def _name_rivals(options: ArchiveOptions) -> str:
+    """Name the arguments that give labels besides those in archives."""
+    names = ["label_from"] if options.label_from else []
+    return " and ".join([*names, *(["path_template"] if any(part.name == LABEL for part in options.template) else [])])
+
+
+def _replace_rows(
+    listing: Listing, slices: Sequence[_Slice], archives: Sequence[TarRows], columns: pa.Table, remarks: list[str]
+) -> Listing:
+    """Put the rows of archives in the place of the archives; ``columns`` has a row for each of them."""
+    groups, numbers, owners = list[SourceGroup](), list[IntArray](), list[IntArray]()
+    waiting, first = iter(archives), listing.columns.num_rows
+    for start, group, is_archive in slices:
+        lines = listing.column_rows[start : start + len(group)]
+        if not is_archive:
+            groups.append(group)
+            numbers.append(lines)
+            continue
+        for line in lines.tolist():
+            rows = next(waiting)
+            groups += _make_groups(rows)
+            numbers.append(np.arange(first, first + len(rows)))
+            owners.append(np.full(len(rows), line))
+            first += len(rows)
+    errors = {rows.names[row]: error for rows in archives for row, error in rows.errors.items()}
+    return replace(
+        listing,
+        groups=groups,
+        column_rows=np.concatenate(numbers),
+        columns=append_columns(listing.columns, _add_line_columns(columns, listing.columns, np.concatenate(owners))),
+        unlistable=listing.unlistable | errors,
+        remarks=[*listing.remarks, *remarks],
+    )
+
+
+def _make_groups(rows: TarRows) -> Iterator[SourceGroup]:
+    """Make groups of an archive's rows: of media, and of rows with errors, which are told by their names."""
+    has_error = np.zeros(len(rows), np.bool_)
+    has_error[list(rows.errors)] = True
+    cuts = [0, *(np.flatnonzero(has_error[1:] != has_error[:-1]) + 1).tolist(), len(rows)]
+    for first, last in pairwise(cuts):
+        names = rows.names[first:last]
+        if names:
+            located = Located(rows.offset[first:last], rows.size[first:last], [rows.version] * len(names))
+            yield SourceGroup("", names, "parts", located)
+
+
+def _add_line_columns(columns: pa.Table, lines: pa.Table, owners: IntArray) -> pa.Table:
+    """Add to columns of members those of the line of a list that names their archive.
+
+    Args:
+        columns: Of the members.
+        lines: Columns of all lists.
+        owners: Row in ``lines`` of each member's archive.
+    """
+    is_bare = owners == NO_COLUMN_ROW
+    if not lines.column_names or is_bare.all():
+        return columns
+    taken = lines.take(pa.array(owners, mask=is_bare))
+    joined = {name: columns.column(name) for name in columns.column_names}
+    for name in taken.column_names:
+        new = f"manifest_{name}" if name in (KEY, FIELD) else name
+        joined[new] = fill_nulls(joined[new], taken.column(name)) if new in joined else taken.column(name)
+    return pa.table(joined)
+
+
+def _plan_indexes(containers: Sequence[str], options: ArchiveOptions) -> list[str]:
+    """List the paths of the index files to write.
+
+    Raises:
+        UsageError: A file cannot be written, or two archives would have one.
+    """
+    paths, owners = list[str](), dict[str, str]()
+    if options.idx_folder is not None:
+        with write_errors(options.idx_folder):
+            os.makedirs(options.idx_folder, exist_ok=True)
+    for container in containers:
+        if is_url(container) and options.idx_folder is None:
+            raise UsageError(
+                f"write_idx=True: an index file cannot be written beside {show_name(container)}: give idx_folder, a "
+                "folder on this machine"
+            )
+        stem = container[: len(container) - len(get_archive_ending(container))]
+        path = f"{stem}.idx"
+        if options.idx_folder is not None:
+            path = os.path.join(options.idx_folder, os.path.basename(stem.partition("?")[0]) + ".idx")
+        if owners.setdefault(path, container) != container:
+            raise UsageError(
+                f"write_idx=True: {show_name(owners[path])} and {show_name(container)} would have one index file, "
+                f"{path}: scan them one after the other, each with another idx_folder"
+            )
+        check_writable(path, "DALI index", "shard.idx", _is_index)
+        paths.append(path)
+    return paths
+
+
+def _is_index(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(_DALI_MAGIC)) == _DALI_MAGIC
+
+
+def _walk_archive(item: tuple[str, str | None], limits: Limits) -> _Walked:
+    container, index = item
+    compressed = explain_compressed(show_name(container), get_archive_ending(container))
+    if compressed is not None:
+        error = UnreadableMedia(compressed, source=show_name(container), stage="open")
+        return _Walked(make_error_row(container, error))
+    try:
+        return try_again_in_shortage(partial(_read_rows, container, index, limits), show_name(container), "open")
+    except MediaError as error:
+        return _Walked(make_error_row(container, error))
+
+
+def _read_rows(container: str, index: str | None, limits: Limits) -> _Walked:
+    source = MediaSource.of(container)
+    with source.opened() as reader:
+        windows = _Windows(reader)
+        maker = TarRowMaker(container, limits, windows.read_part)
+        tables = list[MemberTable]()
+        for table in _read_tables(source, windows, limits):
+            maker.add(table)
+            windows.forget()
+            if index is not None:
+                tables.append(table)
+        rows = maker.finish(_get_version(reader))
+    return _Walked(rows, "" if index is None else _write_index(join_tables(tables), index))
+
+
+def _get_version(reader: ByteReader) -> str:
+    stat = reader.stat()
+    return f"{stat.bytes} {stat.mtime_ns}"
+
+
+def _read_tables(source: MediaSource, reader: _Windows, limits: Limits) -> Iterator[MemberTable]:
+    """Read the members of an archive: by the index beside it if it is remote and has one, else by a walk."""
+    if source.kind == "url":
+        data = _read_index(source, limits)
+        if data is not None:
+            with suppress(OddIndex):
+                table, _ = read_dali_index(data, reader, limits, _INDEX_READS)
+                starts, sizes = table.offset.tolist(), table.size.tolist()
+                reader.announce([
+                    (start, start + size) for name, start, size in zip(table.names, starts, sizes, strict=True)
+                    if is_value(name)
+                ])  # fmt: skip
+                yield table
+                return
+    yield from walk_tar(reader, source.name, limits, REMOTE_READS if source.kind == "url" else LOCAL_READS)
+
+
+def _read_index(source: MediaSource, limits: Limits) -> bytes | None:
+    """Read the index file of DALI's beside a remote archive; None if there is none that can be read."""
+    if not source.path.endswith(".tar"):  # A query, which may be a signature for this object alone.
+        return None
+    with suppress(MediaError), MediaSource.of(f"{source.path.removesuffix('.tar')}.idx").opened() as reader:
+        size = reader.stat().bytes
+        if size <= limits.max_header_bytes and read_bytes(reader, 0, len(_DALI_MAGIC)) == _DALI_MAGIC:
+            return read_bytes(reader, 0, size)
+    return None
+
+
+def _write_index(table: MemberTable, path: str) -> str:
+    """Write an index file if it can be written; return why not."""
+    if table.damage is not None:
+        return ""  # The archive's row says so.
+    try:
+        data = write_dali_index(table)
+    except UsageError as error:
+        return f"{path} is not written: {error}"
+    with suppress(OSError), open(path, "rb") as file:
+        if file.read(len(data) + 1) == data:
+            return ""
+    with write_errors(path), replacing(path) as scratch, open(scratch, "wb") as file:
+        file.write(data)
+    return ""
+
+
+class _Windows:
+    """A reader that keeps what is read until `forget`: the labels of a sample are read with its headers."""
+
+    def __init__(self, reader: ByteReader) -> None:
+        self._reader = reader
+        self._starts = list[int]()
+        self._parts = list[bytes]()
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Read and keep up to ``count`` bytes at ``offset``."""
+        data = read_bytes(self._reader, offset, count)
+        self._starts.append(offset)
+        self._parts.append(data)
+        return data
+
+    def read_part(self, offset: int, count: int) -> bytes:
+        """Read up to ``count`` bytes, from what is kept if it has them."""
+        number = bisect_right(self._starts, offset) - 1
+        if number >= 0:
+            start = offset - self._starts[number]
+            data = self._parts[number]
+            if start + count <= len(data):
+                return data[start : start + count]
+        return read_bytes(self._reader, offset, count)
+
+    def forget(self) -> None:
+        """Give up what is kept."""
+        del self._starts[:-1], self._parts[:-1]  # The next headers may lie in the last window.
+
+    def announce(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Say which ranges are read next."""
+        announce_reads(self._reader, lambda: ranges)
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
+        data = self.read(offset, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def stat(self) -> SourceStat:
+        """Size and time of the archive."""
+        return self._reader.stat()
+
+    def close(self) -> None:
+        """The reader stays open."""
