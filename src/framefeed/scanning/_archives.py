@@ -9,7 +9,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -35,7 +35,7 @@ from framefeed.archives import (
     write_dali_index,
 )
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
-from framefeed.media import MediaSource
+from framefeed.media import MediaSource, StorageOptions, make_file_version
 from framefeed.parallel import ordered_map, try_again_in_shortage
 from framefeed.scanning._list_table import LABEL
 from framefeed.scanning._list_template import TemplatePart
@@ -70,6 +70,7 @@ class ArchiveOptions:
         label_from: "parent" or None.
         write_idx: Write an index file of DALI's for each tar archive.
         idx_folder: Absolute path of the folder of these files; None for that of each archive.
+        storage_options: Options by URL prefix, or None.
     """
 
     limits: Limits = DEFAULT_LIMITS
@@ -78,6 +79,7 @@ class ArchiveOptions:
     label_from: Literal["parent"] | None = None
     write_idx: bool = False
     idx_folder: str | None = None
+    storage_options: StorageOptions | None = field(default=None, repr=False)
 
 
 class _Slice(NamedTuple):
@@ -112,7 +114,7 @@ def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
     check_template(options.template)
     indexes = _plan_indexes(containers, options) if options.write_idx else [None] * len(containers)
     workers = _REMOTE_AT_ONCE if options.workers is None and any(map(is_url, containers)) else options.workers
-    walk = partial(_walk_archive, limits=options.limits)
+    walk = partial(_walk_archive, options=options)
     count = _IN_FLIGHT_PER_WORKER * (workers or _REMOTE_AT_ONCE)
     with ordered_map(walk, zip(containers, indexes, strict=True), workers=workers, max_in_flight=count) as results:
         walked = list(results)
@@ -183,7 +185,7 @@ def _make_groups(rows: TarRows) -> Iterator[SourceGroup]:
     for first, last in pairwise(cuts):
         names = rows.names[first:last]
         if names:
-            located = Located(rows.offset[first:last], rows.size[first:last], [rows.version] * len(names))
+            located = Located(rows.size[first:last], [rows.version] * len(names), rows.offset[first:last])
             yield SourceGroup("", names, "parts", located)
 
 
@@ -241,45 +243,48 @@ def _is_index(path: str) -> bool:
         return file.read(len(_DALI_MAGIC)) == _DALI_MAGIC
 
 
-def _walk_archive(item: tuple[str, str | None], limits: Limits) -> _Walked:
+def _walk_archive(item: tuple[str, str | None], options: ArchiveOptions) -> _Walked:
     container, index = item
     compressed = explain_compressed(show_name(container), get_archive_ending(container))
     if compressed is not None:
         error = UnreadableMedia(compressed, source=show_name(container), stage="open")
         return _Walked(make_error_row(container, error))
     try:
-        return try_again_in_shortage(partial(_read_rows, container, index, limits), show_name(container), "open")
+        return try_again_in_shortage(partial(_read_rows, container, index, options), show_name(container), "open")
     except MediaError as error:
         return _Walked(make_error_row(container, error))
 
 
-def _read_rows(container: str, index: str | None, limits: Limits) -> _Walked:
-    source = MediaSource.of(container)
+def _read_rows(container: str, index: str | None, options: ArchiveOptions) -> _Walked:
+    source = MediaSource.of(container, options.storage_options)
     with source.opened() as reader:
         windows = _Windows(reader)
-        maker = TarRowMaker(container, limits, windows.read_part)
+        maker = TarRowMaker(container, options.limits, windows.read_part)
         tables = list[MemberTable]()
-        for table in _read_tables(source, windows, limits):
+        for table in _read_tables(source, windows, options):
             maker.add(table)
             windows.forget()
             if index is not None:
                 tables.append(table)
-        rows = maker.finish(_get_version(reader))
+        rows = maker.finish(_find_version(source, reader))
     return _Walked(rows, "" if index is None else _write_index(join_tables(tables), index))
 
 
-def _get_version(reader: ByteReader) -> str:
-    stat = reader.stat()
-    return f"{stat.bytes} {stat.mtime_ns}"
+def _find_version(source: MediaSource, reader: ByteReader) -> str:
+    """Find the version of an open archive; "" if a server does not say it."""
+    if not source.is_remote:
+        return make_file_version(reader.stat())
+    version = getattr(reader, "version", None)
+    return "" if version is None else version.text
 
 
-def _read_tables(source: MediaSource, reader: _Windows, limits: Limits) -> Iterator[MemberTable]:
+def _read_tables(source: MediaSource, reader: _Windows, options: ArchiveOptions) -> Iterator[MemberTable]:
     """Read the members of an archive: by the index beside it if it is remote and has one, else by a walk."""
-    if source.kind == "url":
-        data = _read_index(source, limits)
+    if source.is_remote:
+        data = _read_index(source, options)
         if data is not None:
             with suppress(OddIndex):
-                table, _ = read_dali_index(data, reader, limits, _INDEX_READS)
+                table, _ = read_dali_index(data, reader, options.limits, _INDEX_READS)
                 starts, sizes = table.offset.tolist(), table.size.tolist()
                 reader.announce([
                     (start, start + size) for name, start, size in zip(table.names, starts, sizes, strict=True)
@@ -287,16 +292,17 @@ def _read_tables(source: MediaSource, reader: _Windows, limits: Limits) -> Itera
                 ])  # fmt: skip
                 yield table
                 return
-    yield from walk_tar(reader, source.name, limits, REMOTE_READS if source.kind == "url" else LOCAL_READS)
+    yield from walk_tar(reader, source.name, options.limits, REMOTE_READS if source.is_remote else LOCAL_READS)
 
 
-def _read_index(source: MediaSource, limits: Limits) -> bytes | None:
+def _read_index(source: MediaSource, options: ArchiveOptions) -> bytes | None:
     """Read the index file of DALI's beside a remote archive; None if there is none that can be read."""
     if not source.path.endswith(".tar"):  # A query, which may be a signature for this object alone.
         return None
-    with suppress(MediaError), MediaSource.of(f"{source.path.removesuffix('.tar')}.idx").opened() as reader:
+    index = MediaSource.of(f"{source.path.removesuffix('.tar')}.idx", options.storage_options)
+    with suppress(MediaError), index.opened() as reader:
         size = reader.stat().bytes
-        if size <= limits.max_header_bytes and read_bytes(reader, 0, len(_DALI_MAGIC)) == _DALI_MAGIC:
+        if size <= options.limits.max_header_bytes and read_bytes(reader, 0, len(_DALI_MAGIC)) == _DALI_MAGIC:
             return read_bytes(reader, 0, size)
     return None
 
