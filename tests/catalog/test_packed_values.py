@@ -12,7 +12,7 @@ import pytest
 
 from framefeed._values import BytesReader, Limits
 from framefeed.archives import LOCAL_READS, NULL, ColumnChunk
-from framefeed.catalog import UNKNOWN, PackedFile
+from framefeed.catalog import PackedFile
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, MissingMedia, UnreadableMedia
 
 MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -61,10 +61,13 @@ def read(data: bytes, column: str = "video") -> list[bytes | None]:
     assert not found.errors
     values: list[bytes | None] = []
     for row, (offset, size) in enumerate(zip(found.offset.tolist(), found.size.tolist(), strict=True)):
-        if size == UNKNOWN:
-            values.append(packed.read_value(column, row, object()).to_pybytes())
-        else:
-            values.append(None if size == NULL else data[offset : offset + size])
+        if size == NULL:
+            values.append(None)
+            continue
+        assert packed.find_value(column, row, LOCAL_READS) == (offset, size)
+        value = data[offset : offset + size] if offset >= 0 else packed.read_value(column, row, object()).to_pybytes()
+        assert len(value) == size
+        values.append(value)
     return values
 
 
@@ -110,6 +113,8 @@ def test_a_row_group_is_read_once_for_values_that_follow_each_other(monkeypatch:
 def test_values_that_are_not_there_are_missing(column: str, row: int) -> None:
     with pytest.raises(MissingMedia, match=r"^x\.parquet: has (no value|a null|no bytes)"):
         open_packed(write(ROWS)).read_value(column, row, object())
+    with pytest.raises(MissingMedia):
+        open_packed(write(ROWS)).find_value(column, row, LOCAL_READS)
 
 
 def test_lists_of_media_are_not_values() -> None:

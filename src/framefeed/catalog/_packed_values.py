@@ -19,12 +19,10 @@ import pyarrow.parquet as pq
 
 from framefeed._arrays import IntArray
 from framefeed._per_process import PerProcess
-from framefeed._values import ByteReader, Limits, make_limit_error, read_bytes
+from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits, make_limit_error, read_bytes
 from framefeed.archives import NULL, ColumnChunk, OddPages, ReadSizes, find_plain_values, read_column_chunks
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia
 
-UNKNOWN = -2
-"""Size of a value that Arrow must read."""
 _MAGIC = b"PAR1"
 _FOOTER_BYTES = 8
 _BYTES, _PATH = "bytes", "path"
@@ -36,7 +34,7 @@ class PackedValues(NamedTuple):
 
     Attributes:
         offset: First byte in the file, int64 [R]; -1 where a value is null, or is read through Arrow.
-        size: Bytes, int64 [R]; ``NULL`` of a null, ``UNKNOWN`` where Arrow must read it.
+        size: Bytes, int64 [R]; ``NULL`` of a null.
         errors: Reason why values cannot be read, by the first of their rows and the row behind the last.
     """
 
@@ -108,24 +106,52 @@ class PackedFile:
     def find_values(self, column: str, reads: ReadSizes) -> PackedValues:
         """Find where the values of a column are; those of a row group that cannot be read are errors."""
         chunks, level = self._read_chunks(column)
-        offset, size = np.full(self.num_rows, -1, np.int64), np.full(self.num_rows, UNKNOWN, np.int64)
+        offset, size = np.full(self.num_rows, -1, np.int64), np.full(self.num_rows, NULL, np.int64)
         errors: dict[tuple[int, int], MediaError] = {}
         start = 0
         for group, chunk in enumerate(chunks):
             rows = slice(start, start + chunk.num_values)
             start = rows.stop
             try:
-                try:
-                    offset[rows], size[rows] = find_plain_values(self._reader, chunk, level, reads)
-                except OddPages:
-                    if chunk.num_nulls != 0:
-                        is_null = np.array(pc.is_null(self.read_group(column, group, chunk)), np.bool_)
-                        size[rows] = np.where(is_null, NULL, UNKNOWN)
-                    self._check_size(chunk)
+                offset[rows], size[rows] = self._find_in_group(column, group, chunk, level, reads)
             except MediaError as error:
                 errors[rows.start, rows.stop] = error
-        offset[size == NULL] = -1
         return PackedValues(offset, size, errors)
+
+    def _find_in_group(
+        self, column: str, group: int, chunk: ColumnChunk, level: int, reads: ReadSizes
+    ) -> tuple[IntArray, IntArray]:
+        try:
+            offset, size = find_plain_values(self._reader, chunk, level, reads)
+            return np.where(size == NULL, -1, offset), size
+        except OddPages:
+            values = self.read_group(column, group, chunk)
+            return np.full(len(values), -1, np.int64), _measure(values)
+
+    def find_value(self, column: str, row: int, reads: ReadSizes) -> tuple[int, int]:
+        """Find one value: its first byte, or -1 if Arrow must read it, and its bytes.
+
+        Raises:
+            MissingMedia: There is no such column or row, or its value is null.
+            MediaError: The row group is damaged, or larger than the limits allow.
+        """
+        group, first, chunks, level = self._find_group(column, row)
+        offset, size = self._find_in_group(column, group, chunks[group], level, reads)
+        if size[row - first] == NULL:
+            raise self._make_null_error(column, row)
+        return int(offset[row - first]), int(size[row - first])
+
+    def _find_group(self, column: str, row: int) -> tuple[int, int, list[ColumnChunk], int]:
+        """Find the row group of a row, its first row, all row groups, and the level of values."""
+        if column not in self.schema.names or not 0 <= row < self.num_rows:
+            raise self._make_error(MissingMedia, f"has no value {row} in a column {column!r}")
+        chunks, level = self._read_chunks(column)
+        ends = np.cumsum([chunk.num_values for chunk in chunks])
+        group = int(np.searchsorted(ends, row, side="right"))
+        return group, int(ends[group]) - chunks[group].num_values, chunks, level
+
+    def _make_null_error(self, column: str, row: int) -> MediaError:
+        return self._make_error(MissingMedia, f"has a null as value {row} of column {column!r}")
 
     def _read_chunks(self, column: str) -> tuple[list[ColumnChunk], int]:
         """Read where a column is in each row group, and the level of its values."""
@@ -165,15 +191,11 @@ class PackedFile:
             MissingMedia: There is no such column or row, or its value is null.
             MediaError: The row group is damaged, or larger than the limits allow.
         """
-        if column not in self.schema.names or not 0 <= row < self.num_rows:
-            raise self._make_error(MissingMedia, f"has no value {row} in a column {column!r}")
-        chunks, _ = self._read_chunks(column)
-        ends = np.cumsum([chunk.num_values for chunk in chunks])
-        group = int(np.searchsorted(ends, row, side="right"))
+        group, first, chunks, _ = self._find_group(column, row)
         read = partial(self.read_group, column, group, chunks[group])
-        value = _KEPT.value.get((stamp, column, group), read)[row - int(ends[group])]
+        value = _KEPT.value.get((stamp, column, group), read)[row - first]
         if not value.is_valid:
-            raise self._make_error(MissingMedia, f"has a null as value {row} of column {column!r}")
+            raise self._make_null_error(column, row)
         return value.as_buffer()
 
     def read_group(self, column: str, group: int, chunk: ColumnChunk) -> pa.ChunkedArray:
@@ -246,6 +268,24 @@ def _flatten(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if not isinstance(values.type, pa.BaseExtensionType):
         return values
     return pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
+
+
+def _measure(values: pa.ChunkedArray) -> IntArray:
+    """Measure the bytes of values; ``NULL`` of a null."""
+    if pa.types.is_binary_view(values.type):  # Arrow does not measure these.
+        return np.array([value.as_buffer().size if value.is_valid else NULL for value in values], np.int64)
+    lengths: IntArray = pc.fill_null(pc.binary_length(values).cast(pa.int64()), NULL).to_numpy()
+    return lengths
+
+
+def read_packed_value(reader: ByteReader, name: str, column: str, row: int, stamp: Hashable) -> pa.Buffer:
+    """Read one value of a Parquet file through Arrow; see `PackedFile.read_value`."""
+    return PackedFile(reader, name, DEFAULT_LIMITS).read_value(column, row, stamp)
+
+
+def find_packed_value(reader: ByteReader, name: str, column: str, row: int, reads: ReadSizes) -> tuple[int, int]:
+    """Find one value of a Parquet file; see `PackedFile.find_value`."""
+    return PackedFile(reader, name, DEFAULT_LIMITS).find_value(column, row, reads)
 
 
 def is_media_struct(kind: pa.DataType) -> bool:

@@ -38,7 +38,7 @@ from framefeed.media._readers import FileReader, is_real_file
 from framefeed.media._sequence import SEQUENCE_CONTAINER, ImageSequence, SequenceSource, parse_rate, source_name
 from framefeed.media._sequence_files import PICTURE_SUFFIXES, list_folder
 from framefeed.media._sniff import sniff
-from framefeed.media._source import MediaSource, Part, make_file_version
+from framefeed.media._source import MediaSource, Part, make_file_version, make_part
 from framefeed.media._urls import BLOCK_BYTES
 from framefeed.media.remote import RangesAhead, StorageOptions, check_storage_options, find_options
 
@@ -90,6 +90,7 @@ __all__ = [
     "make_empty_error",
     "make_file_version",
     "make_packet",
+    "make_part",
     "number_after_seek",
     "parse_rate",
     "read_claimed_duration",

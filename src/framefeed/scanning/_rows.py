@@ -19,7 +19,7 @@ from framefeed._shown import strip_url
 from framefeed.archives import COMPRESSED_ENDINGS
 from framefeed.catalog import ListedRows, find_first_rows
 from framefeed.errors import FramefeedError
-from framefeed.media import PICTURE_SUFFIXES, MediaSource, Part, StorageOptions
+from framefeed.media import PICTURE_SUFFIXES, MediaSource, StorageOptions, make_part
 
 NO_COLUMN_ROW = -1
 """Column row of a row that comes from no manifest, or from one without columns."""
@@ -94,7 +94,7 @@ class SourceGroup:
                 container = MediaSource.of(part.container, storage_options)
                 containers[part.container] = replace(container, version=version or None)
             offset, size = int(known.offsets[number]), int(known.sizes[number])
-            sources.append(Part(containers[part.container], offset, size, name))
+            sources.append(make_part(containers[part.container], offset, size, name))
         return sources
 
 
