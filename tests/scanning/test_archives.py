@@ -56,7 +56,8 @@ def test_each_row_says_where_its_bytes_are(tmp_path: Path) -> None:
     data, facts = path.read_bytes(), path.stat()
     assert group.kind == "parts"
     assert group.located is not None
-    ranges = zip(group.located.offset.tolist(), group.located.size.tolist(), strict=True)
+    assert group.located.offsets is not None
+    ranges = zip(group.located.offsets.tolist(), group.located.sizes.tolist(), strict=True)
     assert [data[offset : offset + size] for offset, size in ranges] == [b"first", b"second"]
     assert group.located.versions == [f"{facts.st_size} {facts.st_mtime_ns}"] * 2
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("urllib3", reason="our own reader needs it")
@@ -41,7 +42,7 @@ def list_facts(listing: Listing) -> list[object]:
     """All that does not tell where the archive is."""
     names = [path if (part := split_part(path)) is None else part.member for path in listing.paths]
     located = [group.located for group in listing.groups if group.located is not None]
-    numbers = [each.tolist() for part in located for each in (part.offset, part.size)]
+    numbers = [np.asarray(each).tolist() for part in located for each in (part.offsets, part.sizes)]
     return [names, numbers, listing.get_columns().to_pylist(), [type(error) for error in listing.unlistable.values()]]
 
 

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+pytest.importorskip("urllib3", reason="the tests' server needs it")
+
 import framefeed as ff
 from framefeed.catalog import SurveyOptions
+from framefeed.media import Part
 from framefeed.scanning import ScanRequest, scan_roots
+from framefeed.scanning._tar_rows import TarRowMaker, TarRows
 from tests.media.files import READABLE, readable_path
 from tests.media.remote.faults import FaultServer, faulty
 from tests.packed import Members, get_facts, make_media, pack, unpack
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
 SIZE = (48, 64)
+# Two media are broken.
+pytestmark = pytest.mark.filterwarnings("ignore:.* rows are left out of this plan:UserWarning")
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +52,26 @@ def write(path: Path, members: Members, form: int = tarfile.PAX_FORMAT) -> Path:
     return path
 
 
-def make_plan(catalog: ff.Catalog, **options: Any) -> ff.EpochPlan:
-    return ff.plan_clips(catalog, ff.RandomSegments(3), seed=3, size=SIZE, clips_per_video=2, **options)
+def make_plan(catalog: ff.Catalog, rule: Any = None) -> ff.EpochPlan:
+    return ff.plan_clips(catalog, rule or ff.RandomSegments(3), seed=3, size=SIZE, clips_per_video=2)
 
 
 def load(plan: ff.EpochPlan, **options: Any) -> list[np.ndarray]:
     with ff.ClipLoader(plan, batch_size=4, **options) as loader:
-        return [np.asarray(batch.frames).copy() for batch in loader]
+        return [np.asarray(batch.data).copy() for batch in loader]
 
 
 def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def check_packed(media: Members, folder: Path, path: Path) -> None:
+    """The law: an archive has the facts, labels and batches of the unpacked folder."""
+    packed, unpacked = ff.scan(path, label_from="parent"), ff.scan(folder, label_from="parent")
+    assert get_facts(packed).equals(get_facts(unpacked))
+    assert_same(load(make_plan(packed), workers=0), load(make_plan(unpacked), workers=0))
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -117,18 +131,25 @@ def test_batches_of_archives_files_and_urls_are_those_of_the_unpacked(
     assert_same(load(make_plan(ff.Catalog.open(tmp_path / "cat.parquet")), workers=workers), expected)
 
 
-def test_batches_of_processes_and_of_a_cache_are_those_of_the_unpacked(
+def test_batches_of_processes_and_of_torch_are_those_of_the_unpacked(
     media: Members, folder: Path, tmp_path: Path
 ) -> None:
     expected = load(make_plan(ff.scan(folder)), workers=0)
     plan = make_plan(ff.scan(write(tmp_path / "m.tar", media)))
-    assert_same(load(plan, workers=2, worker_type="processes"), expected)
-    cache = ff.FrameCache(tmp_path / "cache")
-    assert_same(load(plan, workers=0, cache=cache), expected)
-    # The cache's keys are those of the files: it does not matter that they were packed.
-    with ff.ClipLoader(make_plan(ff.scan(folder)), batch_size=4, workers=0, cache=cache) as loader:
-        assert_same([np.asarray(batch.frames).copy() for batch in loader], expected)
-        assert loader.stats()["decoded_frames"] == 0
+    assert_same(load(plan, workers=2, kind="processes"), expected)
+    pytest.importorskip("torch")
+    clips = [np.asarray(clip) for batch in expected for clip in batch]
+    dataset = ff.torch.ClipDataset(plan)
+    assert_same([np.asarray(dataset[position]["data"]) for position in range(len(plan))], clips)
+
+
+def test_a_cache_of_files_has_the_frames_of_archives(media: Members, folder: Path, tmp_path: Path) -> None:
+    cache, rule = ff.FrameCache(tmp_path / "cache"), ff.Uniform(3)
+    expected = load(make_plan(ff.scan(folder), rule), workers=0, cache=cache)
+    plan = make_plan(ff.scan(write(tmp_path / "m.tar", media)), rule)
+    with ff.ClipLoader(plan, batch_size=4, workers=0, cache=cache) as loader:
+        assert_same([np.asarray(batch.data).copy() for batch in loader], expected)
+        assert loader.stats().counts.frames_decoded == 0
 
 
 def test_a_second_scan_opens_no_member_of_an_archive_of_the_same_version(media: Members, tmp_path: Path) -> None:
@@ -172,15 +193,62 @@ def test_an_archive_that_was_replaced_is_stale(change: str, media: Members, tmp_
 def test_a_url_that_is_replaced_while_a_loader_reads_is_stale(media: Members, server: FaultServer) -> None:
     videos = [(name, data) for name, data in media if name.endswith(".mp4") and data]
     server.objects["/m.tar"].data = pack(videos)
-    catalog = ff.scan(f"{server.url}/m.tar")
-    plan = make_plan(catalog)
-    expected = load(plan, workers=0)
+    plan = make_plan(ff.scan(f"{server.url}/m.tar"))
     with ff.ClipLoader(plan, batch_size=1, workers=0, read_ahead=0) as loader:
         batches = iter(loader)
         next(batches)
         server.objects["/m.tar"].data = pack([(name, data[::-1]) for name, data in videos])
         server.objects["/m.tar"].etag = '"two"'
-        with pytest.raises(ff.StaleSource):
+        with pytest.raises(ff.StaleSource, match=r"m\.tar"):
             list(batches)
-    server.objects["/m.tar"].data = pack(videos)
-    assert_same(load(plan, workers=0), expected)  # The same bytes under another tag.
+
+
+def test_a_url_with_the_same_media_under_another_tag_is_read_on(
+    media: Members, folder: Path, server: FaultServer
+) -> None:
+    plan = make_plan(ff.scan(f"{server.url}/m.tar"))
+    server.objects["/m.tar"].data = pack([*media, ("more.txt", b"x" * 10_000)])
+    server.objects["/m.tar"].etag = '"two"'
+    assert_same(load(plan, workers=0), load(make_plan(ff.scan(folder)), workers=0))
+
+
+def shift_offsets(rows: TarRows) -> TarRows:
+    """Mistake the header for the first bytes."""
+    return replace(rows, offset=rows.offset - 512)
+
+
+def swap_media(rows: TarRows) -> TarRows:
+    """Give each name the bytes of the next one."""
+    return replace(rows, offset=np.roll(rows.offset, 1), size=np.roll(rows.size, 1))
+
+
+def round_sizes(rows: TarRows) -> TarRows:
+    """Take the padding for data."""
+    return replace(rows, size=-(-rows.size // 512) * 512)
+
+
+def sort_names(rows: TarRows) -> TarRows:
+    """List members in another order."""
+    order = np.argsort([name[::-1] for name in rows.names])
+    names = [rows.names[number] for number in order]
+    return replace(rows, names=names, offset=rows.offset[order], size=rows.size[order])
+
+
+@pytest.mark.parametrize("mistake", [shift_offsets, swap_media, round_sizes, sort_names])
+def test_the_law_catches_mistakes(
+    mistake: Any, media: Members, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "m.tar", media)
+    check_packed(media, folder, path)
+    finish = TarRowMaker.finish
+    monkeypatch.setattr(TarRowMaker, "finish", lambda maker, version="": mistake(finish(maker, version)))
+    with pytest.raises((AssertionError, ff.FramefeedError)):
+        check_packed(media, folder, path)
+
+
+def test_a_source_that_compares_nothing_is_caught(
+    media: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Part, "_compare_identity", lambda part, _: (part.path, part.offset))
+    with pytest.raises((AssertionError, pytest.fail.Exception, ff.CorruptMedia)):
+        test_an_archive_that_was_replaced_is_stale("other media", media, tmp_path)
