@@ -399,7 +399,7 @@ class ByteReader(Protocol):
 class BytesReader:
     """Reads an encoded buffer in memory."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:

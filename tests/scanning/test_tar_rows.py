@@ -16,7 +16,7 @@ from framefeed._names import split_part
 from framefeed._values import Limits
 from framefeed.archives import MemberKind, MemberTable, split_name
 from framefeed.errors import LimitExceeded, UnreadableMedia
-from framefeed.scanning._tar_rows import MOST_JSON_COLUMNS, TarRowMaker, TarRows, make_error_row
+from framefeed.scanning._tar_rows import MOST_JSON_COLUMNS, ArchiveRows, TarRowMaker, make_error_row
 
 MEDIA = ("mp4", "jpg", "left.mp4", "seg.PNG")
 VALUES = {"cls": [b"3", b" 4\n", b"cat", b"", b"\xff"], "txt": [b"a text", b"", b"\xff\xfe"],
@@ -40,7 +40,7 @@ def list_members(drawn: Sequence[tuple[str, str, int, MemberKind]]) -> list[Memb
     ]
 
 
-def make_rows(members: Sequence[Member], cuts: Sequence[int] = (), limits: Limits | None = None) -> TarRows:
+def make_rows(members: Sequence[Member], cuts: Sequence[int] = (), limits: Limits | None = None) -> ArchiveRows:
     offsets = [512 * (2 * row + 1) for row in range(len(members))]
     contents = {offset: data for offset, (_, data, _) in zip(offsets, members, strict=True)}
 
@@ -58,12 +58,12 @@ def make_rows(members: Sequence[Member], cuts: Sequence[int] = (), limits: Limit
     return maker.finish("version")
 
 
-def list_rows(rows: TarRows) -> list[tuple[Any, ...]]:
+def list_rows(rows: ArchiveRows) -> list[tuple[Any, ...]]:
     columns = [rows.names, rows.offset.tolist(), rows.size.tolist(), rows.keys.to_pylist(), rows.fields.to_pylist()]
     return list(zip(*columns, [row in rows.errors for row in range(len(rows))], strict=True))
 
 
-def list_values(rows: TarRows) -> dict[str, list[Any]]:
+def list_values(rows: ArchiveRows) -> dict[str, list[Any]]:
     values = {name: column.to_pylist() for name, column in rows.texts.items()}
     return values | {
         f"json {name}": [text and json.loads(text) for text in column.to_pylist()] for name, column in rows.json.items()

@@ -8,7 +8,7 @@ from framefeed.archives._samples import SKIPPED, MemberSamples, SampleGrouper, s
 from framefeed.archives._tables import NO_FILE, ArchiveDamage, Member, MemberKind, MemberTable, join_tables
 from framefeed.archives._tar import COMPRESSED_ENDINGS, explain_compressed, read_tar, walk_tar
 from framefeed.archives._windows import LOCAL_READS, REMOTE_READS, ReadSizes
-from framefeed.archives._zip import read_zip, walk_zip
+from framefeed.archives._zip import REPLACED, read_zip, walk_zip
 
 __all__ = [
     "COMPRESSED_ENDINGS",
@@ -16,6 +16,7 @@ __all__ = [
     "NO_FILE",
     "NULL",
     "REMOTE_READS",
+    "REPLACED",
     "SKIPPED",
     "ArchiveDamage",
     "ColumnChunk",

@@ -51,6 +51,7 @@ _METHODS = {8: "deflate", 9: "deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandar
 
 _REPACK = "unpack the archive, and pack it again without compression: zip -0 -r NEW.zip FOLDER"
 _COPY = "copy the archive again, or pack it anew: zip -0 -r NEW.zip FOLDER"
+REPLACED = "is written again further on under the same name: that member is read in its place"
 _OVER = f"lies over the member behind it, or over the directory: {_COPY}"
 
 
@@ -112,7 +113,7 @@ class _Entries:
         if self.packed[row] != self.size[row]:
             return f"is stored, but the directory gives it two sizes, {self.packed[row]} and {self.size[row]}: {_COPY}"
         if last_of[self.names[row]] != row:
-            return "is written again further on under the same name: that member is read in its place"
+            return REPLACED
         return _OVER if self.header[row] + self.count_least(row) + self.size[row] > limit_of[row] else ""
 
 

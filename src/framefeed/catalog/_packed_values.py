@@ -103,13 +103,19 @@ class PackedFile:
         """Columns and their types, without extensions."""
         return pa.schema([(field.name, _get_storage(field.type)) for field in self._file.schema_arrow])
 
-    def find_values(self, column: str, reads: ReadSizes) -> PackedValues:
-        """Find where the values of a column are; those of a row group that cannot be read are errors."""
+    def find_values(self, column: str, reads: ReadSizes, most_groups: int | None = None) -> PackedValues:
+        """Find where the values of a column are; those of a row group that cannot be read are errors.
+
+        Args:
+            column: Its name.
+            reads: Bytes of one read.
+            most_groups: Number of the first row groups that are looked at; all others count as null. None for all.
+        """
         chunks, level = self._read_chunks(column)
         offset, size = np.full(self.num_rows, -1, np.int64), np.full(self.num_rows, NULL, np.int64)
         errors: dict[tuple[int, int], MediaError] = {}
         start = 0
-        for group, chunk in enumerate(chunks):
+        for group, chunk in enumerate(chunks[:most_groups]):
             rows = slice(start, start + chunk.num_values)
             start = rows.stop
             try:

@@ -291,7 +291,7 @@ class ValueReader(BytesReader):
     """
 
     def __init__(self, value: Any, mtime_ns: int | None, version: Any) -> None:
-        super().__init__(value)
+        super().__init__(memoryview(value).cast("B"))  # Arrow's bytes are signed.
         self._mtime_ns = mtime_ns
         self.version = version
 

@@ -260,6 +260,7 @@ class ScanRequest:
             self.write_idx,
             self.idx_folder,
             options.storage_options,
+            self.lists,
         )
 
 
