@@ -212,6 +212,26 @@ def test_a_url_with_the_same_media_under_another_tag_is_read_on(
     assert_same(load(plan, workers=0), load(make_plan(ff.scan(folder)), workers=0))
 
 
+def test_S17_a_signed_url_of_an_archive_is_read_and_not_kept(
+    media: Members, folder: Path, server: FaultServer, tmp_path: Path
+) -> None:
+    catalog = ff.scan(f"{server.url}/m.tar?X-Amz-Signature=sEcReT&part=1", out=tmp_path / "cat.parquet")
+    assert get_facts(catalog).equals(get_facts(ff.scan(folder)))
+    assert_same(load(make_plan(catalog), workers=0), load(make_plan(ff.scan(folder)), workers=0))
+    assert "sEcReT" not in str(catalog.table.to_pylist())
+    assert not any(b"sEcReT" in path.read_bytes() for path in tmp_path.glob("cat.parquet*"))
+
+
+def test_a_catalog_moves_with_its_archives(media: Members, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "data/shards").mkdir(parents=True)
+    write(tmp_path / "data/shards/m.tar", media)
+    catalog = ff.scan(tmp_path / "data", root=tmp_path / "data", out=tmp_path / "data/cat.parquet")
+    assert catalog.table["source"][0].as_py() == f"tar://{media[0][0]}::shards/m.tar"
+    expected = load(make_plan(catalog), workers=0)
+    (tmp_path / "data").rename(tmp_path / "moved")
+    assert_same(load(make_plan(ff.Catalog.open(tmp_path / "moved/cat.parquet")), workers=0), expected)
+
+
 def shift_offsets(rows: ArchiveRows) -> ArchiveRows:
     """Mistake the header for the first bytes."""
     return replace(rows, offset=rows.offset - 512)

@@ -135,9 +135,7 @@ def _check_column(schema: pa.Schema, name: str) -> str:
         raise UsageError(f"it has no column {name!r}: its columns are {', '.join(map(repr, schema.names))}")
     kind = schema.field(name).type
     if not is_media_struct(kind) and not is_binary(kind):
-        raise UsageError(
-            f"column {name!r} holds {kind}: expected one medium a row, as binary or struct<bytes, path>"
-        )
+        raise UsageError(f"column {name!r} holds {kind}: expected one medium a row, as binary or struct<bytes, path>")
     return name
 
 
