@@ -16,6 +16,7 @@ import pytest
 import framefeed as ff
 from framefeed.errors import UsageError
 from tests.packed import Members, get_facts, make_media, unpack
+from tests.programs import run_python
 
 MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 PLAIN: dict[str, Any] = {"compression": "none", "use_dictionary": False}
@@ -108,6 +109,15 @@ def test_parts_open_by_their_names(written: str, media: Members, folder: Path, t
         with ff.VideoDecoder(source) as decoder:
             np.testing.assert_array_equal(np.stack([decoder[0], decoder[5]]), expected)
         assert ff.build_index(source).identity.fingerprint == ff.build_index(folder / name).identity.fingerprint
+
+
+def test_only_parts_of_parquet_files_load_arrow(media: Members, folder: Path, tmp_path: Path) -> None:
+    name = next(name for name, data in media if name.endswith(".mp4") and data)
+    zip_media(tmp_path / "m.zip", media)
+    for source in (folder / name, f"zip://{name}::{tmp_path}/m.zip"):
+        code = f"import sys, framefeed as ff; ff.VideoDecoder({str(source)!r})[0]; print('pyarrow' in sys.modules)"
+        run = run_python("-c", code)
+        assert (run.stdout.strip(), run.stderr) == ("False", "")
 
 
 @pytest.mark.parametrize(
