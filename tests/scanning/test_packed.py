@@ -17,7 +17,7 @@ import framefeed as ff
 from framefeed.catalog import SurveyOptions
 from framefeed.media import Part
 from framefeed.scanning import ScanRequest, scan_roots
-from framefeed.scanning._tar_rows import TarRowMaker, TarRows
+from framefeed.scanning._tar_rows import ArchiveRows, TarRowMaker
 from tests.media.files import READABLE, readable_path
 from tests.media.remote.faults import FaultServer, faulty
 from tests.packed import Members, get_facts, make_media, pack, unpack
@@ -232,22 +232,22 @@ def test_a_catalog_moves_with_its_archives(media: Members, folder: Path, tmp_pat
     assert_same(load(make_plan(ff.Catalog.open(tmp_path / "moved/cat.parquet")), workers=0), expected)
 
 
-def shift_offsets(rows: TarRows) -> TarRows:
+def shift_offsets(rows: ArchiveRows) -> ArchiveRows:
     """Mistake the header for the first bytes."""
     return replace(rows, offset=rows.offset - 512)
 
 
-def swap_media(rows: TarRows) -> TarRows:
+def swap_media(rows: ArchiveRows) -> ArchiveRows:
     """Give each name the bytes of the next one."""
     return replace(rows, offset=np.roll(rows.offset, 1), size=np.roll(rows.size, 1))
 
 
-def round_sizes(rows: TarRows) -> TarRows:
+def round_sizes(rows: ArchiveRows) -> ArchiveRows:
     """Take the padding for data."""
     return replace(rows, size=-(-rows.size // 512) * 512)
 
 
-def sort_names(rows: TarRows) -> TarRows:
+def sort_names(rows: ArchiveRows) -> ArchiveRows:
     """List members in another order."""
     order = np.argsort([name[::-1] for name in rows.names])
     names = [rows.names[number] for number in order]

@@ -16,14 +16,14 @@ from framefeed.errors import UsageError
 from framefeed.scanning._list_json import to_column
 from framefeed.scanning._list_template import fill_template, parse_template
 from framefeed.scanning._tar_columns import check_template, fill_nulls, fit_template, join_columns
-from framefeed.scanning._tar_rows import MOST_JSON_COLUMNS, TarRows
+from framefeed.scanning._tar_rows import MOST_JSON_COLUMNS, ArchiveRows
 from tests.scanning.test_tar_rows import make_rows
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=3)
 VALUES = SCALARS | st.lists(SCALARS, max_size=2)
 
 
-def make_archive(*samples: dict[str, Any], first: int = 0) -> TarRows:
+def make_archive(*samples: dict[str, Any], first: int = 0) -> ArchiveRows:
     """An archive with a picture a sample, and values by field."""
     members = []
     for number, sample in enumerate(samples, first):
@@ -34,7 +34,7 @@ def make_archive(*samples: dict[str, Any], first: int = 0) -> TarRows:
     return make_rows(members, limits=Limits())
 
 
-def join(*archives: TarRows, template: str = "", rivals: str = "") -> pa.Table:
+def join(*archives: ArchiveRows, template: str = "", rivals: str = "") -> pa.Table:
     return join_columns(archives, parse_template(template) if template else (), rivals)[0]
 
 

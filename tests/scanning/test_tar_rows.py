@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from framefeed._names import split_part
 from framefeed._values import Limits
-from framefeed.archives import MemberKind, TarTable, split_name
+from framefeed.archives import MemberKind, MemberTable, split_name
 from framefeed.errors import LimitExceeded, UnreadableMedia
-from framefeed.scanning._tar_rows import MOST_JSON_COLUMNS, TarRowMaker, TarRows, make_error_row
+from framefeed.scanning._tar_rows import MOST_JSON_COLUMNS, ArchiveRows, TarRowMaker, make_error_row
 
 MEDIA = ("mp4", "jpg", "left.mp4", "seg.PNG")
 VALUES = {"cls": [b"3", b" 4\n", b"cat", b"", b"\xff"], "txt": [b"a text", b"", b"\xff\xfe"],
@@ -40,7 +40,7 @@ def list_members(drawn: Sequence[tuple[str, str, int, MemberKind]]) -> list[Memb
     ]
 
 
-def make_rows(members: Sequence[Member], cuts: Sequence[int] = (), limits: Limits | None = None) -> TarRows:
+def make_rows(members: Sequence[Member], cuts: Sequence[int] = (), limits: Limits | None = None) -> ArchiveRows:
     offsets = [512 * (2 * row + 1) for row in range(len(members))]
     contents = {offset: data for offset, (_, data, _) in zip(offsets, members, strict=True)}
 
@@ -54,16 +54,16 @@ def make_rows(members: Sequence[Member], cuts: Sequence[int] = (), limits: Limit
         part = members[begin:end]
         sizes = np.array([len(data) for _, data, _ in part], np.int64)
         kinds = np.array([kind for _, _, kind in part], np.uint8)
-        maker.add(TarTable([name for name, _, _ in part], np.array(offsets[begin:end], np.int64), sizes, kinds))
+        maker.add(MemberTable([name for name, _, _ in part], np.array(offsets[begin:end], np.int64), sizes, kinds))
     return maker.finish("version")
 
 
-def list_rows(rows: TarRows) -> list[tuple[Any, ...]]:
+def list_rows(rows: ArchiveRows) -> list[tuple[Any, ...]]:
     columns = [rows.names, rows.offset.tolist(), rows.size.tolist(), rows.keys.to_pylist(), rows.fields.to_pylist()]
     return list(zip(*columns, [row in rows.errors for row in range(len(rows))], strict=True))
 
 
-def list_values(rows: TarRows) -> dict[str, list[Any]]:
+def list_values(rows: ArchiveRows) -> dict[str, list[Any]]:
     values = {name: column.to_pylist() for name, column in rows.texts.items()}
     return values | {
         f"json {name}": [text and json.loads(text) for text in column.to_pylist()] for name, column in rows.json.items()
@@ -193,7 +193,7 @@ def test_names_in_json_are_bounded() -> None:
 def test_a_member_that_got_shorter_is_an_error() -> None:
     maker = TarRowMaker("/x.tar", Limits(), lambda _offset, count: b"x" * (count - 1))
     names, numbers = ["1.jpg", "1.txt"], np.array([512, 1536], np.int64)
-    maker.add(TarTable(names, numbers, np.array([3, 3], np.int64), np.zeros(2, np.uint8)))
+    maker.add(MemberTable(names, numbers, np.array([3, 3], np.int64), np.zeros(2, np.uint8)))
     assert "got shorter" in str(maker.finish().errors[0])
 
 
@@ -208,7 +208,7 @@ def test_an_archive_without_rows_and_one_with_an_error_alone() -> None:
 def test_names_that_are_no_utf8_and_hidden_secrets() -> None:
     maker = TarRowMaker("https://user:pass@host/x.tar?sig=abc", Limits(), lambda _offset, count: b"{"[:count])
     names = ["caf\udce9.jpg", "caf\udce9.json"]
-    maker.add(TarTable(names, np.array([512, 1536], np.int64), np.ones(2, np.int64), np.zeros(2, np.uint8)))
+    maker.add(MemberTable(names, np.array([512, 1536], np.int64), np.ones(2, np.int64), np.zeros(2, np.uint8)))
     rows = maker.finish()
     assert rows.keys.to_pylist() == ["caf\0dce9"]
     assert "pass" not in str(rows.errors[0])

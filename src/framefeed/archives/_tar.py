@@ -31,7 +31,7 @@ from framefeed.archives._headers import (
     size_from,
     target_from,
 )
-from framefeed.archives._tables import MemberKind, TarDamage, TarTable, join_tables
+from framefeed.archives._tables import ArchiveDamage, MemberKind, MemberTable, join_tables
 from framefeed.archives._windows import LOCAL_READS, ReadSizes, Window
 from framefeed.errors import CorruptMedia, MediaError, UnreadableMedia
 
@@ -64,12 +64,12 @@ COMPRESSED_ENDINGS = {ending: magic for magic, endings in _ENDINGS_OF_METHODS.it
 """Lower-case endings of compressed archives, each with the first bytes of its method."""
 
 
-def read_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> TarTable:
+def read_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> MemberTable:
     """Read the table of all members; see `walk_tar`."""
     return join_tables(list(walk_tar(reader, name, limits, reads)))
 
 
-def walk_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> Iterator[TarTable]:
+def walk_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> Iterator[MemberTable]:
     """Walk from header to header, and yield the members by a few thousand.
 
     The archive ends at its first block of zeros, as for Python's ``tarfile``, or with the file behind a member.
@@ -166,7 +166,7 @@ class _Walk:
         self._ending: _Ending | None = None
         self.is_over = False
 
-    def take_members(self) -> TarTable:
+    def take_members(self) -> MemberTable:
         """Take the next members, and check them."""
         taken = _Taken()
         self._take_headers(taken)
@@ -180,7 +180,7 @@ class _Walk:
         kept = len(taken.blocks) if self._ending is None else self._ending.row
         return self._make_table(taken, headers.names, headers.kind, kept)
 
-    def _make_table(self, taken: _Taken, names: list[bytes], kind: np.ndarray, kept: int) -> TarTable:
+    def _make_table(self, taken: _Taken, names: list[bytes], kind: np.ndarray, kept: int) -> MemberTable:
         start, size = np.array(taken.start, np.int64), np.array(taken.size, np.int64)
         offset = start + BLOCK
         for row, at in taken.data.items():
@@ -199,9 +199,9 @@ class _Walk:
         shown = decode_names(names)
         damage = self._describe(shown)
         listed = shown if len(rows) == len(shown) else [shown[row] for row in rows.tolist()]
-        return TarTable(listed, offset[rows], size[rows], kind[rows], targets, damage)
+        return MemberTable(listed, offset[rows], size[rows], kind[rows], targets, damage=damage)
 
-    def _describe(self, names: list[str]) -> TarDamage | None:
+    def _describe(self, names: list[str]) -> ArchiveDamage | None:
         ending = self._ending
         if ending is None:
             return None
@@ -214,7 +214,7 @@ class _Walk:
             source=self._name,
             stage="open",
         )
-        return TarDamage(ending.offset, member, error)
+        return ArchiveDamage(ending.offset, member, error)
 
     def _take_headers(self, taken: _Taken) -> None:
         """Go from header to header; sizes are believed, checksums are not looked at."""

@@ -53,7 +53,7 @@ _GONE = "of the earlier catalog left out, because they were removed or are not a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("roots", nargs="+", metavar="ROOT",
-                        help="folder, media file, tar archive, glob, or list (text, CSV, JSON, Parquet)")  # fmt: skip
+                        help="folder, media file, archive, glob, or list (text, CSV, JSON, Parquet)")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="CATALOG", help="file to write the table to, such as cat.parquet")
     parser.add_argument("--label-from", choices=["parent"], help="label each file with the name of its folder")
     parser.add_argument("--columns", type=read_columns, metavar="NAME=COLUMN,...",

@@ -16,7 +16,7 @@ from framefeed._files import open_regular, raise_file_error
 from framefeed._outcome import shorten_repr
 from framefeed._per_process import PerProcess
 from framefeed._stopping import Cancelled
-from framefeed._values import ByteReader, SourceStat, announce_reads, count_kept_bytes, read_bytes
+from framefeed._values import ByteReader, BytesReader, SourceStat, announce_reads, count_kept_bytes, read_bytes
 from framefeed.errors import DeadlineExceeded, UsageError
 from framefeed.media._urls import BLOCK_BYTES, fetch, open_url
 
@@ -285,6 +285,25 @@ class PartReader:
     def close(self) -> None:
         """Close the source."""
         self._container.close()
+
+
+class ValueReader(BytesReader):
+    """Reads a value of a Parquet file that is in memory.
+
+    Args:
+        value: Its bytes.
+        mtime_ns: Time of the file; None by URL.
+        version: Version of the object that it lies in; None for a file.
+    """
+
+    def __init__(self, value: Any, mtime_ns: int | None, version: Any) -> None:
+        super().__init__(memoryview(value).cast("B"))  # Arrow's bytes are signed.
+        self._mtime_ns = mtime_ns
+        self.version = version
+
+    def stat(self) -> SourceStat:
+        """Size of the value, and time of the file that it lies in."""
+        return SourceStat(super().stat().bytes, self._mtime_ns)
 
 
 def shift_ranges(ranges: Iterable[tuple[int, int]], offset: int, size: int) -> list[tuple[int, int]]:

@@ -25,31 +25,38 @@ from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits, SourceStat, an
 from framefeed.archives import (
     LOCAL_READS,
     REMOTE_READS,
+    MemberTable,
     OddIndex,
     ReadSizes,
-    TarTable,
     explain_compressed,
     join_tables,
     read_dali_index,
     walk_tar,
     write_dali_index,
 )
+from framefeed.catalog import PackedFile
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, StorageOptions, make_file_version
 from framefeed.parallel import ordered_map, try_again_in_shortage
+from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._list_table import LABEL
 from framefeed.scanning._list_template import TemplatePart
 from framefeed.scanning._listing import append_columns
+from framefeed.scanning._manifests import CATALOG_IS_NO_LIST, is_catalog
+from framefeed.scanning._packed_rows import find_media_column, make_value_rows, make_zip_rows
 from framefeed.scanning._rows import (
     NO_COLUMN_ROW,
+    PARQUET,
+    ZIP,
     Listing,
     Located,
     SourceGroup,
     get_archive_ending,
-    may_have_archives,
+    get_container_ending,
+    may_have_containers,
 )
 from framefeed.scanning._tar_columns import FIELD, KEY, check_template, fill_nulls, join_columns
-from framefeed.scanning._tar_rows import TarRowMaker, TarRows, is_value, make_error_row
+from framefeed.scanning._tar_rows import ArchiveRows, TarRowMaker, is_value, make_error_row
 
 # Requests wait more than they compute: so many archives by URL are walked at once, if the caller does not say.
 _REMOTE_AT_ONCE = 16
@@ -57,6 +64,10 @@ _IN_FLIGHT_PER_WORKER = 2
 # Of the headers at offsets that an index says: no more than them is asked for.
 _INDEX_READS = ReadSizes(512, 512, 0)
 _DALI_MAGIC = b"v1."
+_NOT_PACKED = (
+    "has no column of media (binary, or struct<bytes, path>): if it is a list of media, name it without a pattern; or "
+    'say which column holds media, as in columns={"media": "video"}'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,7 @@ class ArchiveOptions:
         write_idx: Write an index file of DALI's for each tar archive.
         idx_folder: Absolute path of the folder of these files; None for that of each archive.
         storage_options: Options by URL prefix, or None.
+        lists: Names of the columns of Parquet files, and the folder where their relative paths start.
     """
 
     limits: Limits = DEFAULT_LIMITS
@@ -80,6 +92,7 @@ class ArchiveOptions:
     write_idx: bool = False
     idx_folder: str | None = None
     storage_options: StorageOptions | None = field(default=None, repr=False)
+    lists: ListOptions = field(default_factory=ListOptions)
 
 
 class _Slice(NamedTuple):
@@ -93,7 +106,7 @@ class _Slice(NamedTuple):
 class _Walked(NamedTuple):
     """Rows of an archive, and why no index file was written for it; "" if it was, or none was wanted."""
 
-    rows: TarRows
+    rows: ArchiveRows
     remark: str = ""
 
 
@@ -107,9 +120,9 @@ def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
     """
     slices = list(_cut_groups(listing))
     containers = [path for each in slices if each.is_archive for path in each.group.paths()]
+    if options.write_idx and not any(map(_is_tar, containers)):
+        raise UsageError("write_idx=True is for tar archives, and none is among the roots: leave it out")
     if not containers:
-        if options.write_idx:
-            raise UsageError("write_idx=True is for tar archives, and none is among the roots: leave it out")
         return listing
     check_template(options.template)
     indexes = _plan_indexes(containers, options) if options.write_idx else [None] * len(containers)
@@ -129,8 +142,8 @@ def _cut_groups(listing: Listing) -> Iterator[_Slice]:
     start = 0
     for group in listing.groups:
         cuts = [0, len(group)]
-        if group.kind == "files" and may_have_archives(group.names):
-            is_archive = np.array([bool(get_archive_ending(name)) for name in group.names])
+        if group.kind == "files" and may_have_containers(group.names):
+            is_archive = np.array([bool(get_container_ending(name)) for name in group.names])
             if not listing.unlistable.keys().isdisjoint(group.names):
                 is_archive &= [name not in listing.unlistable for name in group.names]
             cuts[1:1] = (np.flatnonzero(is_archive[1:] != is_archive[:-1]) + 1).tolist()
@@ -149,7 +162,7 @@ def _name_rivals(options: ArchiveOptions) -> str:
 
 
 def _replace_rows(
-    listing: Listing, slices: Sequence[_Slice], archives: Sequence[TarRows], columns: pa.Table, remarks: list[str]
+    listing: Listing, slices: Sequence[_Slice], archives: Sequence[ArchiveRows], columns: pa.Table, remarks: list[str]
 ) -> Listing:
     """Put the rows of archives in the place of the archives; ``columns`` has a row for each of them."""
     groups, numbers, owners = list[SourceGroup](), list[IntArray](), list[IntArray]()
@@ -163,7 +176,7 @@ def _replace_rows(
         for line in lines.tolist():
             rows = next(waiting)
             groups += _make_groups(rows)
-            numbers.append(np.arange(first, first + len(rows)))
+            numbers.append(np.arange(first, first + len(rows)) if columns.column_names else np.full(len(rows), line))
             owners.append(np.full(len(rows), line))
             first += len(rows)
     errors = {rows.names[row]: error for rows in archives for row, error in rows.errors.items()}
@@ -171,20 +184,25 @@ def _replace_rows(
         listing,
         groups=groups,
         column_rows=np.concatenate(numbers),
-        columns=append_columns(listing.columns, _add_line_columns(columns, listing.columns, np.concatenate(owners))),
+        columns=listing.columns
+        if not columns.column_names
+        else append_columns(listing.columns, _add_line_columns(columns, listing.columns, np.concatenate(owners))),
         unlistable=listing.unlistable | errors,
         remarks=[*listing.remarks, *remarks],
     )
 
 
-def _make_groups(rows: TarRows) -> Iterator[SourceGroup]:
-    """Make groups of an archive's rows: of media, and of rows with errors, which are told by their names."""
-    has_error = np.zeros(len(rows), np.bool_)
-    has_error[list(rows.errors)] = True
-    cuts = [0, *(np.flatnonzero(has_error[1:] != has_error[:-1]) + 1).tolist(), len(rows)]
+def _make_groups(rows: ArchiveRows) -> Iterator[SourceGroup]:
+    """Make groups of an archive's rows: of media, of rows with errors, which are told by their names, and of files."""
+    kind = np.zeros(len(rows), np.uint8)
+    kind[list(rows.errors)] = 1
+    kind[list(rows.files)] = 2
+    cuts = [0, *(np.flatnonzero(kind[1:] != kind[:-1]) + 1).tolist(), len(rows)]
     for first, last in pairwise(cuts):
         names = rows.names[first:last]
-        if names:
+        if names and kind[first] == 2:
+            yield SourceGroup("", names)
+        elif names:
             located = Located(rows.size[first:last], [rows.version] * len(names), rows.offset[first:last])
             yield SourceGroup("", names, "parts", located)
 
@@ -208,17 +226,24 @@ def _add_line_columns(columns: pa.Table, lines: pa.Table, owners: IntArray) -> p
     return pa.table(joined)
 
 
-def _plan_indexes(containers: Sequence[str], options: ArchiveOptions) -> list[str]:
-    """List the paths of the index files to write.
+def _is_tar(container: str) -> bool:
+    return get_container_ending(container) not in (ZIP, PARQUET)
+
+
+def _plan_indexes(containers: Sequence[str], options: ArchiveOptions) -> list[str | None]:
+    """List the paths of the index files to write; None for a container that is no tar archive.
 
     Raises:
         UsageError: A file cannot be written, or two archives would have one.
     """
-    paths, owners = list[str](), dict[str, str]()
+    paths, owners = list[str | None](), dict[str, str]()
     if options.idx_folder is not None:
         with write_errors(options.idx_folder):
             os.makedirs(options.idx_folder, exist_ok=True)
     for container in containers:
+        if not _is_tar(container):
+            paths.append(None)
+            continue
         if is_url(container) and options.idx_folder is None:
             raise UsageError(
                 f"write_idx=True: an index file cannot be written beside {show_name(container)}: give idx_folder, a "
@@ -258,9 +283,11 @@ def _walk_archive(item: tuple[str, str | None], options: ArchiveOptions) -> _Wal
 def _read_rows(container: str, index: str | None, options: ArchiveOptions) -> _Walked:
     source = MediaSource.of(container, options.storage_options)
     with source.opened() as reader:
+        if not _is_tar(container):
+            return _Walked(_read_packed(container, source, reader, options))
         windows = _Windows(reader)
         maker = TarRowMaker(container, options.limits, windows.read_part)
-        tables = list[TarTable]()
+        tables = list[MemberTable]()
         for table in _read_tables(source, windows, options):
             maker.add(table)
             windows.forget()
@@ -268,6 +295,23 @@ def _read_rows(container: str, index: str | None, options: ArchiveOptions) -> _W
                 tables.append(table)
         rows = maker.finish(_find_version(source, reader))
     return _Walked(rows, "" if index is None else _write_index(join_tables(tables), index))
+
+
+def _read_packed(container: str, source: MediaSource, reader: ByteReader, options: ArchiveOptions) -> ArchiveRows:
+    """Make the rows of a zip archive, or of a Parquet file."""
+    if get_container_ending(container) == ZIP:
+        return make_zip_rows(container, reader, options.limits, partial(_find_version, source, reader))
+    try:
+        file = PackedFile(reader, source.name, options.limits)
+        column = find_media_column(file, reader, options.lists)
+        if column is not None:
+            reads = REMOTE_READS if source.is_remote else LOCAL_READS
+            version = _find_version(source, reader)
+            return make_value_rows(container, file, column, options.lists, version, reads)
+        what = CATALOG_IS_NO_LIST if is_catalog(file.schema.names) else _NOT_PACKED
+    except UsageError as error:
+        raise UsageError(f"{source.name}: {error}", source=source.name) from error
+    raise UnreadableMedia(f"{source.name}: {what}", source=source.name, stage="open")
 
 
 def _find_version(source: MediaSource, reader: ByteReader) -> str:
@@ -278,7 +322,7 @@ def _find_version(source: MediaSource, reader: ByteReader) -> str:
     return "" if version is None else version.text
 
 
-def _read_tables(source: MediaSource, reader: _Windows, options: ArchiveOptions) -> Iterator[TarTable]:
+def _read_tables(source: MediaSource, reader: _Windows, options: ArchiveOptions) -> Iterator[MemberTable]:
     """Read the members of an archive: by the index beside it if it is remote and has one, else by a walk."""
     if source.is_remote:
         data = _read_index(source, options)
@@ -307,7 +351,7 @@ def _read_index(source: MediaSource, options: ArchiveOptions) -> bytes | None:
     return None
 
 
-def _write_index(table: TarTable, path: str) -> str:
+def _write_index(table: MemberTable, path: str) -> str:
     """Write an index file if it can be written; return why not."""
     if table.damage is not None:
         return ""  # The archive's row says so.

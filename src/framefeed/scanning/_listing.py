@@ -31,14 +31,16 @@ from framefeed.scanning._manifests import (
     read_manifest,
     to_table,
 )
+from framefeed.scanning._packed_rows import is_packed
 from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     NO_COLUMN_ROW,
+    PARQUET,
     Listing,
     SourceGroup,
     get_archive_ending,
     get_suffix,
-    has_archives,
+    has_containers,
     select_sources,
 )
 from framefeed.scanning._walk import ImageFolders, Walk, WalkFacts, is_folder_path, is_glob, list_glob
@@ -242,8 +244,8 @@ def list_roots(
         listing.groups += groups
         # A folder of pictures, or a path as a whole, is compared as if it was named.
         origins += [origin if group.folder and group.kind == "files" else "name" for group in groups]
-    takes_template = lists is not None and lists.path_template is not None and has_archives(listing)
-    if lists is not None and (lists.columns or lists.path_template) and not has_list and not takes_template:
+    is_for_lists = lists is not None and bool(lists.columns or lists.path_template)
+    if is_for_lists and not has_list and not has_containers(listing):
         raise UsageError(
             "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
             "name a list such as train.txt"
@@ -264,7 +266,9 @@ def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
     path = make_absolute(root)
     if get_suffix(path) not in MANIFEST_SUFFIXES or is_url(path) or "\0" in path:
         return None
-    return None if is_folder_path(path) or is_glob(path) else read_manifest(path, lists)
+    if is_folder_path(path) or is_glob(path) or (get_suffix(path) == PARQUET and is_packed(path, lists)):
+        return None
+    return read_manifest(path, lists)
 
 
 def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[SourceGroup], Origin]:

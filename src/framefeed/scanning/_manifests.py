@@ -7,7 +7,7 @@ one object per line. Relative paths start at the folder of the options, else at 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,12 @@ MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | JSON_SUFFIXES | {".parquet"}
 # Parts of names for which `make_absolute` does more than to put a folder before the name. A false alarm costs only
 # time.
 _ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
+
+_CATALOG_COLUMNS = {"source", "kind", "codec", "fingerprint", "times_from", "error_type"}
+CATALOG_IS_NO_LIST = (
+    "is a catalog, not a list of media: open it with ff.Catalog.open. To scan its media again, give the roots that it "
+    "was made of, or its table: ff.Catalog.open(path).table"
+)
 
 _INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 # Not what would lose something: leading zeros, more digits than a float has, or ids such as 12e34567890.
@@ -124,9 +130,29 @@ def to_table(stream: ArrowStream) -> pa.Table:
 def _read_table(path: str, options: ListOptions) -> ListTable:
     suffix = get_suffix(path)
     if suffix == ".parquet":
+        if is_catalog(pq.read_schema(path).names):
+            raise UsageError(CATALOG_IS_NO_LIST)
         return _take_columns(pq.read_table(path, use_threads=False))
     data = to_utf8(Path(path).read_bytes())
     return read_json(data) if suffix in JSON_SUFFIXES else read_text(data, suffix, options)
+
+
+def is_catalog(names: Iterable[str]) -> bool:
+    """Whether columns are those of a catalog."""
+    return set(names) >= _CATALOG_COLUMNS
+
+
+def read_columns(table: pa.Table, options: ListOptions) -> pa.Table:
+    """Read the columns beside media: with their names and types in the catalog.
+
+    Raises:
+        UsageError: Names do not fit, or a column is of a type that a catalog cannot hold.
+    """
+    if not table.column_names:
+        return table
+    renamed = rename_columns(_take_columns(table), options)
+    _check_labels(renamed, {})
+    return _convert_columns(renamed, "")
 
 
 def _take_columns(table: pa.Table) -> ListTable:
@@ -137,7 +163,7 @@ def _take_columns(table: pa.Table) -> ListTable:
     if len(set(names)) < len(names):
         raise UsageError(f"two columns have one name ({shorten(', '.join(names))}): give each another name")
     if FACTS.keys() - set(LOCATION_FACTS) <= set(names):
-        # A catalog as a manifest: its sources are surveyed again.
+        # The table of a catalog: its sources are surveyed again.
         names = [name for name in names if name in ("source", LABEL) or name not in FACTS]
     columns = {name: _normalize(table.column(name)) for name in names}
     for name, column in columns.items():

@@ -19,7 +19,7 @@ from framefeed._shown import strip_url
 from framefeed.archives import COMPRESSED_ENDINGS
 from framefeed.catalog import ListedRows, find_first_rows
 from framefeed.errors import FramefeedError
-from framefeed.media import PICTURE_SUFFIXES, MediaSource, Part, StorageOptions
+from framefeed.media import PICTURE_SUFFIXES, MediaSource, StorageOptions, make_part
 
 NO_COLUMN_ROW = -1
 """Column row of a row that comes from no manifest, or from one without columns."""
@@ -94,7 +94,7 @@ class SourceGroup:
                 container = MediaSource.of(part.container, storage_options)
                 containers[part.container] = replace(container, version=version or None)
             offset, size = int(known.offsets[number]), int(known.sizes[number])
-            sources.append(Part(containers[part.container], offset, size, name))
+            sources.append(make_part(containers[part.container], offset, size, name))
         return sources
 
 
@@ -258,17 +258,18 @@ VIDEO_SUFFIXES = frozenset((
 ALL_MEDIA_SUFFIXES = VIDEO_SUFFIXES | PICTURE_SUFFIXES
 
 
-_ARCHIVE_ENDINGS = (".tar", *COMPRESSED_ENDINGS)
+ZIP, PARQUET = ".zip", ".parquet"
+_ARCHIVE_ENDINGS = (".tar", ZIP, *COMPRESSED_ENDINGS)
 LISTED_ENDINGS = ALL_MEDIA_SUFFIXES.union(_ARCHIVE_ENDINGS)
 """Endings by which a text in a list is known as the path of a medium or an archive."""
 # Each is in one of the endings: ".tar" is in ".tar.gz".
-_ARCHIVE_PARTS = [ending for ending in _ARCHIVE_ENDINGS if not ending.startswith(".tar.")]
+_CONTAINER_PARTS = [ending for ending in (*_ARCHIVE_ENDINGS, PARQUET) if not ending.startswith(".tar.")]
 
 
 def get_archive_ending(name: str) -> str:
     """Get the lower-case ending of an archive's name, such as ``.tar`` or ``.tar.gz``; "" for any other name.
 
-    Archives with another ending than ``.tar`` are compressed, and refused.
+    Archives with another ending than ``.tar`` and ``.zip`` are compressed, and refused.
     """
     path = name.partition("?")[0].partition("#")[0] if name.lower().startswith(("http://", "https://")) else name
     lowered = path[-8:].lower()
@@ -277,16 +278,22 @@ def get_archive_ending(name: str) -> str:
     return next((ending for ending in _ARCHIVE_ENDINGS if lowered.endswith(ending)), "")
 
 
-def may_have_archives(names: Sequence[str]) -> bool:
-    """Whether one of the names may be an archive's; fast for a million names of media."""
+def get_container_ending(name: str) -> str:
+    """Get the lower-case ending of the name of an archive or a Parquet file; "" for any other name."""
+    path = name.partition("?")[0].partition("#")[0] if name.lower().startswith(("http://", "https://")) else name
+    return PARQUET if path[-len(PARQUET) :].lower() == PARQUET else get_archive_ending(name)
+
+
+def may_have_containers(names: Sequence[str]) -> bool:
+    """Whether one of the names may be that of an archive or a Parquet file; fast for a million names of media."""
     text = "\0".join(names).lower()
-    return any(ending in text for ending in _ARCHIVE_PARTS)
+    return any(ending in text for ending in _CONTAINER_PARTS)
 
 
-def has_archives(listing: Listing) -> bool:
-    """Whether archives are among the rows of a listing."""
-    groups = [each for each in listing.groups if each.kind == "files" and may_have_archives(each.names)]
-    return any(get_archive_ending(name) for group in groups for name in group.names)
+def has_containers(listing: Listing) -> bool:
+    """Whether archives or Parquet files are among the rows of a listing."""
+    groups = [each for each in listing.groups if each.kind == "files" and may_have_containers(each.names)]
+    return any(get_container_ending(name) for group in groups for name in group.names)
 
 
 def get_suffix(name: str) -> str:

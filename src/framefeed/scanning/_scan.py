@@ -88,8 +88,9 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     training: one scans, and the others wait, for as long as it lives, and open the result.
 
     Args:
-        roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), tar archives,
-            or several of these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
+        roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), archives (tar,
+            zip), Parquet files with media, or several of these. Or a table of pandas, polars or pyarrow, or one column
+            of it with the paths.
         out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
         depth: "frames" finds every frame, "header" believes the header.
         verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
@@ -101,6 +102,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             into two folders is then two rows.
         columns: Names of the columns of a list or table, each with the column's number from 0 or its name there:
             ``{"path": 0, "label": 1}``. Other columns keep their names. Most lists do not need it: see the guide.
+            ``{"media": "video"}`` is the column of a Parquet file with the media themselves.
         path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
         root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
             lists start there too, or without it at the list's own folder, those of a table at the working folder.
@@ -260,6 +262,7 @@ class ScanRequest:
             self.write_idx,
             self.idx_folder,
             options.storage_options,
+            self.lists,
         )
 
 

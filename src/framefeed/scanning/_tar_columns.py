@@ -16,8 +16,9 @@ from framefeed.errors import UsageError
 from framefeed.scanning._list_json import to_column, to_texts
 from framefeed.scanning._list_table import LABEL
 from framefeed.scanning._list_template import TemplatePart
+from framefeed.scanning._listing import append_columns
 from framefeed.scanning._manifests import infer_type, rename_facts
-from framefeed.scanning._tar_rows import MOST_JSON_COLUMNS, NUMBER_FIELDS, TEXT_FIELDS, TarRows
+from framefeed.scanning._tar_rows import MOST_JSON_COLUMNS, NUMBER_FIELDS, TEXT_FIELDS, ArchiveRows
 
 KEY, FIELD = "key", "field"
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
@@ -26,7 +27,7 @@ _DIGITS = re.compile(r"-?[0-9]{1,18}")
 
 
 def join_columns(
-    archives: Sequence[TarRows], template: Sequence[TemplatePart], rivals: str = ""
+    archives: Sequence[ArchiveRows], template: Sequence[TemplatePart], rivals: str = ""
 ) -> tuple[pa.Table, list[str]]:
     """Join the columns of archives, in their order.
 
@@ -39,7 +40,9 @@ def join_columns(
         A table with a row for each row of the archives, and warnings.
     """
     remarks = list[str]()
-    columns = {KEY: _chain(rows.keys for rows in archives), FIELD: _chain(rows.fields for rows in archives)}
+    columns = dict[str, pa.ChunkedArray]()
+    if any(rows.keys.null_count < len(rows) for rows in archives):
+        columns = {KEY: _chain(rows.keys for rows in archives), FIELD: _chain(rows.fields for rows in archives)}
     labels = _join_texts(archives, "cls")
     own = len(labels) - labels.null_count
     if own:
@@ -56,14 +59,35 @@ def join_columns(
     for name, values in _fit_names(archives, template).items():
         columns[name] = fill_nulls(columns[name], values) if name in columns else values
     remarks += _add_json(columns, archives)
+    for name, values in _join_tables(archives).items():
+        new = f"manifest_{name}" if name in (KEY, FIELD) and KEY in columns else name
+        columns[new] = fill_nulls(columns[new], values) if new in columns else values
     return pa.table(columns), remarks
+
+
+def _join_tables(archives: Sequence[ArchiveRows]) -> dict[str, pa.ChunkedArray]:
+    """Join the columns of Parquet files; null for the rows of archives."""
+    names = dict.fromkeys(name for rows in archives if rows.columns is not None for name in rows.columns.column_names)
+    joined = dict[str, pa.ChunkedArray]()
+    for name in names:
+        parts = [
+            rows.columns.column(name)
+            if rows.columns is not None and name in rows.columns.column_names
+            else pa.chunked_array([pa.nulls(len(rows))])
+            for rows in archives
+        ]
+        column = parts[0]
+        for part in parts[1:]:
+            column = append_columns(pa.table({name: column}), pa.table({name: part})).column(0)
+        joined[name] = column
+    return joined
 
 
 def _chain(arrays: Iterable[pa.Array]) -> pa.ChunkedArray:
     return pa.chunked_array(list(arrays), pa.string())
 
 
-def _join_texts(archives: Sequence[TarRows], name: str) -> pa.ChunkedArray:
+def _join_texts(archives: Sequence[ArchiveRows], name: str) -> pa.ChunkedArray:
     column = _chain(rows.texts.get(name, pa.nulls(len(rows), pa.string())) for rows in archives)
     if name in NUMBER_FIELDS and pc.all(pc.match_substring_regex(column.drop_null(), _WHOLE)).as_py():
         return column.cast(pa.int64())
@@ -79,7 +103,7 @@ def fill_nulls(column: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArr
     return pc.coalesce(column, other)
 
 
-def _fit_names(archives: Sequence[TarRows], template: Sequence[TemplatePart]) -> dict[str, pa.ChunkedArray]:
+def _fit_names(archives: Sequence[ArchiveRows], template: Sequence[TemplatePart]) -> dict[str, pa.ChunkedArray]:
     """Make columns of the parts of members' names; null where a name does not fit the template."""
     names = [part.name for part in template if part.name is not None]
     if not names:
@@ -145,7 +169,7 @@ def fit_template(template: Sequence[TemplatePart], name: str) -> list[str] | Non
     return values[::-1] if not name or name.endswith("/") else None
 
 
-def _add_json(columns: dict[str, pa.ChunkedArray], archives: Sequence[TarRows]) -> list[str]:
+def _add_json(columns: dict[str, pa.ChunkedArray], archives: Sequence[ArchiveRows]) -> list[str]:
     """Add the columns of values in JSON; return warnings."""
     names = list(dict.fromkeys(name for rows in archives for name in rows.json))
     own = _OWN | columns.keys() | {LABEL, *TEXT_FIELDS, *NUMBER_FIELDS}

@@ -18,7 +18,7 @@ from framefeed._arrays import IntArray
 from framefeed._names import PartName, escape
 from framefeed._shown import show_name
 from framefeed._values import Limits, make_limit_error
-from framefeed.archives import NO_FILE, SKIPPED, MemberKind, SampleGrouper, TarDamage, TarTable, split_name
+from framefeed.archives import NO_FILE, SKIPPED, ArchiveDamage, MemberKind, MemberTable, SampleGrouper, split_name
 from framefeed.errors import FramefeedError, UnreadableMedia
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_suffix
 
@@ -37,7 +37,7 @@ ReadPart = Callable[[int, int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class TarRows:
+class ArchiveRows:
     """The rows of one archive, in its order.
 
     Attributes:
@@ -52,6 +52,8 @@ class TarRows:
         json: Values of JSON by name, as JSON, string [R]; at most ``MOST_JSON_COLUMNS``.
         left_out: Whether there were more names of values in JSON.
         version: Version of the archive, as in a catalog.
+        columns: Columns of a Parquet file beside the media, R rows; None for archives.
+        files: Rows whose names are those of files, not of parts.
     """
 
     container: str
@@ -65,6 +67,8 @@ class TarRows:
     json: dict[str, pa.Array] = field(default_factory=dict)
     left_out: bool = False
     version: str = ""
+    columns: pa.Table | None = None
+    files: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -76,11 +80,11 @@ def is_value(name: str) -> bool:
     return parts is not None and parts[1] in _VALUE_FIELDS
 
 
-def make_error_row(container: str, error: FramefeedError) -> TarRows:
+def make_error_row(container: str, error: FramefeedError) -> ArchiveRows:
     """Make the one row of an archive that cannot be read."""
     rows = _Columns()
     rows.add(container, -1, 0, None, None)
-    return TarRows(container, *rows.to_arrow(), {0: error})
+    return ArchiveRows(container, *rows.to_arrow(), {0: error})
 
 
 @dataclass(slots=True)
@@ -103,7 +107,7 @@ class _Columns:
         return len(self.names) - 1
 
     def to_arrow(self) -> tuple[list[str], IntArray, IntArray, pa.Array, pa.Array]:
-        """Convert to the first columns of `TarRows`."""
+        """Convert to the first columns of `ArchiveRows`."""
         numbers = np.array(self.offset, np.int64), np.array(self.size, np.int64)
         return self.names, *numbers, _to_strings(self.keys), _to_strings(self.fields)
 
@@ -151,7 +155,7 @@ class TarRowMaker:
         self._texts: dict[str, _Sparse] = {}
         self._json: dict[str, _Sparse] = {}
         self._left_out = False
-        self._damage: TarDamage | None = None
+        self._damage: ArchiveDamage | None = None
         # Of the sample that is read now.
         self._sample = SKIPPED
         self._sample_rows: list[int] = []
@@ -159,7 +163,7 @@ class TarRowMaker:
         self._object: dict[str, str] = {}
         self._error: FramefeedError | None = None
 
-    def add(self, table: TarTable) -> None:
+    def add(self, table: MemberTable) -> None:
         """Add the next members of the archive."""
         samples = self._grouper.group(table)
         columns = (table.names, table.offset.tolist(), table.size.tolist(), table.kind.tolist())
@@ -243,7 +247,7 @@ class TarRowMaker:
                     self._left_out = True
         self._sample_rows, self._values, self._object, self._error = [], {}, {}, None
 
-    def finish(self, version: str = "") -> TarRows:
+    def finish(self, version: str = "") -> ArchiveRows:
         """End the archive, and return its rows.
 
         Args:
@@ -255,7 +259,7 @@ class TarRowMaker:
         if self._damage is not None:
             self._add_unreadable(self._container, None, None, self._damage.error)
         count = len(self._rows.names)
-        return TarRows(
+        return ArchiveRows(
             self._container,
             *self._rows.to_arrow(),
             self._errors,
