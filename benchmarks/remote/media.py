@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from framefeed.testing import ClipSpec
 FPS = 30
 ORIGINALS = 3
 """Encodes that the videos repeat."""
-PICTURES = 64
-"""Pictures that the objects are links to."""
+PICTURES, SMALL_VIDEOS = 64, 4
+"""Objects of each kind that the others are links to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Sizes:
         file_bytes: Of one of them.
         pictures: Objects that are scanned.
         pictures_in_turn: The same, one after the other.
+        small_videos: The same of short videos.
+        small_videos_in_turn: The same, one after the other.
         height: Of the videos.
         frames: Of an encode.
     """
@@ -44,6 +46,8 @@ class Sizes:
     file_bytes: int = 10**8
     pictures: int = 10_000
     pictures_in_turn: int = 300
+    small_videos: int = 1_000
+    small_videos_in_turn: int = 60
     height: int = 720
     frames: int = 600
 
@@ -58,6 +62,8 @@ class Sizes:
             int(scale * whole.file_bytes),
             max(64, int(scale * whole.pictures)),
             max(16, int(scale * whole.pictures_in_turn)) if small else whole.pictures_in_turn,
+            max(16, int(scale * whole.small_videos)),
+            max(8, int(scale * whole.small_videos_in_turn)) if small else whole.small_videos_in_turn,
             144 if small else whole.height,
             150 if small else whole.frames,
         )
@@ -79,14 +85,15 @@ class ServedMedia:
 
     def encode(self, number: int) -> BenchVideo:
         """A short video: x264 veryfast, its default distance of key frames."""
-        path = self.folder / f"encode_{number}.mp4"
+        height, frames = self.sizes.height, self.sizes.frames
+        return self._encode(f"encode_{number}.mp4", height, frames, None if height >= 720 else 25, number)
+
+    def _encode(self, name: str, height: int, frames: int, gop: int | None, seed: int) -> BenchVideo:
+        path = self.folder / name
         if not path.exists():
-            height = self.sizes.height
-            scene = Scene(height, height * 16 // 9, number + 1)
-            gop = None if height >= 720 else 25
-            spec = ClipSpec(
-                self.sizes.frames, height, height * 16 // 9, FPS, gop=gop, b_frames=None, draw=scene.draw
-            )  # fmt: skip
+            width = height * 16 // 9
+            scene = Scene(height, width, seed + 1)
+            spec = ClipSpec(frames, height, width, FPS, gop=gop, b_frames=None, draw=scene.draw)
             write_clip_in_time(path, spec, self._rounds)
         return BenchVideo(path)
 
@@ -113,13 +120,21 @@ class ServedMedia:
     @cached_property
     def pictures(self) -> list[str]:
         """Names below the folder of JPEG files of 30 kB."""
-        folder = self.folder / "pictures"
-        folder.mkdir()
         scene = Scene(270, 360)
         originals = [self.folder / f"picture_{number}.jpg" for number in range(PICTURES)]
         for number, path in enumerate(originals):
             Image.fromarray(np.asarray(scene.draw(number))).save(path, quality=66)  # 30 kB
-        names = [f"pictures/{number:06}.jpg" for number in range(self.sizes.pictures)]
+        return self._link("pictures", originals, self.sizes.pictures)
+
+    @cached_property
+    def small_videos(self) -> list[str]:
+        """Names below the folder of MP4 files of 200 kB."""
+        originals = [self._encode(f"small_{number}.mp4", 144, 150, 25, number).path for number in range(SMALL_VIDEOS)]
+        return self._link("small", originals, self.sizes.small_videos)
+
+    def _link(self, folder: str, originals: Sequence[Path], count: int) -> list[str]:
+        (self.folder / folder).mkdir()
+        names = [f"{folder}/{number:06}{originals[0].suffix}" for number in range(count)]
         for name, original in zip(names, itertools.cycle(originals), strict=False):
             os.link(original, self.folder / name)
         return names

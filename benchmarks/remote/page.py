@@ -28,7 +28,9 @@ def list_lines(numbers: Mapping[str, Number]) -> list[tuple[str, str, str]]:
          (("epoch/disk/wall", 2), ("epoch/disk/CPU", 2))),
         ("scan of 10,000 pictures of 30 kB: times as fast, wall / CPU", "one request at a time", "",
          (("scan/pictures/wall", 1), ("scan/pictures/CPU", 1))),
-        ("the same: memory", "a scan of one picture", " MB more", (("scan/memory/most", 0),)),
+        ("the same: memory at most", "a scan of one picture", " MB more", (("scan/memory/most", 0),)),
+        ("scan of 1,000 videos of 200 kB: times as fast, wall / CPU", "one request at a time", "",
+         (("scan:MP4/videos/wall", 1), ("scan:MP4/videos/CPU", 1))),
     ]  # fmt: skip
     return [
         (what, against, " / ".join(numbers[f"remote/{key}"].format(digits) for key, digits in keys) + unit)

@@ -1,8 +1,9 @@
-"""Row "scan": very many small objects by URL, against one request at a time, and the memory that it takes."""
+"""Rows "scan": very many small objects by URL, against one request at a time, and the memory that it takes."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -42,11 +43,21 @@ def measure_memory(path: str) -> float:
     return own_megabytes("VmHWM")
 
 
-def scan_row(server: Server, media: ServedMedia, scratch: Path) -> Row:
-    """Scans of lists of URLs: all with the default number of workers, some of them with one request at a time."""
-    urls = [server.url(name) for name in media.pictures]
+def pictures_row(server: Server, media: ServedMedia, scratch: Path) -> Row:
+    """Scan pictures."""
+    return scan_row("scan", "pictures", server, media.pictures, media.sizes.pictures_in_turn, scratch)
+
+
+def videos_row(server: Server, media: ServedMedia, scratch: Path) -> Row:
+    """Scan short videos."""
+    return scan_row("scan:MP4", "videos", server, media.small_videos, media.sizes.small_videos_in_turn, scratch)
+
+
+def scan_row(key: str, what: str, server: Server, names: Sequence[str], in_turn: int, scratch: Path) -> Row:
+    """Scan lists of URLs: all with the default number of workers, some of them with one request at a time."""
+    urls = [server.url(name) for name in names]
     everything = write_list(scratch / "all.txt", urls)
-    some = write_list(scratch / "some.txt", urls[: media.sizes.pictures_in_turn])
+    some = write_list(scratch / "some.txt", urls[:in_turn])
     one = write_list(scratch / "one.txt", urls[:1])
     catalogs: dict[str, ff.Catalog] = {}
 
@@ -63,27 +74,27 @@ def scan_row(server: Server, media: ServedMedia, scratch: Path) -> Row:
         empty, full = (run_program(measure_memory, path) for path in (one, everything))
         _, asked = server.count(partial(scan_list, some))
         # One that waits for each answer cannot be faster than the server.
-        in_turn = timings.median(IN_TURN, "wall")
-        wrong = [] if in_turn >= DELAY_SECONDS else [f"{IN_TURN}: {in_turn:.4f} s an object is less than the delay"]
+        each_in_turn = timings.median(IN_TURN, "wall")
+        wrong = [] if each_in_turn >= DELAY_SECONDS else [f"{IN_TURN}: {each_in_turn:.4f} s an object, below the delay"]
         return Findings(
             [
-                Comparison("pictures", "rate by that of one request at a time",
+                Comparison(what, "rate by that of one request at a time",
                            compare_times(timings, OURS, IN_TURN, ("wall", "cpu"))),
                 Comparison("memory", "memory at most, above that of a scan of one object",
                            {"most": Figure(full - empty)}, "MB"),
             ],
             {
-                "requests_an_object": len(asked) / media.sizes.pictures_in_turn,
-                "kilobytes_an_object": round(sum(each.bytes for each in asked) / 1e3 / media.sizes.pictures_in_turn, 1),
+                "requests_an_object": len(asked) / in_turn,
+                "kilobytes_an_object": round(sum(each.bytes for each in asked) / 1e3 / in_turn, 1),
             },
             wrong,
         )  # fmt: skip
 
     return Row(
-        "scan", f"scan of {len(urls)} pictures by URL",
+        key, f"scan of {len(urls)} {what} by URL",
         [
             Contender(OURS, ready(partial(run, OURS, everything, None)), amount=len(urls)),
-            Contender(IN_TURN, ready(partial(run, IN_TURN, some, 1)), amount=media.sizes.pictures_in_turn),
+            Contender(IN_TURN, ready(partial(run, IN_TURN, some, 1)), amount=in_turn),
         ],
         conclude, unit="objects", recheck=recheck,
     )  # fmt: skip

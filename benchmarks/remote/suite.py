@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.remote.clips import epoch_row
 from benchmarks.remote.media import ServedMedia, Sizes
 from benchmarks.remote.requests import clip_row, open_row
-from benchmarks.remote.scans import scan_row
+from benchmarks.remote.scans import pictures_row, videos_row
 from benchmarks.remote.server import BYTES_A_SECOND, DELAY_SECONDS, Server, check_nginx, serving
 from framefeed.bench import Begin, BenchOptions, MakeRow, Row, Suite
 from framefeed.bench.baselines import Peers
@@ -24,7 +24,7 @@ ROWS: Mapping[str, str] = {
     "clip": "requests and bytes of clips in two neighbouring groups of pictures of a large video",
     "open": "requests and bytes until a large video is open",
     "epoch": "random clips of many videos, against TorchCodec and against local disk",
-    "scan": "a scan of many small pictures, against one request at a time",
+    "scan": "scans of many small pictures and videos, against one request at a time",
 }
 ROW_SECONDS = {"clip": 60, "open": 30, "epoch": 300, "scan": 60}
 
@@ -42,7 +42,8 @@ def plan_rows(sizes: Sizes, options: BenchOptions, peers: Peers, work: Path, beg
         "clip": lambda server, media, scratch: clip_row(server, media),
         "open": lambda server, media, scratch: open_row(server, media),
         "epoch": lambda server, media, scratch: epoch_row(server, media, peers, scratch),
-        "scan": scan_row,
+        "scan": pictures_row,
+        "scan:MP4": videos_row,
     }
     return {key: partial(serve, make) for key, make in makers.items()}
 
