@@ -50,10 +50,20 @@ def pictures_row(server: Server, media: ServedMedia, scratch: Path) -> Row:
 
 def videos_row(server: Server, media: ServedMedia, scratch: Path) -> Row:
     """Scan short videos."""
-    return scan_row("scan:MP4", "videos", server, media.small_videos, media.sizes.small_videos_in_turn, scratch)
+    in_turn = media.sizes.small_videos_in_turn
+    return scan_row("scan:MP4", "videos", server, media.small_videos, in_turn, scratch, measures_memory=False)
 
 
-def scan_row(key: str, what: str, server: Server, names: Sequence[str], in_turn: int, scratch: Path) -> Row:
+def scan_row(
+    key: str,
+    what: str,
+    server: Server,
+    names: Sequence[str],
+    in_turn: int,
+    scratch: Path,
+    *,
+    measures_memory: bool = True,
+) -> Row:
     """Scan lists of URLs: all with the default number of workers, some of them with one request at a time."""
     urls = [server.url(name) for name in names]
     everything = write_list(scratch / "all.txt", urls)
@@ -71,24 +81,27 @@ def scan_row(key: str, what: str, server: Server, names: Sequence[str], in_turn:
         return wrong + [str(error) for error in catalog.errors.table["error"].to_pylist()]
 
     def conclude(timings: Timings) -> Findings:
-        empty, full = (run_program(measure_memory, path) for path in (one, everything))
+        compared = [
+            Comparison(
+                what, "rate by that of one request at a time", compare_times(timings, OURS, IN_TURN, ("wall", "cpu"))
+            )
+        ]
+        if measures_memory:
+            empty, full = (run_program(measure_memory, path) for path in (one, everything))
+            above = {"most": Figure(full - empty)}
+            compared.append(Comparison("memory", "memory at most, above that of a scan of one object", above, "MB"))
         _, asked = server.count(partial(scan_list, some))
         # One that waits for each answer cannot be faster than the server.
         each_in_turn = timings.median(IN_TURN, "wall")
         wrong = [] if each_in_turn >= DELAY_SECONDS else [f"{IN_TURN}: {each_in_turn:.4f} s an object, below the delay"]
         return Findings(
-            [
-                Comparison(what, "rate by that of one request at a time",
-                           compare_times(timings, OURS, IN_TURN, ("wall", "cpu"))),
-                Comparison("memory", "memory at most, above that of a scan of one object",
-                           {"most": Figure(full - empty)}, "MB"),
-            ],
+            compared,
             {
                 "requests_an_object": len(asked) / in_turn,
                 "kilobytes_an_object": round(sum(each.bytes for each in asked) / 1e3 / in_turn, 1),
             },
             wrong,
-        )  # fmt: skip
+        )
 
     return Row(
         key, f"scan of {len(urls)} {what} by URL",

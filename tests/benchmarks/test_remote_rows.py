@@ -24,8 +24,8 @@ from framefeed.bench import BenchOptions, BenchVideo, Rounds, run_row, run_suite
 from framefeed.errors import MissingMedia
 
 SIZES = Sizes(
-    object_bytes=1_000_000, files=3, file_bytes=400_000, pictures=12, pictures_in_turn=6, small_videos=4,
-    small_videos_in_turn=2, height=144, frames=150,
+    object_bytes=1_000_000, files=4, file_bytes=400_000, pictures=6, pictures_in_turn=3, small_videos=3,
+    small_videos_in_turn=1, height=144, frames=150,
 )  # fmt: skip
 
 
