@@ -361,7 +361,8 @@ def fill_routes() -> str:
 def fill_remote() -> str:
     """Videos and pictures behind a server that delays each request."""
     lines = list_lines(read_numbers(*REMOTE))
-    return make_table(HEADER, lines) if lines else NOT_MEASURED
+    loads = " / ".join(str(_load(name)["machine"]["load_average"]) for name in REMOTE)
+    return f"{make_table(HEADER, lines)}\nLoad average of the machine before it: {loads}.\n" if lines else NOT_MEASURED
 
 
 def fill_section(key: str) -> str:
