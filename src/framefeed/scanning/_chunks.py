@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -77,10 +77,10 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
     stills, slow = StillRows(options.limits), dict[int, Any]()
     start, before = 0, count_bytes_read_by_thread()
     for group in chunk.groups:
-        sources = list(group.paths())
+        sources = group.make_sources(options.storage_options)
         if group.kind == "image_folder":
             sources = [ImageSequence(path, fps=options.fps) for path in sources]
-        if group.kind == "files" and not options.decodes_pictures:
+        if group.kind == "files" and group.located is None and not options.decodes_pictures:
             num_unread = len(stills.unread)
             stills.read(sources, start)
             slow |= {position: sources[position - start] for position in stills.unread[num_unread:]}
@@ -155,7 +155,7 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
                     if weight_left <= 0:
                         names = names[:count]
                         break
-            chunk.append(replace(group, names=names))
+            chunk.append(group.take(range(start, start + len(names))))
             start += len(names)
             if weight_left <= 0:
                 yield (full := Chunk(tuple(chunk), first))
