@@ -24,7 +24,7 @@ def list_lines(numbers: Mapping[str, Number]) -> list[tuple[str, str, str]]:
          (("epoch/torchcodec approximate/wall", 1), ("epoch/torchcodec approximate/CPU", 1))),
         ("the same", "downloading each video, then TorchCodec", "",
          (("epoch/downloaded/wall", 1), ("epoch/downloaded/CPU", 1))),
-        ("the same, 64 clips in flight", "the videos on the local disk", "",
+        ("the same, 64 clips in flight: share of the rate, wall / CPU", "the videos on the local disk", "",
          (("epoch/disk/wall", 2), ("epoch/disk/CPU", 2))),
         ("scan of 10,000 pictures of 30 kB: times as fast, wall / CPU", "one request at a time", "",
          (("scan/pictures/wall", 1), ("scan/pictures/CPU", 1))),
