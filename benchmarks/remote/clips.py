@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -97,7 +96,6 @@ def list_readers(peers: Peers, scratch: Path) -> dict[str, Read]:
 
 def epoch_row(server: Server, media: ServedMedia, peers: Peers, scratch: Path) -> Row:
     """Epochs of one clip of each video: by URL as a loader is, with many clips in flight, from the disk, by peers."""
-    warnings.filterwarnings("ignore", message=".*read.ahead.*")
     names = [str(video.path.relative_to(media.folder)) for video in media.videos]
     remote = plan_epoch([server.url(name) for name in names])
     local = plan_epoch([str(media.folder / name) for name in names])
