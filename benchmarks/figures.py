@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks.epoch_picture import draw_epoch
 from benchmarks.reading import RESULTS, Number, read_numbers
+from benchmarks.remote.page import HEADER, list_lines
 from benchmarks.sections.section import Table
 from benchmarks.sections.suite import SECTIONS, tabulate
 
@@ -33,6 +34,7 @@ CACHE = ("cache-2026-11-21.json", "cache-2026-11-23-a.json", "cache-2026-11-23-b
 LOAD = tuple(sorted(path.name for path in RESULTS.glob("load-*.json")))
 MAP = tuple(sorted(path.name for path in RESULTS.glob("map-*.json")))
 PICTURES = tuple(sorted(path.name for path in RESULTS.glob("pictures-*.json")))
+REMOTE = tuple(sorted(path.name for path in RESULTS.glob("remote-*.json")))
 # The rows of later files replace those of earlier ones.
 SECTION_RESULTS = tuple(sorted(path.name for path in RESULTS.glob("sections-*.json")))
 LONG_VIDEOS = "sections-2026-11-24-d2.json"
@@ -356,6 +358,13 @@ def fill_routes() -> str:
     )
 
 
+def fill_remote() -> str:
+    """Videos and pictures behind a server that delays each request."""
+    lines = list_lines(read_numbers(*REMOTE))
+    loads = " / ".join(str(_load(name)["machine"]["load_average"]) for name in REMOTE)
+    return f"{make_table(HEADER, lines)}\nLoad average of the machine before it: {loads}.\n" if lines else NOT_MEASURED
+
+
 def fill_section(key: str) -> str:
     """The tables of one of the write-ups, with what must be known to read them."""
     reports = [_load(name) for name in SECTION_RESULTS]
@@ -394,6 +403,7 @@ FILLS: Mapping[str, Callable[[], str]] = {
     "cache": fill_cache,
     "map": fill_map,
     "pictures": fill_pictures,
+    "remote": fill_remote,
     "simulation": fill_simulation,
     **{f"section_{key.lower()}": partial(fill_section, key) for key in SECTIONS},
 }

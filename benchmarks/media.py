@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +132,9 @@ class OwnStore(MediaStore):
         """A video, stream-copied so many times one after the other."""
         if times == 1:
             return video
-        return self.make(f"{video.path.stem}_x{times}.mp4", lambda path: self._write_repeated(path, video, times))
+        return self.make(
+            f"{video.path.stem}_x{times}.mp4", lambda path: write_repeated(path, video, times, self.rounds)
+        )
 
     def scene(self, height: int, width: int, num_frames: int, fps: int) -> BenchVideo:
         """A generated scene, x264 veryfast."""
@@ -157,19 +159,23 @@ class OwnStore(MediaStore):
         )  # fmt: skip
         write_clip_in_time(path, spec, self.rounds)
 
-    def _write_repeated(self, path: Path, video: BenchVideo, times: int) -> None:
-        template = video.path.read_bytes()
-        packets, time_base = take_packets(template)
-        span = int(video.index.pts[-1] + video.index.duration[-1] - video.index.pts[0])
 
-        def repeat() -> Iterator[Coded]:
-            for ticks in (span * number for number in range(times)):
-                self.rounds.check_time_to_make(path.name.removeprefix("part_"))
-                for packet in packets:
-                    pts, dts = (packet.pts or 0) + ticks, (packet.dts or 0) + ticks
-                    yield Coded(packet.data, pts, dts, packet.is_key, packet.duration)
+def write_repeated(
+    path: Path, video: BenchVideo, times: int, rounds: Rounds, options: Mapping[str, str] | None = None
+) -> None:
+    """Write a video, stream-copied so many times one after the other, with options of the muxer."""
+    template = video.path.read_bytes()
+    packets, time_base = take_packets(template)
+    span = int(video.index.pts[-1] + video.index.duration[-1] - video.index.pts[0])
 
-        put_packets(path, template, repeat(), time_base)
+    def repeat() -> Iterator[Coded]:
+        for ticks in (span * number for number in range(times)):
+            rounds.check_time_to_make(path.name.removeprefix("part_"))
+            for packet in packets:
+                pts, dts = (packet.pts or 0) + ticks, (packet.dts or 0) + ticks
+                yield Coded(packet.data, pts, dts, packet.is_key, packet.duration)
+
+    put_packets(path, template, repeat(), time_base, options)
 
 
 def _has_trailer(folder: Path) -> bool:

@@ -19,6 +19,7 @@ from benchmarks.load.suite import ROWS as LOAD_ROWS
 from benchmarks.map.suite import ROWS as MAP_ROWS
 from benchmarks.pictures.suite import ROWS as PICTURE_ROWS
 from benchmarks.reading import Number, read_numbers
+from benchmarks.remote.suite import ROWS as REMOTE_ROWS
 from benchmarks.scan.suite import ROWS as SCAN_ROWS
 from benchmarks.sections.suite import SECTIONS
 from framefeed.bench.cache import CACHE
@@ -100,6 +101,7 @@ def test_every_goal_names_a_row_of_a_suite() -> None:
         "map": {*MAP.rows, *MAP_ROWS},
         "pictures": {*PICTURE_ROWS},
         "sections": {*SECTIONS},
+        "remote": {*REMOTE_ROWS},
     }
     assert len({goal["figure"] for goal in goals}) == len(goals)
     for goal in goals:

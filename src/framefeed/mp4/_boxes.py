@@ -277,6 +277,6 @@ def _walk_top_boxes(reader: ByteReader, size: int, head: bytes, most_announced: 
             raise OddMovie(f"a {kind!r} box of {length} bytes")
         if kind == b"moov" and len(head) < at + length <= size and length <= most_announced:
             # It is read next, and so is the beginning of the box behind it.
-            announce_reads(reader, partial(iter, [(at, min(size, at + length + 2 * _BLOCK_BYTES))]))
+            announce_reads(reader, partial(iter, [(at, min(size, at + length + _NEAR_BYTES + _BLOCK_BYTES))]))
         yield kind, at, start, at + length
         before, at = at, at + length
