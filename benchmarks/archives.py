@@ -23,8 +23,8 @@ from typing import Any
 from framefeed._values import Limits
 from framefeed.archives import (
     LOCAL_READS,
+    MemberTable,
     SampleGrouper,
-    TarTable,
     read_dali_index,
     read_tar,
     walk_tar,
@@ -82,7 +82,7 @@ def read_index(path: Path) -> int:
     return len(read_dali_index(index, FileReader(str(path)), Limits())[0])
 
 
-def read_table(path: Path) -> TarTable:
+def read_table(path: Path) -> MemberTable:
     return read_tar(FileReader(str(path)), path.name, Limits())
 
 

@@ -256,6 +256,7 @@ LOADS_BY_NAME = {
     "framefeed.bench.baselines": "baselines by name",
     "framefeed.cli": "a command's module when it is asked for",
     "framefeed.decode._registry": "decoders by name, entry points",
+    "framefeed.media._members": "what reads Parquet, above it, when a value of such a file is opened",
     "framefeed.media.remote": "its border to urllib3, which an extra installs, when an object is read",
     "framefeed.pictures._plug_ins": "plug-ins of Pillow, which an extra installs, when a file needs one",
 }

@@ -30,6 +30,7 @@ from framefeed.parallel import ordered_map
 from framefeed.testing import read_stamps
 from tests.corpus import clip_file
 from tests.media.faults import Fault
+from tests.packed import pack
 
 SHORTAGES = cycle((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN))
 ROOT = Path(__file__).parents[1]
@@ -57,6 +58,7 @@ def media(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Image.fromarray(picture).save(root / "media" / "pictures" / f"{number}.png")
     (root / "list.txt").write_text("media/a.mkv\nmedia/b.mkv\n")
     (root / "list.csv").write_text("path,label\nmedia/a.mkv,x\nmedia/b.mkv,y\n")
+    (root / "a.tar").write_bytes(pack([("a.mkv", clip_file("good.mkv").read_bytes()), ("a.cls", b"7")]))
     catalog = ff.scan(root / "list.csv", out=root / "cat.parquet", workers=0)
     pq.write_table(catalog.table.select(["source"]), root / "list.parquet")
     build_cache(root)
@@ -120,6 +122,7 @@ BORDERS: dict[str, tuple[list[tuple[Any, str]], Callable[[Path], Any]]] = {
     "a pattern": ([(os, "scandir")], lambda media: scan(f"{media}/media/*.mkv")),
     "a list": ([(Path, "read_bytes")], lambda media: scan(media / "list.txt")),
     "a table of text": ([(Path, "read_bytes")], lambda media: scan(media / "list.csv")),
+    "an archive": (OPEN + STAT + READ, lambda media: scan(media / "a.tar")),
     "a table": ([(pq, "read_table")], lambda media: scan(media / "list.parquet")),
     "a catalog": ([(pq, "ParquetFile")], open_catalog),
     "a column": ([(pq.ParquetFile, "read")], open_catalog),

@@ -98,6 +98,12 @@ def split_part(name: str) -> PartName | None:
     return PartName(match[1], match[2].replace("%3A", ":").replace("%25", "%"), match[3])
 
 
+def is_remote(name: str) -> bool:
+    """Whether a name is an URL, or that of a part of an object by URL."""
+    part = split_part(name)
+    return is_url(name if part is None else part.container)
+
+
 def make_absolute(name: str, folder: str | None = None) -> str:
     """Join a path to a folder, by default the current one, that of a container too; URLs stay as they are."""
     if not name or "\0" in name:

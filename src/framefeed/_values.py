@@ -76,7 +76,9 @@ class Limits:
             an MP4 file. In other containers, a byte that is read while searching for a header counts as eight. Each
             read of a picture's header counts as at least 1024, each box of an MP4 file as 512 to 8192, each byte of a
             long name or pax header in a tar archive as 256, so that reading a header always ends.
-        max_members: Members of one archive.
+        max_members: Members of one archive, or rows of a Parquet file with media.
+        max_row_group_bytes: Bytes of media in one row group of a Parquet file, where they are compressed or encoded,
+            so that the row group is read as a whole.
 
     Example:
         >>> Limits(max_pixels=1920 * 1080).max_side
@@ -90,6 +92,7 @@ class Limits:
     max_packet_bytes: int = 2**28
     max_header_bytes: int = 2**28
     max_members: int = 2**23
+    max_row_group_bytes: int = 2**30
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -396,7 +399,7 @@ class ByteReader(Protocol):
 class BytesReader:
     """Reads an encoded buffer in memory."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:

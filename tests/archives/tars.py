@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from framefeed._values import BytesReader, Limits, SourceStat
-from framefeed.archives import LOCAL_READS, MemberKind, ReadSizes, TarTable, read_tar
+from framefeed.archives import LOCAL_READS, MemberKind, MemberTable, ReadSizes, read_tar
 
 BLOCK = 512
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
@@ -106,14 +106,14 @@ def make_mixed(form: int = tarfile.GNU_FORMAT) -> bytes:
     ], form)  # fmt: skip
 
 
-def read(data: bytes, limits: Limits | None = None, reads: ReadSizes = LOCAL_READS) -> TarTable:
+def read(data: bytes, limits: Limits | None = None, reads: ReadSizes = LOCAL_READS) -> MemberTable:
     """Read an archive's members."""
     table = read_tar(BytesReader(data), "x.tar", limits or Limits(), reads)
     check_ranges(table, len(data))
     return table
 
 
-def check_ranges(table: TarTable, end: int) -> None:
+def check_ranges(table: MemberTable, end: int) -> None:
     """Check that all data lie within the archive."""
     assert (table.size >= 0).all()
     assert (table.offset >= BLOCK).all()
@@ -122,7 +122,7 @@ def check_ranges(table: TarTable, end: int) -> None:
     assert table.kind.dtype == np.uint8
 
 
-def rows(table: TarTable) -> list[Row]:
+def rows(table: MemberTable) -> list[Row]:
     """List members as `rows_of_tarfile` does."""
     return [(name.rstrip("/"), offset, size, kind) for name, offset, size, kind in table]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framefeed._values import BytesReader, Limits
-from framefeed.archives import OddIndex, TarTable, read_dali_index, write_dali_index
+from framefeed.archives import MemberTable, OddIndex, read_dali_index, write_dali_index
 from framefeed.errors import UsageError
 from tests.archives.tars import (
     BLOCK,
@@ -35,7 +35,7 @@ jpg 4608 5 d/0001.jpg
 OLD_INDEX = b"v1.1 3\njpg 512 700 cls 2048 1\njpg 3072 512 seg.PNG 4096 0\njpg 4608 5\n"
 
 
-def read_index(index: bytes, archive: bytes = ARCHIVE, limits: Limits | None = None) -> tuple[TarTable, list[int]]:
+def read_index(index: bytes, archive: bytes = ARCHIVE, limits: Limits | None = None) -> tuple[MemberTable, list[int]]:
     return read_dali_index(index, BytesReader(archive), limits or Limits())
 
 

@@ -12,7 +12,7 @@ import tracemalloc
 import pytest
 
 from framefeed._values import BytesReader, Limits, SourceStat
-from framefeed.archives import MemberKind, TarTable, read_tar, walk_tar
+from framefeed.archives import MemberKind, MemberTable, read_tar, walk_tar
 from framefeed.errors import CorruptMedia, LimitExceeded, UnreadableMedia
 from tests.archives.tars import (
     BLOCK,
@@ -313,7 +313,7 @@ def test_a_file_that_gets_shorter_while_it_is_read_is_damaged() -> None:
             return SourceStat(2**20)
 
     for data in (make_member(b"a") * 3, make_member(b"a") + make_header(b"P", 5000, b"x")):
-        table: TarTable = read_tar(Shrinking(data), "x.tar", Limits())
+        table: MemberTable = read_tar(Shrinking(data), "x.tar", Limits())
         check_ranges(table, len(data))
         assert set(table.names) == {"a"}
         assert table.damage is not None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.archives import SKIPPED, MemberKind, SampleGrouper, TarTable
+from framefeed.archives import SKIPPED, MemberKind, MemberTable, SampleGrouper
 from framefeed.archives._samples import split_name
 
 NAMES = ["a.jpg", "a.cls", "b.JPG", "b.jpg", "a.b.c", "d/a.jpg", "d/a.cls", "d.x/a.jpg", ".hidden", "d/.hidden",
@@ -21,10 +21,10 @@ KINDS = [MemberKind.FILE] * 6 + [MemberKind.FOLDER, MemberKind.HARD_LINK, Member
 MEMBERS = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(KINDS)), max_size=25)
 
 
-def make_table(members: Sequence[tuple[str, MemberKind]]) -> TarTable:
+def make_table(members: Sequence[tuple[str, MemberKind]]) -> MemberTable:
     numbers = np.arange(len(members), dtype=np.int64)
     kinds = np.array([kind for _, kind in members], np.uint8)
-    return TarTable([name for name, _ in members], 512 * numbers, numbers, kinds)
+    return MemberTable([name for name, _ in members], 512 * numbers, numbers, kinds)
 
 
 def group_slowly(members: Sequence[tuple[str, MemberKind]]) -> list[dict[str, Any]]:

@@ -17,8 +17,8 @@ from framefeed.archives import (
     NO_FILE,
     REMOTE_READS,
     MemberKind,
+    MemberTable,
     ReadSizes,
-    TarTable,
     read_tar,
     walk_tar,
 )
@@ -96,7 +96,7 @@ def test_many_members_come_in_several_tables() -> None:
     assert [len(table) for table in tables] == [4096, 4096, 808]
     whole = read(data)
     assert rows(whole) == rows_of_tarfile(data) == [row for table in tables for row in rows(table)]
-    assert repr(whole) == "TarTable(9000 members)"
+    assert repr(whole) == "MemberTable(9000 members)"
 
 
 def test_headers_that_are_not_checked_together_with_their_members() -> None:
@@ -272,4 +272,4 @@ def test_a_table_pickles_and_checks_its_columns() -> None:
     table = read(make_mixed())
     assert rows(pickle.loads(pickle.dumps(table))) == rows(table)
     with pytest.raises(UsageError, match="four columns"):
-        TarTable(["a"], np.zeros(1, np.int64), np.zeros(2, np.int64), np.zeros(1, np.uint8))
+        MemberTable(["a"], np.zeros(1, np.int64), np.zeros(2, np.int64), np.zeros(1, np.uint8))

@@ -168,11 +168,12 @@ def test_relative_paths_of_a_list_count_from_the_root(data: Path, tmp_path: Path
     assert made.table.column("source").to_pylist() == ["dog/b.mp4"]
 
 
-def test_a_catalog_as_manifest(data: Path, tmp_path: Path) -> None:
+def test_a_catalog_is_no_list(data: Path) -> None:
     (data / "list.csv").write_text("path,label,take\ncat/a.mp4,7,1\ndog/b.mp4,8,2\n")
     first = scan(data / "list.csv", root=data, out=data / "first.parquet")
-    again = scan(data / "first.parquet", root=data)
-    assert again.table.equals(first.table)
+    with pytest.raises(UsageError, match=r"is a catalog, not a list of media: open it with ff\.Catalog\.open"):
+        scan(data / "first.parquet", root=data)
+    assert scan(first.table, root=data).table.equals(first.table)
 
 
 def test_relative_paths_are_those_of_now(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from framefeed._values import ByteReader, Limits
+from framefeed._values import ByteReader, Limits, announce_reads
 from framefeed.archives._headers import BLOCK, SIZE, OddHeader, decode_names, read_headers, read_number
-from framefeed.archives._tables import MemberKind, TarTable
+from framefeed.archives._tables import MemberKind, MemberTable
 from framefeed.archives._windows import LOCAL_READS, ReadSizes, Window
 from framefeed.errors import UsageError
 
@@ -27,7 +27,7 @@ class OddIndex(Exception):
 
 def read_dali_index(
     index: bytes, reader: ByteReader, limits: Limits, reads: ReadSizes = LOCAL_READS
-) -> tuple[TarTable, list[int]]:
+) -> tuple[MemberTable, list[int]]:
     """Read an index, and check it against the header before each member.
 
     It lists the members with a field alone, so others, and what a walk calls them, are not known.
@@ -51,6 +51,8 @@ def read_dali_index(
         raise OddIndex("members lie over each other")
     if (offset % BLOCK).any() or (size > window.end - offset).any():
         raise OddIndex("a member does not begin at a block, or ends beyond the archive")
+    # By URL many headers are asked for at once.
+    announce_reads(reader, lambda: zip((offset - BLOCK).tolist(), offset.tolist(), strict=True))
     names: list[bytes] = []
     for row in range(0, len(offset), _HEADERS_AT_ONCE):
         rows = slice(row, row + _HEADERS_AT_ONCE)
@@ -60,7 +62,7 @@ def read_dali_index(
     for entry, name in zip(words, names, strict=True):
         if split_extension(name) != entry[0]:
             raise OddIndex(f"a member has another extension than {entry[0]!r}")
-    return TarTable(decode_names(names), offset, size, np.full(len(names), MemberKind.FILE, np.uint8)), firsts
+    return MemberTable(decode_names(names), offset, size, np.full(len(names), MemberKind.FILE, np.uint8)), firsts
 
 
 def _split_lines(index: bytes, limits: Limits) -> tuple[list[list[bytes]], list[int]]:
@@ -119,7 +121,7 @@ def split_extension(name: bytes) -> bytes | None:
     return None if dot <= start else name[dot + 1 :]
 
 
-def write_dali_index(table: TarTable) -> bytes:
+def write_dali_index(table: MemberTable) -> bytes:
     """Write the index that DALI's ``wds2idx`` writes for an archive.
 
     Members without a dot, which ``wds2idx`` lists under wrong names, are left out.
@@ -145,7 +147,7 @@ def write_dali_index(table: TarTable) -> bytes:
     return b"v1.2 %d\n" % len(lines) + b"".join(b" ".join(line) + b"\n" for line in lines)
 
 
-def _list_fields(table: TarTable) -> Iterator[tuple[bytes, bytes, int, int]]:
+def _list_fields(table: MemberTable) -> Iterator[tuple[bytes, bytes, int, int]]:
     for name, offset, size, kind in table:
         encoded = name.encode("utf-8", "surrogateescape")
         extension = split_extension(encoded)

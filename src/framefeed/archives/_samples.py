@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.archives._tables import MemberKind, TarTable
+from framefeed.archives._tables import MemberKind, MemberTable
 
 SKIPPED = -1
 """Sample of a member that is in none."""
@@ -56,7 +56,7 @@ class SampleGrouper:
         self._key: str | None = None
         self._fields: set[str] = set()
 
-    def group(self, table: TarTable) -> MemberSamples:
+    def group(self, table: MemberTable) -> MemberSamples:
         """Group the next members of the archive."""
         sample = np.full(len(table), SKIPPED, np.int64)
         keys, fields = [""] * len(table), [""] * len(table)

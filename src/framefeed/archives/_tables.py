@@ -35,11 +35,11 @@ NO_FILE = {
     MemberKind.SPARSE: "is a sparse file, whose holes are left out: write the archive again without --sparse",
     MemberKind.OTHER: "is of a kind that is not read",
 }
-"""Why a member cannot be read, and what to do about it; ``target`` is in ``TarTable.targets``."""
+"""Why a member cannot be read, and what to do about it; ``target`` is in ``MemberTable.targets``."""
 
 
-class TarMember(NamedTuple):
-    """One row of a `TarTable`."""
+class Member(NamedTuple):
+    """One row of a `MemberTable`."""
 
     name: str
     offset: int
@@ -48,7 +48,7 @@ class TarMember(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TarDamage:
+class ArchiveDamage:
     """What ended a walk before the archive's end; all members before it are whole.
 
     Attributes:
@@ -63,16 +63,18 @@ class TarDamage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TarTable:
-    """Members of a tar archive, in its order. Two may have one name.
+class MemberTable:
+    """Members of an archive, in its order. Two may have one name.
 
     Attributes:
-        names: As the archive has them, decoded as UTF-8 with surrogates for other bytes. They are labels: a name that
-            climbs (``../x``, ``/x``) is no path, as nothing is ever unpacked.
+        names: As the archive has them; bytes that are no UTF-8 are surrogates in those of tar. They are labels: a name
+            that climbs (``../x``, ``/x``) is no path, as nothing is ever unpacked.
         offset: Byte of the data in the archive, int64 [M].
         size: Bytes of the data in the archive, int64 [M]; within the archive. 0 for kinds that have none.
         kind: `MemberKind`, uint8 [M].
-        targets: What links link to, by row.
+        targets: What links of tar archives link to, by row.
+        reasons: Why members that their kind does not exclude cannot be read, and what to do about it, by row, in the
+            words of ``NO_FILE``; their offset and size are 0.
         damage: What ended the walk early; None at the archive's end, and if the walk goes on.
     """
 
@@ -81,7 +83,8 @@ class TarTable:
     size: IntArray
     kind: ByteArray
     targets: dict[int, str] = field(default_factory=dict)
-    damage: TarDamage | None = None
+    reasons: dict[int, str] = field(default_factory=dict)
+    damage: ArchiveDamage | None = None
 
     def __post_init__(self) -> None:
         if not len(self.names) == len(self.offset) == len(self.size) == len(self.kind):
@@ -91,25 +94,28 @@ class TarTable:
         return len(self.names)
 
     def __repr__(self) -> str:
-        return f"TarTable({len(self)} members{', damaged' if self.damage else ''})"
+        return f"MemberTable({len(self)} members{', damaged' if self.damage else ''})"
 
-    def __iter__(self) -> Iterator[TarMember]:
+    def __iter__(self) -> Iterator[Member]:
         rows = zip(self.names, self.offset.tolist(), self.size.tolist(), self.kind.tolist(), strict=True)
-        return (TarMember(name, offset, size, MemberKind(kind)) for name, offset, size, kind in rows)
+        return (Member(name, offset, size, MemberKind(kind)) for name, offset, size, kind in rows)
 
 
-def join_tables(tables: Sequence[TarTable]) -> TarTable:
+def join_tables(tables: Sequence[MemberTable]) -> MemberTable:
     """Join the tables of one walk."""
     names: list[str] = []
     targets: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for table in tables:
         targets.update((len(names) + row, target) for row, target in table.targets.items())
+        reasons.update((len(names) + row, reason) for row, reason in table.reasons.items())
         names += table.names
-    return TarTable(
+    return MemberTable(
         names,
         np.concatenate([np.empty(0, np.int64), *(table.offset for table in tables)]),
         np.concatenate([np.empty(0, np.int64), *(table.size for table in tables)]),
         np.concatenate([np.empty(0, np.uint8), *(table.kind for table in tables)]),
         targets,
+        reasons,
         tables[-1].damage if tables else None,
     )

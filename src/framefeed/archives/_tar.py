@@ -31,12 +31,10 @@ from framefeed.archives._headers import (
     size_from,
     target_from,
 )
-from framefeed.archives._tables import MemberKind, TarDamage, TarTable, join_tables
+from framefeed.archives._tables import ArchiveDamage, MemberKind, MemberTable, join_tables
 from framefeed.archives._windows import LOCAL_READS, ReadSizes, Window
 from framefeed.errors import CorruptMedia, MediaError, UnreadableMedia
 
-# Headers that are checked at once: 2 MB.
-_MOST_HEADERS = 4096
 # Bytes that a byte of an extended header counts against `Limits.max_header_bytes`: it may have a megabyte by default.
 _EXTENSION_COST = 2**8
 # From the size on: eleven octal digits, time and checksum, and the kind of an ordinary file. A file without links,
@@ -54,14 +52,24 @@ _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
     b"\x04\x22\x4d\x18": ("lz4", "unlz4"),
 }
+_REFUSED = "is compressed with {method}, so its members cannot be read in place: unpack it first with {command}"
+_ENDINGS_OF_METHODS = {
+    b"\x1f\x8b": (".tar.gz", ".tgz", ".taz"),
+    b"BZh": (".tar.bz2", ".tbz2", ".tbz"),
+    b"\xfd7zXZ\0": (".tar.xz", ".txz"),
+    b"\x28\xb5\x2f\xfd": (".tar.zst", ".tzst"),
+    b"\x04\x22\x4d\x18": (".tar.lz4", ".tlz4"),
+}
+COMPRESSED_ENDINGS = {ending: magic for magic, endings in _ENDINGS_OF_METHODS.items() for ending in endings}
+"""Lower-case endings of compressed archives, each with the first bytes of its method."""
 
 
-def read_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> TarTable:
+def read_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> MemberTable:
     """Read the table of all members; see `walk_tar`."""
     return join_tables(list(walk_tar(reader, name, limits, reads)))
 
 
-def walk_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> Iterator[TarTable]:
+def walk_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> Iterator[MemberTable]:
     """Walk from header to header, and yield the members by a few thousand.
 
     The archive ends at its first block of zeros, as for Python's ``tarfile``, or with the file behind a member.
@@ -82,6 +90,18 @@ def walk_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = L
             yield table
 
 
+def explain_compressed(name: str, ending: str) -> str | None:
+    """Explain why an archive is not read, by the ending of its name; None if the ending is that of no compression.
+
+    >>> explain_compressed("a.tgz", ".tgz")
+    'a.tgz: is compressed with gzip, so its members cannot be read in place: unpack it first with gunzip --keep'
+    """
+    if ending not in COMPRESSED_ENDINGS:
+        return None
+    method, command = _COMPRESSED[COMPRESSED_ENDINGS[ending]]
+    return f"{name}: {_REFUSED.format(method=method, command=command)}"
+
+
 def make_no_tar_error(head: bytes, name: str, reason: str) -> UnreadableMedia:
     """Build the error for a file that is no tar archive, or a compressed one, by its first bytes."""
     what = f"is no tar archive: {reason}"
@@ -89,9 +109,7 @@ def make_no_tar_error(head: bytes, name: str, reason: str) -> UnreadableMedia:
         what = "is empty (0 bytes), not a tar archive"
     for magic, (method, command) in _COMPRESSED.items():
         if head.startswith(magic):
-            what = (
-                f"is compressed with {method}, so its members cannot be read in place: unpack it first with {command}"
-            )
+            what = _REFUSED.format(method=method, command=command)
     return UnreadableMedia(f"{name}: {what}", source=name, stage="open")
 
 
@@ -148,7 +166,7 @@ class _Walk:
         self._ending: _Ending | None = None
         self.is_over = False
 
-    def take_members(self) -> TarTable:
+    def take_members(self) -> MemberTable:
         """Take the next members, and check them."""
         taken = _Taken()
         self._take_headers(taken)
@@ -162,7 +180,7 @@ class _Walk:
         kept = len(taken.blocks) if self._ending is None else self._ending.row
         return self._make_table(taken, headers.names, headers.kind, kept)
 
-    def _make_table(self, taken: _Taken, names: list[bytes], kind: np.ndarray, kept: int) -> TarTable:
+    def _make_table(self, taken: _Taken, names: list[bytes], kind: np.ndarray, kept: int) -> MemberTable:
         start, size = np.array(taken.start, np.int64), np.array(taken.size, np.int64)
         offset = start + BLOCK
         for row, at in taken.data.items():
@@ -181,9 +199,9 @@ class _Walk:
         shown = decode_names(names)
         damage = self._describe(shown)
         listed = shown if len(rows) == len(shown) else [shown[row] for row in rows.tolist()]
-        return TarTable(listed, offset[rows], size[rows], kind[rows], targets, damage)
+        return MemberTable(listed, offset[rows], size[rows], kind[rows], targets, damage=damage)
 
-    def _describe(self, names: list[str]) -> TarDamage | None:
+    def _describe(self, names: list[str]) -> ArchiveDamage | None:
         ending = self._ending
         if ending is None:
             return None
@@ -196,7 +214,7 @@ class _Walk:
             source=self._name,
             stage="open",
         )
-        return TarDamage(ending.offset, member, error)
+        return ArchiveDamage(ending.offset, member, error)
 
     def _take_headers(self, taken: _Taken) -> None:
         """Go from header to header; sizes are believed, checksums are not looked at."""
@@ -204,7 +222,7 @@ class _Walk:
         blocks, starts, sizes = taken.blocks, taken.start, taken.size
         at, end = self._at, window.end
         data, base, last = window.data, window.base, len(window.data) - BLOCK
-        while len(blocks) < _MOST_HEADERS:
+        while len(blocks) < window.reads.headers:
             start = at - base
             if not 0 <= start <= last:
                 if not self._move(at, len(blocks)):

@@ -15,24 +15,28 @@ class ReadSizes(NamedTuple):
         least: Bytes of one read where headers lie far apart, from the next header on.
         most: Bytes of one read where they lie near each other, so that the data between them are read too.
         near: Bytes from one header to the next, on average over one read, up to which they lie near.
+        headers: Headers that are checked at once, and members of one table.
     """
 
     least: int
     most: int
     near: int
+    headers: int = 4096
 
 
 LOCAL_READS = ReadSizes(2**12, 2**20, 2**13)
 """For files: a page costs no more than a header, and holds the labels beside a clip. Reading 8 KiB that are in memory
 costs less than another read."""
-REMOTE_READS = ReadSizes(2**16, 2**18, 2**16)
-"""For objects by URL, where a request costs as long as some hundred kilobytes."""
+REMOTE_READS = ReadSizes(2**16, 2**18, 2**16, headers=256)
+"""For objects by URL, where a request costs as long as some hundred kilobytes. What was read for one table has the
+labels of its samples: it is kept so long, and so is at most 16 MB."""
 
 
 class Window:
     """Bytes of a source around the last part that was asked for.
 
     Attributes:
+        reads: How much to read at once.
         data: The bytes.
         base: Offset of the first.
         end: Bytes of the source.
@@ -40,7 +44,7 @@ class Window:
 
     def __init__(self, reader: ByteReader, reads: ReadSizes) -> None:
         self._reader = reader
-        self._reads = reads
+        self.reads = reads
         self.end = reader.stat().bytes
         self.data = b""
         self.base = 0
@@ -55,8 +59,8 @@ class Window:
         """
         check_stop()
         taken = parts - self._parts
-        is_near = not self.data or offset - self.base <= taken * self._reads.near
-        count = self._reads.most if is_near else self._reads.least
+        is_near = not self.data or offset - self.base <= taken * self.reads.near
+        count = self.reads.most if is_near else self.reads.least
         self.data = read_bytes(self._reader, offset, min(count, self.end - offset))
         self.base, self._parts = offset, parts
 

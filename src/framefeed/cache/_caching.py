@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
 from framefeed.cache._clips import copy_planes_to_store, decode_outputs, decode_planes, list_targets
-from framefeed.cache._keys import Form, Recipe, SourceCheck, StreamKey, hash_stamp, make_key
+from framefeed.cache._keys import Form, Recipe, SourceCheck, StreamKey, hash_stamp, make_key, read_stamp
 from framefeed.cache._state import CacheState
 from framefeed.cache._stream_frames import NewFrame, StreamFrames, number_frames
 from framefeed.cache._whole_clips import RawFrames, read_raw_frames
@@ -180,9 +180,10 @@ class CachingDecoder(BaseDecoder):
             return None
         stamp = source.check_identity(index.identity)
         key = self._make_key(index, "output", output)
-        assert isinstance(stamp, FileStamp)  # of a path
+        # The key of a part of a file is none: then the file is asked again.
+        file_stamp = hash_stamp(stamp) if isinstance(stamp, FileStamp) else read_stamp(source.local_path)
         numbers, check = number_frames(index, ordinals), SourceCheck(source, index)
-        return layout, RawFrames(key.digest, numbers, hash_stamp(stamp), check, targets, len(slots))
+        return layout, RawFrames(key.digest, numbers, file_stamp, check, targets, len(slots))
 
     def iter_rgb(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec

@@ -39,6 +39,14 @@ from framefeed.catalog._columns import (
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
 from framefeed.catalog._memory_catalog import make_memory_catalog
+from framefeed.catalog._packed_values import (
+    PackedFile,
+    PackedValues,
+    find_packed_value,
+    is_binary,
+    is_media_struct,
+    read_packed_value,
+)
 from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number_true
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
 from framefeed.catalog._survey import SIGNED, Depth, SurveyOptions, SurveyResult, survey
@@ -63,6 +71,8 @@ __all__ = [
     "FrameTables",
     "Label",
     "ListedRows",
+    "PackedFile",
+    "PackedValues",
     "RowLists",
     "SurveyOptions",
     "SurveyResult",
@@ -81,17 +91,21 @@ __all__ = [
     "explain_relative_path",
     "find_classes",
     "find_first_rows",
+    "find_packed_value",
     "format_rate",
     "gather_rows",
     "get_frames_path",
     "get_missing_frames_path",
     "has_jpegs",
     "hash_column",
+    "is_binary",
+    "is_media_struct",
     "list_unindexed_rows",
     "make_memory_catalog",
     "number_sources",
     "number_true",
     "open_catalog",
+    "read_packed_value",
     "survey",
     "write_catalog",
 ]

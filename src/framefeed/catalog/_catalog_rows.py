@@ -35,9 +35,9 @@ from framefeed.media import (
     SEQUENCE_CONTAINER,
     ImageSequence,
     MediaSource,
-    Part,
     SourceIdentity,
     find_options,
+    make_part,
     source_name,
 )
 
@@ -80,8 +80,7 @@ class CatalogRows:
             return MediaSource.of(path, options)  # It could not be read; the error says so again.
         given = self._data.signed.get(strip_url(part.container), part.container)
         container = MediaSource.of(given, options, self._check_signed(given, version))
-        container = replace(container, version=version)
-        return Part(container, found["source_offset"], found["bytes"], path)
+        return make_part(container, found["source_offset"], found["bytes"], path)
 
     def _check_signed(self, url: str, version: str | None) -> str | None:
         """Return the version of an object that was not scanned by a signature, or can be read without."""

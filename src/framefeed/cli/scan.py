@@ -53,7 +53,7 @@ _GONE = "of the earlier catalog left out, because they were removed or are not a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("roots", nargs="+", metavar="ROOT",
-                        help="folder, media file, glob pattern, or list (text, CSV, JSON, Parquet)")  # fmt: skip
+                        help="folder, media file, archive, glob, or list (text, CSV, JSON, Parquet)")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="CATALOG", help="file to write the table to, such as cat.parquet")
     parser.add_argument("--label-from", choices=["parent"], help="label each file with the name of its folder")
     parser.add_argument("--columns", type=read_columns, metavar="NAME=COLUMN,...",
@@ -82,6 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deadline-seconds", type=read_positive("seconds"), default=60, metavar="S",
                         help="longest time for one file (default: 60), after which it is listed as failed")  # fmt: skip
     add_limit_arguments(parser)
+    parser.add_argument("--write-idx", action="store_true",
+                        help="write DALI's index file of each tar archive, a.idx beside a.tar")  # fmt: skip
+    parser.add_argument("--idx-folder", metavar="FOLDER", help="folder to write these files to, with --write-idx")
     parser.add_argument("--anew", dest="resume", action="store_false",
                         help="open every file again, also files that have not changed since the last scan")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a summary as JSON")
@@ -143,7 +146,18 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
                 "parent, or from a list with labels"
             )
         known = check_classes(classes)
-    return ScanRequest(options, args.out, args.label_from, args.resume, args.image_folders, lists, known, print_error)
+    return ScanRequest(
+        options,
+        args.out,
+        args.label_from,
+        args.resume,
+        args.image_folders,
+        lists,
+        known,
+        print_error,
+        write_idx=args.write_idx,
+        idx_folder=None if args.idx_folder is None else make_absolute(args.idx_folder),
+    )
 
 
 def summarise(catalog: Catalog) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._fetched import FetchCounter, counting_fetches
+from framefeed._names import is_remote
 from framefeed._per_process import PerProcess
 from framefeed.catalog import Catalog
 from framefeed.decode import BaseDecoder
@@ -66,7 +67,7 @@ class ReadAhead:
 
     def add(self, task: Task) -> None:
         """Ask for the bytes of a task, now or when there is room."""
-        if not self._max_bytes or not any("://" in str(task.batch.get_source(slot)) for slot in task.slots):
+        if not self._max_bytes or not any(is_remote(str(task.batch.get_source(slot))) for slot in task.slots):
             return
         state = self._state.value
         with state.lock:

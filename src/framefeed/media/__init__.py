@@ -37,8 +37,8 @@ from framefeed.media._parameter_sets import has_damaged_configuration, has_damag
 from framefeed.media._readers import FileReader, is_real_file
 from framefeed.media._sequence import SEQUENCE_CONTAINER, ImageSequence, SequenceSource, parse_rate, source_name
 from framefeed.media._sequence_files import PICTURE_SUFFIXES, list_folder
-from framefeed.media._sniff import sniff
-from framefeed.media._source import MediaSource, Part, make_file_version
+from framefeed.media._sniff import has_signature, sniff
+from framefeed.media._source import MediaSource, Part, make_file_version, make_part
 from framefeed.media._urls import BLOCK_BYTES
 from framefeed.media.remote import RangesAhead, SentRanges, StorageOptions, check_storage_options, find_options
 
@@ -80,6 +80,7 @@ __all__ = [
     "find_options",
     "has_damaged_configuration",
     "has_damaged_parameters",
+    "has_signature",
     "hash_head",
     "is_damage_logged",
     "is_harmless",
@@ -91,6 +92,7 @@ __all__ = [
     "make_empty_error",
     "make_file_version",
     "make_packet",
+    "make_part",
     "number_after_seek",
     "parse_rate",
     "read_claimed_duration",

@@ -16,7 +16,7 @@ from framefeed._files import open_regular, raise_file_error
 from framefeed._outcome import shorten_repr
 from framefeed._per_process import PerProcess
 from framefeed._stopping import Cancelled
-from framefeed._values import ByteReader, SourceStat, announce_reads, count_kept_bytes, read_bytes
+from framefeed._values import ByteReader, BytesReader, SourceStat, announce_reads, count_kept_bytes, read_bytes
 from framefeed.errors import DeadlineExceeded, UsageError
 from framefeed.media._urls import BLOCK_BYTES, fetch, open_url
 
@@ -245,11 +245,15 @@ class PartReader:
     def __init__(self, container: ByteReader, offset: int, size: int) -> None:
         self._container = container
         self._offset, self._size = offset, size
+        # Called for each packet.
+        self._read_into = container.read_into
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
         """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
-        count = max(0, min(len(buffer), self._size - offset))
-        return self._container.read_into(buffer[:count], self._offset + offset) if count else 0
+        left = self._size - offset
+        if len(buffer) > left:
+            buffer = buffer[: max(left, 0)]
+        return self._read_into(buffer, self._offset + offset)
 
     def read(self, offset: int, count: int) -> bytes:
         """Read up to ``count`` bytes at ``offset``."""
@@ -259,12 +263,14 @@ class PartReader:
         """Size of the part, and time of the file that it lies in."""
         return SourceStat(self._size, self._container.stat().mtime_ns)
 
-    def announce(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Say which ranges are read next."""
-        announce_reads(self._container, lambda: self._shift(ranges))
+    @property
+    def announce(self) -> Callable[[Iterable[tuple[int, int]]], None] | None:
+        """Function that says which ranges are read next; None of a file, whose ranges need not be made."""
+        announce = getattr(self._container, "announce", None)
+        return None if announce is None else self._announce
 
-    def _shift(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        return shift_ranges(ranges, self._offset, self._size)
+    def _announce(self, ranges: Iterable[tuple[int, int]]) -> None:
+        announce_reads(self._container, lambda: shift_ranges(ranges, self._offset, self._size))
 
     @property
     def kept_bytes(self) -> int:
@@ -279,6 +285,25 @@ class PartReader:
     def close(self) -> None:
         """Close the source."""
         self._container.close()
+
+
+class ValueReader(BytesReader):
+    """Reads a value of a Parquet file that is in memory.
+
+    Args:
+        value: Its bytes.
+        mtime_ns: Time of the file; None by URL.
+        version: Version of the object that it lies in; None for a file.
+    """
+
+    def __init__(self, value: Any, mtime_ns: int | None, version: Any) -> None:
+        super().__init__(memoryview(value).cast("B"))  # Arrow's bytes are signed.
+        self._mtime_ns = mtime_ns
+        self.version = version
+
+    def stat(self) -> SourceStat:
+        """Size of the value, and time of the file that it lies in."""
+        return SourceStat(super().stat().bytes, self._mtime_ns)
 
 
 def shift_ranges(ranges: Iterable[tuple[int, int]], offset: int, size: int) -> list[tuple[int, int]]:

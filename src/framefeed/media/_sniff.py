@@ -45,6 +45,24 @@ _TEXT_BYTES = frozenset(range(0x20, 0x7F)) | set(b"\t\n\r\f") | frozenset(range(
 _PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]", b"RTSP")
 
 
+_VIDEO_MAGIC = (b"\x1a\x45\xdf\xa3", b"OggS", b"FLV\1", b"\0\0\1\xba", b"\0\0\1\xb3", b"YUV4MPEG2 ", b"DKIF")
+_MOVIE_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide")
+_TS_SYNC, _TS_PACKET = b"\x47", 188
+
+
+def has_signature(head: bytes) -> bool:
+    """Whether bytes begin as those of a picture or of a usual container of video do; other videos have no signature."""
+    try:
+        if sniff(head, "") == "image":
+            return True
+    except UnreadableMedia:
+        return False
+    if head.startswith(_VIDEO_MAGIC) or head[4:8] in _MOVIE_BOXES:
+        return True
+    is_ts = head[:1] == head[_TS_PACKET : _TS_PACKET + 1] == _TS_SYNC
+    return is_ts or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
+
+
 def sniff(head: bytes, name: str) -> Kind:
     """Tell images from files that may be videos.
 

@@ -28,8 +28,8 @@ from framefeed.media._identity import (
     hash_head,
     list_hashed,
 )
-from framefeed.media._members import find_member
-from framefeed.media._readers import FileReader, PartReader, UrlReader, make_reader, shift_ranges
+from framefeed.media._members import READ_BY_ARROW, find_member, import_packed_values, split_value
+from framefeed.media._readers import FileReader, PartReader, UrlReader, ValueReader, make_reader, shift_ranges
 from framefeed.media._urls import check_url
 from framefeed.media.remote import (
     ObjectVersion,
@@ -76,7 +76,7 @@ class MediaSource:
                 a seekable binary file object, an `ImageSequence`, or anything with a ``source`` attribute that is one
                 of these (a ``CatalogEntry``).
             storage_options: Options by URL prefix.
-            version: Which version of a URL's object a catalog knows.
+            version: Which version of a URL's object, or of a file with parts, a catalog knows.
 
         Raises:
             UsageError: It is none of these, or a URL that nothing reads.
@@ -103,7 +103,7 @@ class MediaSource:
                 return cls("url", show_name(path), path=path, options=options, version=version)
             if not path or "\0" in path:
                 raise expected("source", "a path without NUL characters" if path else "a path", path)
-            return cls("path", path, path=os.path.abspath(path))
+            return cls("path", path, path=os.path.abspath(path), version=version)
         if isinstance(source, (bytes, bytearray, memoryview)):
             return cls("bytes", f"<{len(source)} bytes>", data=bytes(source))
         if hasattr(source, "read") and hasattr(source, "seek"):
@@ -389,12 +389,57 @@ class Part(MediaSource):
             return super()._compare_identity(indexed)
         stamp = self.container._compare_identity(None)
         key = (stamp, self.offset, self.size)
-        now = self.container.stat()
+        assert isinstance(stamp, FileStamp)  # of a path
+        now = SourceStat(stamp.nbytes, clamp_ns(stamp.mtime_ns))
         if indexed is None or make_file_version(now) == self.version:
             return key
         if self.size == indexed.bytes and self._is_accepted(key, indexed.fingerprint):
             return key
         raise self._make_changed_error(indexed, self.size)
+
+
+class PackedValue(Part):
+    """A value of a Parquet file that is compressed or encoded: all its bytes are read through Arrow.
+
+    Args:
+        source: The Parquet file.
+        size: Number of bytes.
+        text: Name of the value, ``parquet://COLUMN/ROW::path``.
+    """
+
+    def __init__(self, source: MediaSource, size: int, text: str) -> None:
+        super().__init__(source, 0, size, text)
+        self.offset = READ_BY_ARROW
+
+    def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
+        """Read the value; see `MediaSource.reader`."""
+        part = split_part(self.text)
+        assert part is not None
+        with closing(self._open_url(indexed) if self.is_remote else self.container.reader()) as reader:
+            stat, version = reader.stat(), getattr(reader, "version", None)
+            stamp = (self.path, stat, version)
+            value = import_packed_values().read_packed_value(
+                reader, self.container.name, *split_value(part, self.container.name), stamp
+            )
+        return ValueReader(value, stat.mtime_ns, version)
+
+    def fetch_ahead(self, indexed: SourceIdentity | None, ranges: Iterable[tuple[int, int]]) -> RangesAhead | None:
+        """Ask for nothing: only Arrow knows where the bytes are."""
+        return None
+
+    def _make_key(self, fingerprint: str) -> Hashable:
+        return super()._make_key(fingerprint), self.text
+
+    def _compare_identity(self, indexed: SourceIdentity | None) -> Hashable:
+        return super()._compare_identity(indexed), self.text
+
+
+def make_part(source: MediaSource, offset: int, size: int, text: str) -> Part:
+    """Make a part; ``READ_BY_ARROW`` as its offset makes a `PackedValue`."""
+    name = split_part(text) if offset == READ_BY_ARROW else None
+    if name is not None and name.scheme == "parquet" and size >= 0:
+        return PackedValue(source, size, text)
+    return Part(source, offset, size, text)
 
 
 def make_file_version(stat: SourceStat) -> str:
@@ -414,7 +459,7 @@ def find_part(part: PartName, storage_options: StorageOptions | None) -> Part:
         offset, size = find_member(part, reader, container.name, is_remote=container.is_remote)
         version = getattr(reader, "version", None)
         known = make_file_version(reader.stat()) if not container.is_remote else version and version.text
-    return Part(replace(container, version=known), offset, size, part.text)
+    return make_part(replace(container, version=known), offset, size, part.text)
 
 
 _VERSIONS: dict[Hashable, ObjectVersion] = {}

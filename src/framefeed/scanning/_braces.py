@@ -1,13 +1,25 @@
-"""Expand braces in the names of shards: ``train-{000000..000999}.tar``, ``{train,val}-{0..9}.tar``."""
+"""Expand braces in the names of shards: ``train-{000000..000999}.tar``, ``{train,val}-{0..9}.tar``.
+
+A name with braces that a file or an object has is that one.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
-from framefeed.errors import UsageError
+import numpy as np
+
+from framefeed._names import is_url
+from framefeed._shown import show_name
+from framefeed.errors import FramefeedError, MediaError, MissingMedia, UnreadableMedia, UsageError
+from framefeed.media import MediaSource
+from framefeed.scanning._rows import Listing, SourceGroup
+from framefeed.scanning._walk import is_glob
 
 MOST_NAMES = 1_000_000
 """Names of one pattern."""
@@ -33,7 +45,8 @@ def expand_braces(pattern: str) -> list[str]:
     count = math.prod(map(len, choices))
     if count > MOST_NAMES:
         raise UsageError(
-            f"{pattern}: stands for {count} names, {MOST_NAMES} at most are expanded: give several patterns, or a list"
+            f"{show_name(pattern)}: stands for {count} names, {MOST_NAMES} at most are expanded: give "
+            "several patterns, or a list"
         )
     return list(map("".join, product(*choices)))
 
@@ -44,8 +57,8 @@ def _list_choices(pattern: str, text: str) -> list[str] | _Numbers:
     match = _RANGE.fullmatch(text)
     if match is None:
         raise UsageError(
-            f"{pattern}: expected two numbers such as {{000..099}}, got {{{text}}}; if it is part of a file's name, "
-            "there is no such file"
+            f"{show_name(pattern)}: expected two numbers such as {{000..099}}, got {{{text}}}; if it is part of "
+            "a file's name, there is no such file"
         )
     return _Numbers(match[1], match[2])
 
@@ -64,3 +77,64 @@ class _Numbers:
 
     def __iter__(self) -> Iterator[str]:
         return (f"{number:0{self._width}}" for number in self._range)
+
+
+def expand_root(path: str) -> list[str]:
+    """Expand a root that is no file's name; a root without braces is itself.
+
+    Raises:
+        UsageError: A range is not of two numbers, or there are too many names.
+        MissingMedia: It stands for paths, and there is none of them.
+    """
+    if not _BRACES.search(path) or _exists(path):
+        return [path]
+    names = expand_braces(path)
+    if not is_url(path) and not any(os.path.lexists(name) or is_glob(name) for name in names):
+        raise MissingMedia(
+            f"{path}: there is no such file, and none of the {len(names):,} that it stands for, such as {names[0]}: "
+            "check its spelling",
+            source=path,
+            stage="open",
+        )
+    return names
+
+
+def expand_lines(listing: Listing) -> Listing:
+    """Expand the names of a list that are no files' names; each name has the columns of its line.
+
+    Raises:
+        UsageError: The list stands for more than a million names more than it has.
+    """
+    groups, counts = list[SourceGroup](), list[int]()
+    errors, left = dict[str, FramefeedError](), MOST_NAMES
+    for group in listing.groups:
+        if "{" not in "".join(group.names):
+            groups.append(group)
+            counts += [1] * len(group)
+            continue
+        names = list[str]()
+        for path in group.paths():
+            expanded = [path]
+            if path not in listing.unlistable and _BRACES.search(path) and not _exists(path):
+                try:
+                    expanded = expand_braces(path)
+                except UsageError as error:
+                    errors[path] = UnreadableMedia(str(error), source=path, stage="open")
+            left -= len(expanded) - 1
+            if left < 0:
+                raise UsageError(f"the braces of a list stand for more than {MOST_NAMES:,} names: give several lists")
+            names += expanded
+            counts.append(len(expanded))
+        groups.append(SourceGroup("", names))
+    column_rows = np.repeat(listing.column_rows, counts)
+    return replace(listing, groups=groups, column_rows=column_rows, unlistable=listing.unlistable | errors)
+
+
+def _exists(path: str) -> bool:
+    if not is_url(path):
+        return os.path.lexists(path)
+    try:
+        MediaSource.of(path).stat()
+    except MediaError:
+        return False
+    return True

@@ -14,6 +14,7 @@ from framefeed.errors import UsageError
 from framefeed.scanning._list_table import SAVE_AS_UTF8, ListTable, quote, shorten
 
 _EXAMPLE = '{"path": "a.mp4", "label": "cat"}'
+_WIDS = "wids-shard-index-v1"
 _MAX_DEPTH = 20
 """Most nested objects and lists in a value: Arrow does not open Parquet files with more than about 40 levels."""
 MOST_JSON = 60
@@ -38,7 +39,9 @@ def read_json(data: bytes) -> ListTable:
         rows, line_of = json.loads(text), None
     except (ValueError, RecursionError) as error:
         rows, line_of = _parse_lines(text, error)
-    if isinstance(rows, dict) and "\n" not in text.strip():
+    if isinstance(rows, dict) and rows.get("__kind__") == _WIDS:
+        rows = _list_shards(rows)
+    elif isinstance(rows, dict) and "\n" not in text.strip():
         rows = [rows]
     if not isinstance(rows, list) or (rows and not any(isinstance(row, dict) for row in rows)):
         raise UsageError(f"expected a list of objects such as [{_EXAMPLE}, ...], or one object a line")
@@ -54,6 +57,14 @@ def read_json(data: bytes) -> ListTable:
         raise UsageError(f"all of its objects are empty: expected objects such as {_EXAMPLE}")
     columns = {escape(name): [each.get(name) for each in objects] for name in names}
     return ListTable(dict(columns), bad=bad, line_of=line_of)
+
+
+def _list_shards(index: dict[str, Any]) -> list[Any]:
+    """List the shards of an index of wids, which has their names alone, and no offsets."""
+    shards = index.get("shardlist")
+    if not isinstance(shards, list):
+        raise UsageError(f"it is an index of wids ({_WIDS}) without a shardlist: expected a list of objects with url")
+    return [{"path": shard.get("url")} if isinstance(shard, dict) else shard for shard in shards]
 
 
 class _BadLine(Exception):
@@ -109,6 +120,14 @@ def to_column(values: list[Any]) -> pa.ChunkedArray:
     texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
     # Text may contain lone surrogates: json.dumps writes a file name that is not UTF-8 with them.
     return pa.chunked_array([pa.array([text and escape(text) for text in texts], pa.string())])
+
+
+def to_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert a column to text; objects and lists become JSON."""
+    if not pa.types.is_nested(column.type):
+        return column.cast(pa.string())
+    texts = [None if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def _is_too_deep(values: list[Any]) -> bool:

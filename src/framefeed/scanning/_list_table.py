@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from framefeed._names import is_url
 from framefeed._shown import show_text
-from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_suffix
+from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_archive_ending, get_suffix
 
 PATH_COLUMNS = (
     *("source", "path", "file", "video", "image", "filename", "file_name", "filepath", "file_path"),
@@ -67,10 +67,10 @@ class ListTable:
 
 
 def is_media(name: str) -> bool:
-    """Whether a text ends like the name of a media file; a URL may have a query behind that, such as a signature."""
+    """Whether a text ends like the name of a media file or an archive; a URL may have a query behind that."""
     bare = name.strip()
     ends = [bare, re.split("[?#]", bare)[0]] if is_url(bare) else [bare]
-    return any(get_suffix(end) in ALL_MEDIA_SUFFIXES for end in ends)
+    return any(get_suffix(end) in ALL_MEDIA_SUFFIXES or get_archive_ending(end) for end in ends)
 
 
 def count_media(column: Column) -> int:

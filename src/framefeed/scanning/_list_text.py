@@ -34,11 +34,11 @@ from framefeed.scanning._list_table import (
     quote,
     shorten,
 )
-from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES
+from framefeed.scanning._rows import LISTED_ENDINGS
 
 CSV_SUFFIXES = frozenset({".csv", ".tsv"})
 _KNOWN_NAMES = frozenset({*PATH_COLUMNS, *URL_COLUMNS, LABEL})
-_ENDINGS = rf"\.(?:{'|'.join(suffix[1:] for suffix in sorted(ALL_MEDIA_SUFFIXES))})"
+_ENDINGS = rf"\.(?:{'|'.join(re.escape(ending[1:]) for ending in sorted(LISTED_ENDINGS))})"
 _SEPARATOR_BEHIND_PATH = re.compile(rf"{_ENDINGS}[ ]*([,;\t]|[ ]\S)", re.IGNORECASE)
 _QUOTES = r'"(?:[^"]|"")+"'
 _NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"

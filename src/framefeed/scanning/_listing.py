@@ -9,7 +9,6 @@ files or manifests, all rows are compared, first by the hashes of their real pat
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias, cast
@@ -22,7 +21,9 @@ from framefeed._checks import expand_home, expected
 from framefeed._files import describe_dead_link
 from framefeed._names import is_url, make_absolute
 from framefeed.errors import MissingMedia, UsageError
+from framefeed.scanning._braces import expand_lines, expand_root
 from framefeed.scanning._list_columns import ListOptions
+from framefeed.scanning._list_json import to_texts
 from framefeed.scanning._manifests import (
     MANIFEST_SUFFIXES,
     ArrowStream,
@@ -30,12 +31,16 @@ from framefeed.scanning._manifests import (
     read_manifest,
     to_table,
 )
+from framefeed.scanning._packed_rows import is_packed
 from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     NO_COLUMN_ROW,
+    PARQUET,
     Listing,
     SourceGroup,
+    get_archive_ending,
     get_suffix,
+    has_containers,
     select_sources,
 )
 from framefeed.scanning._walk import ImageFolders, Walk, WalkFacts, is_folder_path, is_glob, list_glob
@@ -217,28 +222,30 @@ def list_roots(
         MissingMedia: A manifest is missing; or a root that is the only one, or has no ending of media, such as a
             mistyped folder. Another missing file is a row.
     """
-    names = check_roots(roots)
+    names = [name for root in check_roots(roots) for name in (expand_root(root) if isinstance(root, str) else [root])]
     walk = Walk(suffixes, image_folders, by_parent=by_parent)
     listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats)
     column_rows, origins, has_list = [listing.column_rows], list[Origin](), False
     for root in names:
-        if isinstance(root, str) and (len(names) == 1 or get_suffix(root) not in ALL_MEDIA_SUFFIXES):
+        if isinstance(root, str) and (len(names) == 1 or not _is_media_or_archive(root)):
             _check_exists(make_absolute(root))
         listed = _read_list(root, lists or ListOptions())
         if listed is None:
             groups, origin = _list_groups(root, walk, without)
             column_rows.append(np.full(sum(map(len, groups)), NO_COLUMN_ROW))
         else:
+            listed = expand_lines(listed)
             groups, origin, has_list = listed.groups, "name", True
             listing.unlistable |= listed.unlistable
             listing.starts |= listed.starts
             has_columns = bool(listed.columns.column_names)
             column_rows.append(listed.column_rows + (listing.columns.num_rows if has_columns else 0))
-            listing.columns = _join_columns(listing.columns, listed.columns) if has_columns else listing.columns
+            listing.columns = append_columns(listing.columns, listed.columns) if has_columns else listing.columns
         listing.groups += groups
         # A folder of pictures, or a path as a whole, is compared as if it was named.
         origins += [origin if group.folder and group.kind == "files" else "name" for group in groups]
-    if lists is not None and (lists.columns or lists.path_template) and not has_list:
+    is_for_lists = lists is not None and bool(lists.columns or lists.path_template)
+    if is_for_lists and not has_list and not has_containers(listing):
         raise UsageError(
             "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
             "name a list such as train.txt"
@@ -248,6 +255,10 @@ def list_roots(
     return listing
 
 
+def _is_media_or_archive(path: str) -> bool:
+    return get_suffix(path) in ALL_MEDIA_SUFFIXES or bool(get_archive_ending(path))
+
+
 def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
     """Read a root that is a list; None for any other."""
     if isinstance(root, pa.Table):
@@ -255,7 +266,9 @@ def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
     path = make_absolute(root)
     if get_suffix(path) not in MANIFEST_SUFFIXES or is_url(path) or "\0" in path:
         return None
-    return None if is_folder_path(path) or is_glob(path) else read_manifest(path, lists)
+    if is_folder_path(path) or is_glob(path) or (get_suffix(path) == PARQUET and is_packed(path, lists)):
+        return None
+    return read_manifest(path, lists)
 
 
 def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[SourceGroup], Origin]:
@@ -303,8 +316,8 @@ def _check_exists(path: str) -> None:
         pass  # It exists: the scan reports its error.
 
 
-def _join_columns(first: pa.Table, second: pa.Table) -> pa.Table:
-    """Join the columns of two manifests; columns of different types, except numbers, become strings."""
+def append_columns(first: pa.Table, second: pa.Table) -> pa.Table:
+    """Append the rows of a table of columns to another; columns of different types, except numbers, become strings."""
     if not first.column_names:
         return second
     for name in set(first.column_names) & set(second.column_names):
@@ -315,8 +328,4 @@ def _join_columns(first: pa.Table, second: pa.Table) -> pa.Table:
 
 
 def _to_strings(table: pa.Table, name: str) -> pa.Table:
-    at, column = table.column_names.index(name), table.column(name)
-    if not pa.types.is_nested(column.type):
-        return table.set_column(at, name, column.cast(pa.string()))
-    texts = [None if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
-    return table.set_column(at, name, pa.array(texts, pa.string()))
+    return table.set_column(table.column_names.index(name), name, to_texts(table.column(name)))

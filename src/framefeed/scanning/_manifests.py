@@ -7,6 +7,7 @@ one object per line. Relative paths start at the folder of the options, else at 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from framefeed._files import stat_regular
 from framefeed._names import escape, escape_invisible, is_url, make_absolute, unescape
 from framefeed.catalog import FACTS, LOCATION_FACTS
-from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
+from framefeed.errors import FramefeedError, MissingMedia, UnreadableMedia, UsageError
 from framefeed.parallel import try_again_in_shortage
 from framefeed.scanning._list_columns import ListOptions, build_paths, find_path_column, rename_columns
 from framefeed.scanning._list_json import read_json, show_json, to_column
@@ -43,6 +44,12 @@ MANIFEST_SUFFIXES = TEXT_SUFFIXES | CSV_SUFFIXES | JSON_SUFFIXES | {".parquet"}
 # Parts of names for which `make_absolute` does more than to put a folder before the name. A false alarm costs only
 # time.
 _ODD = ("\0", "//", "/./", "/../", "/\n", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n", "\n\n")
+
+_CATALOG_COLUMNS = {"source", "kind", "codec", "fingerprint", "times_from", "error_type"}
+CATALOG_IS_NO_LIST = (
+    "is a catalog, not a list of media: open it with ff.Catalog.open. To scan its media again, give the roots that it "
+    "was made of, or its table: ff.Catalog.open(path).table"
+)
 
 _INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 # Not what would lose something: leading zeros, more digits than a float has, or ids such as 12e34567890.
@@ -123,9 +130,29 @@ def to_table(stream: ArrowStream) -> pa.Table:
 def _read_table(path: str, options: ListOptions) -> ListTable:
     suffix = get_suffix(path)
     if suffix == ".parquet":
+        if is_catalog(pq.read_schema(path).names):
+            raise UsageError(CATALOG_IS_NO_LIST)
         return _take_columns(pq.read_table(path, use_threads=False))
     data = to_utf8(Path(path).read_bytes())
     return read_json(data) if suffix in JSON_SUFFIXES else read_text(data, suffix, options)
+
+
+def is_catalog(names: Iterable[str]) -> bool:
+    """Whether columns are those of a catalog."""
+    return set(names) >= _CATALOG_COLUMNS
+
+
+def read_columns(table: pa.Table, options: ListOptions) -> pa.Table:
+    """Read the columns beside media: with their names and types in the catalog.
+
+    Raises:
+        UsageError: Names do not fit, or a column is of a type that a catalog cannot hold.
+    """
+    if not table.column_names:
+        return table
+    renamed = rename_columns(_take_columns(table), options)
+    _check_labels(renamed, {})
+    return _convert_columns(renamed, "")
 
 
 def _take_columns(table: pa.Table) -> ListTable:
@@ -136,7 +163,7 @@ def _take_columns(table: pa.Table) -> ListTable:
     if len(set(names)) < len(names):
         raise UsageError(f"two columns have one name ({shorten(', '.join(names))}): give each another name")
     if FACTS.keys() - set(LOCATION_FACTS) <= set(names):
-        # A catalog as a manifest: its sources are surveyed again.
+        # The table of a catalog: its sources are surveyed again.
         names = [name for name in names if name in ("source", LABEL) or name not in FACTS]
     columns = {name: _normalize(table.column(name)) for name in names}
     for name, column in columns.items():
@@ -193,7 +220,7 @@ def _make_listing(name: str, listed: ListTable, options: ListOptions, folder: st
     if bad and len(bad) == len(names) and not listed.is_table:
         raise UsageError(f"no line fits: {bad[min(bad)]}")
     columns = _convert_columns(renamed, path_name)
-    start, errors = options.folder or folder, dict[str, UnreadableMedia]()
+    start, errors = options.folder or folder, dict[str, FramefeedError]()
     group = _join_folder(names, start)
     if bad:
         # Each bad line is a row with its error, under a name of its own.
@@ -254,7 +281,11 @@ def _convert_columns(listed: ListTable, path_name: str) -> pa.Table:
         if name != path_name:
             values = to_column(column) if isinstance(column, list) else column
             columns[name] = _remove_empty(_infer_type(listed, name, values) if listed.is_text else values)
-    # Columns with the names of facts get other names.
+    return pa.table(rename_facts(columns))
+
+
+def rename_facts(columns: Mapping[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+    """Give columns with the names of facts other names."""
     facts = FACTS.keys() - {LABEL}
     used = columns.keys() | facts
     renamed = dict[str, pa.ChunkedArray]()
@@ -264,7 +295,7 @@ def _convert_columns(listed: ListTable, path_name: str) -> pa.Table:
             new = f"manifest_{new}"
         used |= {new}
         renamed[new] = column
-    return pa.table(renamed)
+    return renamed
 
 
 def _infer_type(listed: ListTable, name: str, texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -280,16 +311,21 @@ def _infer_type(listed: ListTable, name: str, texts: pa.ChunkedArray) -> pa.Chun
         raise UsageError(
             f"{listed.describe_row(odd)}: the value '{value}' of column {name!r} is not UTF-8: {SAVE_AS_UTF8}"
         )
+    return infer_type(texts, is_label=name == LABEL)
+
+
+def infer_type(texts: pa.ChunkedArray, *, is_label: bool) -> pa.ChunkedArray:
+    """Convert text to a type whose values all are written so; null where it is empty."""
     trimmed = pc.utf8_trim_whitespace(texts)
     trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
     values = trimmed.drop_null()
-    for pattern, kind in _LABEL_TYPES if name == LABEL else _TYPES:
+    for pattern, kind in _LABEL_TYPES if is_label else _TYPES:
         if len(values) and pc.all(pc.match_substring_regex(values, pattern)).as_py():
             with suppress(pa.ArrowInvalid):  # "." and 2024-02-30
                 return trimmed.cast(kind)
     if not len(values):
         return pa.chunked_array([pa.nulls(len(texts))])
-    return trimmed if name == LABEL else texts
+    return trimmed if is_label else texts
 
 
 def _remove_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:

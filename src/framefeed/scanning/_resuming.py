@@ -256,7 +256,8 @@ def stat_all(groups: Sequence[SourceGroup]) -> tuple[IntArray, IntArray]:
 def _stat_group(group: SourceGroup) -> tuple[IntArray, IntArray]:
     if group.located is not None:
         hashed = np.array([hash_version(version) for version in group.located.versions], np.int64)
-        return group.located.sizes, hashed
+        is_known = np.array([bool(version) for version in group.located.versions])
+        return np.where(is_known, group.located.sizes, -1), hashed
     sizes, times = [-1] * len(group), [-1] * len(group)
     if group.kind == "image_folder":
         # The same facts of folders of pictures as `ImageSequence`, without opening their files.

@@ -16,9 +16,10 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._names import escape, split_part, to_stored_name
 from framefeed._shown import strip_url
+from framefeed.archives import COMPRESSED_ENDINGS
 from framefeed.catalog import ListedRows, find_first_rows
-from framefeed.errors import UnreadableMedia
-from framefeed.media import PICTURE_SUFFIXES, MediaSource, Part, StorageOptions
+from framefeed.errors import FramefeedError
+from framefeed.media import PICTURE_SUFFIXES, MediaSource, StorageOptions, make_part
 
 NO_COLUMN_ROW = -1
 """Column row of a row that comes from no manifest, or from one without columns."""
@@ -91,9 +92,9 @@ class SourceGroup:
                 continue
             if part.container not in containers:
                 container = MediaSource.of(part.container, storage_options)
-                containers[part.container] = replace(container, version=version)
+                containers[part.container] = replace(container, version=version or None)
             offset, size = int(known.offsets[number]), int(known.sizes[number])
-            sources.append(Part(containers[part.container], offset, size, name))
+            sources.append(make_part(containers[part.container], offset, size, name))
         return sources
 
 
@@ -122,6 +123,7 @@ class ScanStats:
         repeated_files: Number of files that were listed again, by a link or a second name, and gave no row.
         repeated_folders: Number of folders that were found again, and not listed again.
         passed_over: Number of files in folders without the ending of a media file, by ending.
+        archives_beside: Number of those that are archives, which were not read because media lie beside them.
     """
 
     known: int = 0
@@ -132,6 +134,7 @@ class ScanStats:
     repeated_files: int = 0
     repeated_folders: int = 0
     passed_over: Counter[str] = field(default_factory=Counter)
+    archives_beside: int = 0
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,7 @@ class Listing:
         column_rows: Row of ``columns`` that belongs to each row, -1 for none, int64 [N].
         columns: Columns of the manifests, beside the paths.
         unlistable: Errors of folders and lines that could not be read, which are rows too.
+        remarks: Warnings.
         starts: Folder where the relative paths of a manifest start, if it has some, by the name of the manifest.
         stats: Statistics of the scan; here of the files and folders that gave no row.
     """
@@ -166,9 +170,10 @@ class Listing:
     groups: list[SourceGroup] = field(default_factory=list)
     column_rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     columns: pa.Table = field(default_factory=lambda: pa.table({}))
-    unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
+    unlistable: dict[str, FramefeedError] = field(default_factory=dict)
     starts: dict[str, str] = field(default_factory=dict)
     stats: ScanStats = field(default_factory=ScanStats)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def num_rows(self) -> int:
@@ -214,12 +219,18 @@ class Listing:
         numbers: dict[str, int] = {}
         folder_numbers, sizes = list[int](), list[int]()
         for group in self.groups:
-            # The one folder of all rows of the group, or the folder of each row.
+            # The one folder of all rows of the group, or the folder of each row, inside its archive.
             is_flat = bool(group.folder) and os.sep not in "".join(group.names)
             folders = [group.folder] if is_flat else [os.path.dirname(_find_member(path)) for path in group.paths()]
+            if group.kind == "parts":  # An archive that cannot be read has no folder.
+                folders = [
+                    folder if split_part(name) else "" for folder, name in zip(folders, group.names, strict=True)
+                ]
             folder_numbers += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
             sizes += [len(group.names)] if len(folders) == 1 else [1] * len(folders)
         codes = np.repeat(np.array(folder_numbers, np.int32), sizes)
+        if (no_folder := numbers.get("")) is not None:  # At the top of an archive.
+            codes = pa.array(codes, mask=codes == no_folder)
         return pa.DictionaryArray.from_arrays(codes, pa.array([escape(name) for name in numbers], pa.string()))
 
 
@@ -245,6 +256,44 @@ VIDEO_SUFFIXES = frozenset((
 """Endings by which files in folders count as videos; the type of a file is read from its bytes."""
 
 ALL_MEDIA_SUFFIXES = VIDEO_SUFFIXES | PICTURE_SUFFIXES
+
+
+ZIP, PARQUET = ".zip", ".parquet"
+_ARCHIVE_ENDINGS = (".tar", ZIP, *COMPRESSED_ENDINGS)
+LISTED_ENDINGS = ALL_MEDIA_SUFFIXES.union(_ARCHIVE_ENDINGS)
+"""Endings by which a text in a list is known as the path of a medium or an archive."""
+# Each is in one of the endings: ".tar" is in ".tar.gz".
+_CONTAINER_PARTS = [ending for ending in (*_ARCHIVE_ENDINGS, PARQUET) if not ending.startswith(".tar.")]
+
+
+def get_archive_ending(name: str) -> str:
+    """Get the lower-case ending of an archive's name, such as ``.tar`` or ``.tar.gz``; "" for any other name.
+
+    Archives with another ending than ``.tar`` and ``.zip`` are compressed, and refused.
+    """
+    path = name.partition("?")[0].partition("#")[0] if name.lower().startswith(("http://", "https://")) else name
+    lowered = path[-8:].lower()
+    if not lowered.endswith(_ARCHIVE_ENDINGS):
+        return ""
+    return next((ending for ending in _ARCHIVE_ENDINGS if lowered.endswith(ending)), "")
+
+
+def get_container_ending(name: str) -> str:
+    """Get the lower-case ending of the name of an archive or a Parquet file; "" for any other name."""
+    path = name.partition("?")[0].partition("#")[0] if name.lower().startswith(("http://", "https://")) else name
+    return PARQUET if path[-len(PARQUET) :].lower() == PARQUET else get_archive_ending(name)
+
+
+def may_have_containers(names: Sequence[str]) -> bool:
+    """Whether one of the names may be that of an archive or a Parquet file; fast for a million names of media."""
+    text = "\0".join(names).lower()
+    return any(ending in text for ending in _CONTAINER_PARTS)
+
+
+def has_containers(listing: Listing) -> bool:
+    """Whether archives or Parquet files are among the rows of a listing."""
+    groups = [each for each in listing.groups if each.kind == "files" and may_have_containers(each.names)]
+    return any(get_container_ending(name) for group in groups for name in group.names)
 
 
 def get_suffix(name: str) -> str:

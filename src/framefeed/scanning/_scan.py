@@ -19,6 +19,7 @@ import xxhash
 from framefeed._checks import check_choice, check_path, refuse_names
 from framefeed._names import is_url, make_absolute, make_printable, split_part
 from framefeed._shown import show_name, show_text, strip_url
+from framefeed._units import format_count
 from framefeed._values import Limits, resolve_limits
 from framefeed.catalog import (
     Catalog,
@@ -42,6 +43,7 @@ from framefeed.catalog import (
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import PROOF_RULES, TimesFrom, Verify
 from framefeed.media import MediaSource, StorageOptions, check_storage_options, parse_rate
+from framefeed.scanning._archives import ArchiveOptions, read_archives
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
@@ -75,6 +77,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     deadline_seconds: float | None = 60,
     classes: Sequence[str] | Sequence[int] | None = None,
     storage_options: StorageOptions | None = None,
+    write_idx: bool = False,
+    idx_folder: StrPath | None = None,
 ) -> Catalog:
     """Make a catalog of many files: one row per file, also for files that cannot be read.
 
@@ -84,8 +88,9 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     training: one scans, and the others wait, for as long as it lives, and open the result.
 
     Args:
-        roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), or several of
-            these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
+        roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), archives (tar,
+            zip), Parquet files with media, or several of these. Or a table of pandas, polars or pyarrow, or one column
+            of it with the paths.
         out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
         depth: "frames" finds every frame, "header" believes the header.
         verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
@@ -97,6 +102,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             into two folders is then two rows.
         columns: Names of the columns of a list or table, each with the column's number from 0 or its name there:
             ``{"path": 0, "label": 1}``. Other columns keep their names. Most lists do not need it: see the guide.
+            ``{"media": "video"}`` is the column of a Parquet file with the media themselves.
         path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
         root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
             lists start there too, or without it at the list's own folder, those of a table at the working folder.
@@ -115,6 +121,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             by default the labels found, sorted. A label that is not among them is a UsageError.
         storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources". The catalog
             and what is planned over it have them in this process and its workers; no file has them.
+        write_idx: Write DALI's index file (``wds2idx``) of each tar archive beside it, ``a.idx`` of ``a.tar``.
+        idx_folder: Folder to write these files to; needed for archives by URL.
 
     Returns:
         The catalog, opened from ``out`` where that is given.
@@ -139,7 +147,10 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     lists = ListOptions(columns, path_template, base)
     known = None if classes is None else check_classes(classes)
     show_line = None if progress is False else _write_line
-    request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line)
+    indexes = None if idx_folder is None else make_absolute(check_path("idx_folder", idx_folder, "indexes/"))
+    request = ScanRequest(
+        options, out, label_from, resume, folders, lists, known, show_line, write_idx=write_idx, idx_folder=indexes
+    )
     loss = explain_lost_facts(out, options)
     if loss is not None:
         warnings.warn(loss, UserWarning, stacklevel=3)
@@ -218,6 +229,8 @@ class ScanRequest:
         lists: Options for reading lists; paths below their folder are stored relative to it.
         classes: All labels in the order of their numbers, or None.
         show_line: Is called with a line if the scan waits for that of another process; None shows none.
+        write_idx: Whether to write index files of DALI's for tar archives.
+        idx_folder: Absolute path of the folder of these files; None for those of the archives.
     """
 
     options: SurveyOptions
@@ -228,9 +241,29 @@ class ScanRequest:
     lists: ListOptions = field(default_factory=ListOptions)
     classes: tuple[Label, ...] | None = None
     show_line: Callable[[str], object] | None = None
+    write_idx: bool = False
+    idx_folder: str | None = None
 
     def __post_init__(self) -> None:
+        if self.idx_folder is not None and not self.write_idx:
+            raise UsageError("idx_folder is the folder of index files: give write_idx=True (--write-idx) too")
         check_choice("label_from", self.label_from, ("parent", None))
+
+    @property
+    def archive_options(self) -> ArchiveOptions:
+        """How archives are read."""
+        options = self.options
+        template = self.lists.template_parts if self.lists.path_template else ()
+        return ArchiveOptions(
+            options.limits,
+            options.workers,
+            template,
+            self.label_from,
+            self.write_idx,
+            self.idx_folder,
+            options.storage_options,
+            self.lists,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +289,7 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     listing = list_roots(
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
     )
+    listing = read_archives(listing, request.archive_options)
     for path in _list_paths(roots):
         if is_url(path):
             MediaSource.of(path, request.options.storage_options)
@@ -302,12 +336,16 @@ def _open_result(target: str, rows: SourceRows, options: SurveyOptions) -> Catal
 
 
 def _make_result(catalog: Catalog, stats: ScanStats, listing: Listing) -> ScanResult:
-    """Add a warning if none of the paths of the lists exists."""
+    """Add the warnings of the listing, and one if none of the paths of the lists exists."""
+    remarks = [*listing.remarks]
+    if listing.stats.archives_beside:
+        count = format_count(listing.stats.archives_beside, "archive")
+        remarks.append(f"{count} in folders with media not read: name them, or give a glob such as 'data/*.tar'")
     kinds = catalog.table.column("error_type")
     row = pc.index(kinds, "MissingMedia").as_py()
     is_missing = row >= 0 and pc.sum(pc.equal(kinds, "MissingMedia")).as_py() == len(catalog) - len(listing.unlistable)
     if not (is_missing and listing.starts):
-        return ScanResult(catalog, stats, [])
+        return ScanResult(catalog, stats, remarks)
     example = catalog.shown_name(row)
     starts = "; ".join(f"relative paths of {name} start at {start}" for name, start in listing.starts.items())
     ending = "" if os.path.splitext(example)[1] else (
@@ -317,7 +355,7 @@ def _make_result(catalog: Catalog, stats: ScanStats, listing: Listing) -> ScanRe
         f"none of the listed files exists, for example {example}: {starts}; if they start elsewhere, name that folder: "
         f'scan(..., root="FOLDER"), on the command line --root FOLDER{ending}'
     )
-    return ScanResult(catalog, stats, [remark])
+    return ScanResult(catalog, stats, [*remarks, remark])
 
 
 def _list_arguments(roots: Sequence[Root], request: ScanRequest, settings: Mapping[str, object]) -> dict[str, object]:

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,10 +21,18 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Literal, TypeVar
 
-from framefeed.errors import UnreadableMedia, UsageError
+from framefeed.errors import FramefeedError, UnreadableMedia, UsageError
 from framefeed.media import PICTURE_SUFFIXES
 from framefeed.parallel import raise_shortage, try_again_in_shortage
-from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, SourceGroup, sort_by_bytes
+from framefeed.scanning._rows import (
+    ALL_MEDIA_SUFFIXES,
+    Endings,
+    ScanStats,
+    SourceGroup,
+    get_archive_ending,
+    get_suffix,
+    sort_by_bytes,
+)
 
 R = TypeVar("R")
 ImageFolders = Literal["image", "video"]
@@ -45,7 +53,7 @@ class WalkFacts:
     """
 
     seen: set[tuple[int, int]] = field(default_factory=set)
-    unlistable: dict[str, UnreadableMedia] = field(default_factory=dict)
+    unlistable: dict[str, FramefeedError] = field(default_factory=dict)
     links: dict[str, set[str]] = field(default_factory=dict)
     real_folders: dict[str, str] = field(default_factory=dict)
     is_relisted: bool = False
@@ -97,15 +105,18 @@ class Walk:
         self._by_parent = by_parent
         self._files = Endings(suffixes if image_folders == "image" else suffixes - PICTURE_SUFFIXES)
         self._frames = Endings(suffixes & PICTURE_SUFFIXES) if image_folders == "video" else None
+        self._archives = list[SourceGroup]()
 
     def list_folder(self, path: str) -> list[SourceGroup]:
         """List a folder and everything below it; a folder that was listed before gives nothing.
+
+        Archives are listed if nothing else is: beside media they may hold the same media again.
 
         Real subfolders come before linked ones, and linked ones in the order of their discovery: so a file with several
         paths is listed by the path with the fewest links. A folder that cannot be listed is a row.
         """
         folders, links = [_Folder(path, os.path.realpath(path))], deque[_Folder]()
-        groups = list[SourceGroup]()
+        groups, self._archives = list[SourceGroup](), []
         while folders or links:
             folder = folders.pop() if folders else links.popleft()
             try:
@@ -115,6 +126,12 @@ class Walk:
                 continue
             folders += reversed(inner)
             links += linked
+        archives = [name for group in self._archives for name in group.names]
+        if all(name in self.facts.unlistable for group in groups for name in group.paths()):
+            groups += self._archives
+            self.facts.stats.passed_over -= Counter(map(get_suffix, archives))
+        else:
+            self.facts.stats.archives_beside += len(archives)
         # Each folder's files are cut where a subfolder comes between them; neighbours that stay together are joined.
         groups.sort(key=_get_path)
         joined = list[SourceGroup]()
@@ -135,10 +152,14 @@ class Walk:
         entries = _ask_twice(_list_entries, folder.path)
         names = _list_file_names(entries)
         files = self._files.sorted_names(names)
+        archives = [] if len(files) == len(names) else [name for name in names if get_archive_ending(name)]
+        sort_by_bytes(archives)
         if self._holds_frames(names):
             groups.append(_make_image_folder_group(folder.path))
         self.facts.note(
-            folder.path, folder.real, {entry.name for entry in entries.others if entry.is_symlink()}.intersection(files)
+            folder.path,
+            folder.real,
+            {entry.name for entry in entries.others if entry.is_symlink()}.intersection([*files, *archives]),
         )
         here = [
             _Folder(entry.path, os.path.join(folder.real, entry.name))
@@ -154,6 +175,7 @@ class Walk:
         elsewhere.sort(key=_get_content_key)
         groups += _cut_files(folder.path, files, [*here, *elsewhere])
         if is_new:
+            self._archives += _cut_files(folder.path, archives, [*here, *elsewhere])
             self.facts.seen.add((facts.st_dev, facts.st_ino))
             if len(files) < len(names):
                 self.facts.stats.passed_over.update(_MEDIA.count_others(names))

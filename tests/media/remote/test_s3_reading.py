@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +13,13 @@ from framefeed.media.remote import _s3_target
 from framefeed.media.remote._s3_target import S3Target
 from tests.corpus import corpus_file
 from tests.media.remote.stores import Store, serving
+from tests.packed import get_facts, pack
 
 NAME = "base.mp4"
 KEYS_OF_USER = {"ACCESS_KEY_ID": "AKIATESTTEST", "SECRET_ACCESS_KEY": "sEcReTsEcReT", "REGION": "us-east-1"}
 KEYS = ("a/b.mp4", "a//b.mp4", "a/../b.mp4", "a%20b +c.mp4", "ü?x#y.mp4")
+
+SHARD = pack([("x/1.mp4", corpus_file(NAME).read_bytes()), ("x/1.cls", b"7"), ("x/2.mp4", b"no video")])
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +30,7 @@ def served() -> Iterator[Store]:
         for key in KEYS:
             client.put_object(Bucket="videos", Key=key, Body=corpus_file(NAME).read_bytes())
         client.put_object(Bucket="videos", Key="empty.mp4", Body=b"")
+        client.put_object(Bucket="videos", Key="shards/a b.tar", Body=SHARD)
         yield opened
 
 
@@ -48,6 +53,18 @@ def test_an_object_is_as_the_file(key: str) -> None:
         assert len(far) == len(near)
         for number in (len(near) - 1, 0, 5):
             np.testing.assert_array_equal(far[number], near[number])
+
+
+@pytest.mark.usefixtures("store")
+def test_an_archive_is_as_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(SHARD)
+    far, near = ff.scan("s3://videos/shards/a b.tar"), ff.scan(tmp_path / "a.tar")
+    assert get_facts(far).equals(get_facts(near))
+    assert far.table["label"].to_pylist() == [7, None]
+    assert far.table["source_offset"].equals(near.table["source_offset"])
+    assert far.table["source"][0].as_py() == "tar://x/1.mp4::s3://videos/shards/a b.tar"
+    with ff.VideoDecoder(far[0]) as one, ff.VideoDecoder(corpus_file(NAME)) as other:
+        np.testing.assert_array_equal(one[5], other[5])
 
 
 @pytest.mark.usefixtures("store")

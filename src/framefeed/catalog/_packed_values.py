@@ -1,0 +1,306 @@
+"""Media that lie as values in a Parquet file: where each begins, or, if it is compressed or encoded, its bytes.
+
+A column holds them as binary, or, as Hugging Face's ``Video`` and ``Image`` do, as struct<bytes, path>.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from framefeed._arrays import IntArray
+from framefeed._per_process import PerProcess
+from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits, make_limit_error, read_bytes
+from framefeed.archives import NULL, ColumnChunk, OddPages, ReadSizes, find_plain_values, read_column_chunks
+from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia
+
+_MAGIC = b"PAR1"
+_FOOTER_BYTES = 8
+_BYTES, _PATH = "bytes", "path"
+T = TypeVar("T")
+
+
+class PackedValues(NamedTuple):
+    """Where the values of a column are.
+
+    Attributes:
+        offset: First byte in the file, int64 [R]; -1 where a value is null, or is read through Arrow.
+        size: Bytes, int64 [R]; ``NULL`` of a null.
+        errors: Reason why values cannot be read, by the first of their rows and the row behind the last.
+    """
+
+    offset: IntArray
+    size: IntArray
+    errors: dict[tuple[int, int], MediaError]
+
+
+class _ReaderFile(io.RawIOBase):
+    """A reader as the file object that Arrow reads."""
+
+    def __init__(self, reader: ByteReader) -> None:
+        self._reader, self._at = reader, 0
+        self._size = reader.stat().bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, count: int | None = -1) -> bytes:
+        rest = max(self._size - self._at, 0)
+        data = read_bytes(self._reader, self._at, rest if count is None or count < 0 else min(count, rest))
+        self._at += len(data)
+        return data
+
+
+class PackedFile:
+    """A Parquet file whose values may be media.
+
+    Args:
+        reader: Its bytes.
+        name: For messages.
+        limits: ``max_header_bytes`` bounds the metadata, ``max_members`` the rows, ``max_row_group_bytes`` what is
+            read through Arrow at once.
+
+    Raises:
+        UnreadableMedia: It is no Parquet file, or a damaged one.
+        LimitExceeded: It claims more than the limits allow.
+    """
+
+    def __init__(self, reader: ByteReader, name: str, limits: Limits) -> None:
+        self._reader, self._name, self._limits = reader, name, limits
+        size = reader.stat().bytes
+        end = read_bytes(reader, max(size - _FOOTER_BYTES, 0), _FOOTER_BYTES)
+        if end[-4:] != _MAGIC:
+            raise self._make_error(UnreadableMedia, "is no Parquet file, or is cut: copy it again")
+        self._footer_bytes = int.from_bytes(end[:4], "little")
+        if self._footer_bytes > limits.max_header_bytes:
+            raise make_limit_error(limits, "max_header_bytes", f"metadata of {self._footer_bytes} bytes", name, "open")
+        self._file: Any = self._call_arrow(lambda: pq.ParquetFile(pa.PythonFile(_ReaderFile(reader), mode="r")))
+        self.num_rows: int = self._file.metadata.num_rows
+        if self.num_rows > limits.max_members:
+            raise make_limit_error(limits, "max_members", f"{self.num_rows} rows", name, "open")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and their types, without extensions."""
+        return pa.schema([(field.name, _get_storage(field.type)) for field in self._file.schema_arrow])
+
+    def find_values(self, column: str, reads: ReadSizes, most_groups: int | None = None) -> PackedValues:
+        """Find where the values of a column are; those of a row group that cannot be read are errors.
+
+        Args:
+            column: Its name.
+            reads: Bytes of one read.
+            most_groups: Number of the first row groups that are looked at; all others count as null. None for all.
+        """
+        chunks, level = self._read_chunks(column)
+        offset, size = np.full(self.num_rows, -1, np.int64), np.full(self.num_rows, NULL, np.int64)
+        errors: dict[tuple[int, int], MediaError] = {}
+        start = 0
+        for group, chunk in enumerate(chunks[:most_groups]):
+            rows = slice(start, start + chunk.num_values)
+            start = rows.stop
+            try:
+                offset[rows], size[rows] = self._find_in_group(column, group, chunk, level, reads)
+            except MediaError as error:
+                errors[rows.start, rows.stop] = error
+        return PackedValues(offset, size, errors)
+
+    def _find_in_group(
+        self, column: str, group: int, chunk: ColumnChunk, level: int, reads: ReadSizes
+    ) -> tuple[IntArray, IntArray]:
+        try:
+            offset, size = find_plain_values(self._reader, chunk, level, reads)
+            return np.where(size == NULL, -1, offset), size
+        except OddPages:
+            values = self.read_group(column, group, chunk)
+            return np.full(len(values), -1, np.int64), _measure(values)
+
+    def find_value(self, column: str, row: int, reads: ReadSizes) -> tuple[int, int]:
+        """Find one value: its first byte, or -1 if Arrow must read it, and its bytes.
+
+        Raises:
+            MissingMedia: There is no such column or row, or its value is null.
+            MediaError: The row group is damaged, or larger than the limits allow.
+        """
+        group, first, chunks, level = self._find_group(column, row)
+        offset, size = self._find_in_group(column, group, chunks[group], level, reads)
+        if size[row - first] == NULL:
+            raise self._make_null_error(column, row)
+        return int(offset[row - first]), int(size[row - first])
+
+    def _find_group(self, column: str, row: int) -> tuple[int, int, list[ColumnChunk], int]:
+        """Find the row group of a row, its first row, all row groups, and the level of values."""
+        if column not in self.schema.names or not 0 <= row < self.num_rows:
+            raise self._make_error(MissingMedia, f"has no value {row} in a column {column!r}")
+        chunks, level = self._read_chunks(column)
+        ends = np.cumsum([chunk.num_values for chunk in chunks])
+        group = int(np.searchsorted(ends, row, side="right"))
+        return group, int(ends[group]) - chunks[group].num_values, chunks, level
+
+    def _make_null_error(self, column: str, row: int) -> MediaError:
+        return self._make_error(MissingMedia, f"has a null as value {row} of column {column!r}")
+
+    def _read_chunks(self, column: str) -> tuple[list[ColumnChunk], int]:
+        """Read where a column is in each row group, and the level of its values."""
+        leaf, level = self._find_leaf(column)
+        start = self._reader.stat().bytes - _FOOTER_BYTES - self._footer_bytes
+        try:
+            chunks = read_column_chunks(read_bytes(self._reader, start, self._footer_bytes), leaf)
+        except OddPages as odd:
+            raise self._make_error(CorruptMedia, f"{odd}: copy it again") from odd
+        if sum(chunk.num_values for chunk in chunks) != self.num_rows:
+            raise self._make_error(CorruptMedia, "its row groups have other rows than the file: copy it again")
+        return chunks, level
+
+    def read_paths(self, column: str) -> list[str | None]:
+        """Read the paths beside the bytes; None of all rows for a column of binary."""
+        if not self._is_struct(column):
+            return [None] * self.num_rows
+        table = self._call_arrow(lambda: self._file.read(columns=[f"{column}.{_PATH}"], use_threads=False))
+        paths: list[str | None] = pc.struct_field(_flatten(table.column(0)), _PATH).to_pylist()
+        return paths
+
+    def read_columns(self, without: str) -> pa.Table:
+        """Read all columns but one."""
+        names = [field.name for field in self.schema if field.name != without]
+        table = self._call_arrow(lambda: self._file.read(columns=names, use_threads=False))
+        return table.select(names)
+
+    def read_value(self, column: str, row: int, stamp: Hashable) -> pa.Buffer:
+        """Read one value through Arrow; the row group is kept for the next one.
+
+        Args:
+            column: Its name.
+            row: Number in the file.
+            stamp: Which version of which file it is.
+
+        Raises:
+            MissingMedia: There is no such column or row, or its value is null.
+            MediaError: The row group is damaged, or larger than the limits allow.
+        """
+        group, first, chunks, _ = self._find_group(column, row)
+        read = partial(self.read_group, column, group, chunks[group])
+        value = _KEPT.value.get((stamp, column, group), read)[row - first]
+        if not value.is_valid:
+            raise self._make_null_error(column, row)
+        return value.as_buffer()
+
+    def read_group(self, column: str, group: int, chunk: ColumnChunk) -> pa.ChunkedArray:
+        """Read the values of one row group."""
+        self._check_size(chunk)
+        path = f"{column}.{_BYTES}" if self._is_struct(column) else column
+        table = self._call_arrow(lambda: self._file.read_row_group(group, columns=[path], use_threads=False))
+        values = _flatten(table.column(column))
+        if len(values) != chunk.num_values:
+            raise self._make_error(CorruptMedia, "a row group has other rows than its metadata: copy it again")
+        return pc.struct_field(values, _BYTES) if pa.types.is_struct(values.type) else values
+
+    def _check_size(self, chunk: ColumnChunk) -> None:
+        if chunk.unpacked > self._limits.max_row_group_bytes:
+            claim = f"a row group of {chunk.unpacked} bytes that cannot be read in place"
+            raise make_limit_error(self._limits, "max_row_group_bytes", claim, self._name, "open")
+
+    def _is_struct(self, column: str) -> bool:
+        return bool(pa.types.is_struct(self.schema.field(column).type))
+
+    def _find_leaf(self, column: str) -> tuple[int, int]:
+        """Find the number of the Parquet column with the bytes, and the level of its values."""
+        schema = self._file.metadata.schema
+        path = f"{column}.{_BYTES}" if self._is_struct(column) else column
+        for leaf in range(len(schema)):
+            found = schema.column(leaf)
+            if found.path == path and found.physical_type == "BYTE_ARRAY" and not found.max_repetition_level:
+                return leaf, found.max_definition_level
+        raise self._make_error(MissingMedia, f"has no bytes in column {column!r}")
+
+    def _call_arrow(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            if isinstance(error, MediaError):  # Of our reader, such as a source that changed.
+                raise
+            reason = " ".join(str(error).split())
+            raise self._make_error(CorruptMedia, f"cannot be read as Parquet ({reason}): copy it again") from error
+
+    def _make_error(self, kind: type[MediaError], what: str) -> MediaError:
+        return kind(f"{self._name}: {what}", source=self._name, stage="open")
+
+
+class _KeptGroup:
+    """The row group that was read last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._key: Hashable = None
+        self._values: pa.ChunkedArray | None = None
+
+    def get(self, key: Hashable, read: Callable[[], pa.ChunkedArray]) -> pa.ChunkedArray:
+        """Get it, or read another in its place: others wait, so that memory holds one."""
+        with self._lock:
+            if self._values is None or self._key != key:
+                self._values = None
+                self._values, self._key = read(), key
+            return self._values
+
+
+_KEPT = PerProcess(_KeptGroup)
+
+
+def _get_storage(kind: pa.DataType) -> pa.DataType:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _flatten(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Take off an extension type."""
+    if not isinstance(values.type, pa.BaseExtensionType):
+        return values
+    return pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
+
+
+def _measure(values: pa.ChunkedArray) -> IntArray:
+    """Measure the bytes of values; ``NULL`` of a null."""
+    if pa.types.is_binary_view(values.type):  # Arrow does not measure these.
+        return np.array([value.as_buffer().size if value.is_valid else NULL for value in values], np.int64)
+    lengths: IntArray = pc.fill_null(pc.binary_length(values).cast(pa.int64()), NULL).to_numpy()
+    return lengths
+
+
+def read_packed_value(reader: ByteReader, name: str, column: str, row: int, stamp: Hashable) -> pa.Buffer:
+    """Read one value of a Parquet file through Arrow; see `PackedFile.read_value`."""
+    return PackedFile(reader, name, DEFAULT_LIMITS).read_value(column, row, stamp)
+
+
+def find_packed_value(reader: ByteReader, name: str, column: str, row: int, reads: ReadSizes) -> tuple[int, int]:
+    """Find one value of a Parquet file; see `PackedFile.find_value`."""
+    return PackedFile(reader, name, DEFAULT_LIMITS).find_value(column, row, reads)
+
+
+def is_media_struct(kind: pa.DataType) -> bool:
+    """Whether a type is that of Hugging Face's videos and pictures: bytes and a path."""
+    if not pa.types.is_struct(kind) or {field.name for field in kind} != {_BYTES, _PATH}:
+        return False
+    return is_binary(kind.field(_BYTES).type)
+
+
+def is_binary(kind: pa.DataType) -> bool:
+    """Whether values of a type are bytes of any length."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))

@@ -1,0 +1,414 @@
+"""Read the archives among the rows of a scan: each archive's row becomes the rows of its media.
+
+Archives are walked at once in threads, a few at a time; their rows keep the order of the archives, then of the members.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from framefeed._arrays import IntArray
+from framefeed._files import check_writable, replacing, write_errors
+from framefeed._names import is_url
+from framefeed._shown import show_name
+from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits, SourceStat, announce_reads, read_bytes
+from framefeed.archives import (
+    LOCAL_READS,
+    REMOTE_READS,
+    MemberTable,
+    OddIndex,
+    ReadSizes,
+    explain_compressed,
+    join_tables,
+    read_dali_index,
+    walk_tar,
+    write_dali_index,
+)
+from framefeed.catalog import PackedFile
+from framefeed.errors import MediaError, UnreadableMedia, UsageError
+from framefeed.media import MediaSource, StorageOptions, make_file_version
+from framefeed.parallel import ordered_map, try_again_in_shortage
+from framefeed.scanning._list_columns import ListOptions
+from framefeed.scanning._list_table import LABEL
+from framefeed.scanning._list_template import TemplatePart
+from framefeed.scanning._listing import append_columns
+from framefeed.scanning._manifests import CATALOG_IS_NO_LIST, is_catalog
+from framefeed.scanning._packed_rows import find_media_column, make_value_rows, make_zip_rows
+from framefeed.scanning._rows import (
+    NO_COLUMN_ROW,
+    PARQUET,
+    ZIP,
+    Listing,
+    Located,
+    SourceGroup,
+    get_archive_ending,
+    get_container_ending,
+    may_have_containers,
+)
+from framefeed.scanning._tar_columns import FIELD, KEY, check_template, fill_nulls, join_columns
+from framefeed.scanning._tar_rows import ArchiveRows, TarRowMaker, is_value, make_error_row
+
+# Requests wait more than they compute: so many archives by URL are walked at once, if the caller does not say.
+_REMOTE_AT_ONCE = 16
+_IN_FLIGHT_PER_WORKER = 2
+# Of the headers at offsets that an index says: no more than them is asked for.
+_INDEX_READS = ReadSizes(512, 512, 0)
+_DALI_MAGIC = b"v1."
+_NOT_PACKED = (
+    "has no column of media (binary, or struct<bytes, path>): if it is a list of media, name it without a pattern; or "
+    'say which column holds media, as in columns={"media": "video"}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """How archives are read.
+
+    Attributes:
+        limits: What an archive may claim.
+        workers: Archives that are walked at once; None for a number that fits.
+        template: Parts of ``path_template``, to fit names of members.
+        label_from: "parent" or None.
+        write_idx: Write an index file of DALI's for each tar archive.
+        idx_folder: Absolute path of the folder of these files; None for that of each archive.
+        storage_options: Options by URL prefix, or None.
+        lists: Names of the columns of Parquet files, and the folder where their relative paths start.
+    """
+
+    limits: Limits = DEFAULT_LIMITS
+    workers: int | None = None
+    template: Sequence[TemplatePart] = ()
+    label_from: Literal["parent"] | None = None
+    write_idx: bool = False
+    idx_folder: str | None = None
+    storage_options: StorageOptions | None = field(default=None, repr=False)
+    lists: ListOptions = field(default_factory=ListOptions)
+
+
+class _Slice(NamedTuple):
+    """Neighbours in a group that are all archives, or none of them; ``start`` is the first row."""
+
+    start: int
+    group: SourceGroup
+    is_archive: bool
+
+
+class _Walked(NamedTuple):
+    """Rows of an archive, and why no index file was written for it; "" if it was, or none was wanted."""
+
+    rows: ArchiveRows
+    remark: str = ""
+
+
+def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
+    """Read the archives among the rows of a listing, and put the rows of their media in their place.
+
+    An archive that cannot be read is a row with its error.
+
+    Raises:
+        UsageError: Options do not fit: there is no archive for an index, or the template fits no member.
+    """
+    slices = list(_cut_groups(listing))
+    containers = [path for each in slices if each.is_archive for path in each.group.paths()]
+    if options.write_idx and not any(map(_is_tar, containers)):
+        raise UsageError("write_idx=True is for tar archives, and none is among the roots: leave it out")
+    if not containers:
+        return listing
+    check_template(options.template)
+    indexes = _plan_indexes(containers, options) if options.write_idx else [None] * len(containers)
+    workers = _REMOTE_AT_ONCE if options.workers is None and any(map(is_url, containers)) else options.workers
+    walk = partial(_walk_archive, options=options)
+    count = _IN_FLIGHT_PER_WORKER * (workers or _REMOTE_AT_ONCE)
+    with ordered_map(walk, zip(containers, indexes, strict=True), workers=workers, max_in_flight=count) as results:
+        walked = list(results)
+    archives = [each.rows for each in walked]
+    columns, remarks = join_columns(archives, options.template, _name_rivals(options))
+    unwritten = [each.remark for each in walked if each.remark]
+    more = f" (and {len(unwritten) - 1:,} more archives have no index file)" if unwritten[1:] else ""
+    return _replace_rows(listing, slices, archives, columns, [*remarks, *(each + more for each in unwritten[:1])])
+
+
+def _cut_groups(listing: Listing) -> Iterator[_Slice]:
+    start = 0
+    for group in listing.groups:
+        cuts = [0, len(group)]
+        if group.kind == "files" and may_have_containers(group.names):
+            is_archive = np.array([bool(get_container_ending(name)) for name in group.names])
+            if not listing.unlistable.keys().isdisjoint(group.names):
+                is_archive &= [name not in listing.unlistable for name in group.names]
+            cuts[1:1] = (np.flatnonzero(is_archive[1:] != is_archive[:-1]) + 1).tolist()
+        else:
+            is_archive = np.zeros(1, np.bool_)
+        for first, last in pairwise(cuts):
+            part = group if len(cuts) == 2 else replace(group, names=group.names[first:last])
+            yield _Slice(start + first, part, bool(is_archive[first]))
+        start += len(group)
+
+
+def _name_rivals(options: ArchiveOptions) -> str:
+    """Name the arguments that give labels besides those in archives."""
+    names = ["label_from"] if options.label_from else []
+    return " and ".join([*names, *(["path_template"] if any(part.name == LABEL for part in options.template) else [])])
+
+
+def _replace_rows(
+    listing: Listing, slices: Sequence[_Slice], archives: Sequence[ArchiveRows], columns: pa.Table, remarks: list[str]
+) -> Listing:
+    """Put the rows of archives in the place of the archives; ``columns`` has a row for each of them."""
+    groups, numbers, owners = list[SourceGroup](), list[IntArray](), list[IntArray]()
+    waiting, first = iter(archives), listing.columns.num_rows
+    for start, group, is_archive in slices:
+        lines = listing.column_rows[start : start + len(group)]
+        if not is_archive:
+            groups.append(group)
+            numbers.append(lines)
+            continue
+        for line in lines.tolist():
+            rows = next(waiting)
+            groups += _make_groups(rows)
+            numbers.append(np.arange(first, first + len(rows)) if columns.column_names else np.full(len(rows), line))
+            owners.append(np.full(len(rows), line))
+            first += len(rows)
+    errors = {rows.names[row]: error for rows in archives for row, error in rows.errors.items()}
+    return replace(
+        listing,
+        groups=groups,
+        column_rows=np.concatenate(numbers),
+        columns=listing.columns
+        if not columns.column_names
+        else append_columns(listing.columns, _add_line_columns(columns, listing.columns, np.concatenate(owners))),
+        unlistable=listing.unlistable | errors,
+        remarks=[*listing.remarks, *remarks],
+    )
+
+
+def _make_groups(rows: ArchiveRows) -> Iterator[SourceGroup]:
+    """Make groups of an archive's rows: of media, of rows with errors, which are told by their names, and of files."""
+    kind = np.zeros(len(rows), np.uint8)
+    kind[list(rows.errors)] = 1
+    kind[list(rows.files)] = 2
+    cuts = [0, *(np.flatnonzero(kind[1:] != kind[:-1]) + 1).tolist(), len(rows)]
+    for first, last in pairwise(cuts):
+        names = rows.names[first:last]
+        if names and kind[first] == 2:
+            yield SourceGroup("", names)
+        elif names:
+            located = Located(rows.size[first:last], [rows.version] * len(names), rows.offset[first:last])
+            yield SourceGroup("", names, "parts", located)
+
+
+def _add_line_columns(columns: pa.Table, lines: pa.Table, owners: IntArray) -> pa.Table:
+    """Add to columns of members those of the line of a list that names their archive.
+
+    Args:
+        columns: Of the members.
+        lines: Columns of all lists.
+        owners: Row in ``lines`` of each member's archive.
+    """
+    is_bare = owners == NO_COLUMN_ROW
+    if not lines.column_names or is_bare.all():
+        return columns
+    taken = lines.take(pa.array(owners, mask=is_bare))
+    joined = {name: columns.column(name) for name in columns.column_names}
+    for name in taken.column_names:
+        new = f"manifest_{name}" if name in (KEY, FIELD) else name
+        joined[new] = fill_nulls(joined[new], taken.column(name)) if new in joined else taken.column(name)
+    return pa.table(joined)
+
+
+def _is_tar(container: str) -> bool:
+    return get_container_ending(container) not in (ZIP, PARQUET)
+
+
+def _plan_indexes(containers: Sequence[str], options: ArchiveOptions) -> list[str | None]:
+    """List the paths of the index files to write; None for a container that is no tar archive.
+
+    Raises:
+        UsageError: A file cannot be written, or two archives would have one.
+    """
+    paths, owners = list[str | None](), dict[str, str]()
+    if options.idx_folder is not None:
+        with write_errors(options.idx_folder):
+            os.makedirs(options.idx_folder, exist_ok=True)
+    for container in containers:
+        if not _is_tar(container):
+            paths.append(None)
+            continue
+        if is_url(container) and options.idx_folder is None:
+            raise UsageError(
+                f"write_idx=True: an index file cannot be written beside {show_name(container)}: give idx_folder, a "
+                "folder on this machine"
+            )
+        stem = container[: len(container) - len(get_archive_ending(container))]
+        path = f"{stem}.idx"
+        if options.idx_folder is not None:
+            path = os.path.join(options.idx_folder, os.path.basename(stem.partition("?")[0]) + ".idx")
+        if owners.setdefault(path, container) != container:
+            raise UsageError(
+                f"write_idx=True: {show_name(owners[path])} and {show_name(container)} would have one index file, "
+                f"{path}: scan them one after the other, each with another idx_folder"
+            )
+        check_writable(path, "DALI index", "shard.idx", _is_index)
+        paths.append(path)
+    return paths
+
+
+def _is_index(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(_DALI_MAGIC)) == _DALI_MAGIC
+
+
+def _walk_archive(item: tuple[str, str | None], options: ArchiveOptions) -> _Walked:
+    container, index = item
+    compressed = explain_compressed(show_name(container), get_archive_ending(container))
+    if compressed is not None:
+        error = UnreadableMedia(compressed, source=show_name(container), stage="open")
+        return _Walked(make_error_row(container, error))
+    try:
+        return try_again_in_shortage(partial(_read_rows, container, index, options), show_name(container), "open")
+    except MediaError as error:
+        return _Walked(make_error_row(container, error))
+
+
+def _read_rows(container: str, index: str | None, options: ArchiveOptions) -> _Walked:
+    source = MediaSource.of(container, options.storage_options)
+    with source.opened() as reader:
+        if not _is_tar(container):
+            return _Walked(_read_packed(container, source, reader, options))
+        windows = _Windows(reader)
+        maker = TarRowMaker(container, options.limits, windows.read_part)
+        tables = list[MemberTable]()
+        for table in _read_tables(source, windows, options):
+            maker.add(table)
+            windows.forget()
+            if index is not None:
+                tables.append(table)
+        rows = maker.finish(_find_version(source, reader))
+    return _Walked(rows, "" if index is None else _write_index(join_tables(tables), index))
+
+
+def _read_packed(container: str, source: MediaSource, reader: ByteReader, options: ArchiveOptions) -> ArchiveRows:
+    """Make the rows of a zip archive, or of a Parquet file."""
+    if get_container_ending(container) == ZIP:
+        return make_zip_rows(container, reader, options.limits, partial(_find_version, source, reader))
+    try:
+        file = PackedFile(reader, source.name, options.limits)
+        column = find_media_column(file, reader, options.lists)
+        if column is not None:
+            reads = REMOTE_READS if source.is_remote else LOCAL_READS
+            version = _find_version(source, reader)
+            return make_value_rows(container, file, column, options.lists, version, reads)
+        what = CATALOG_IS_NO_LIST if is_catalog(file.schema.names) else _NOT_PACKED
+    except UsageError as error:
+        raise UsageError(f"{source.name}: {error}", source=source.name) from error
+    raise UnreadableMedia(f"{source.name}: {what}", source=source.name, stage="open")
+
+
+def _find_version(source: MediaSource, reader: ByteReader) -> str:
+    """Find the version of an open archive; "" if a server does not say it."""
+    if not source.is_remote:
+        return make_file_version(reader.stat())
+    version = getattr(reader, "version", None)
+    return "" if version is None else version.text
+
+
+def _read_tables(source: MediaSource, reader: _Windows, options: ArchiveOptions) -> Iterator[MemberTable]:
+    """Read the members of an archive: by the index beside it if it is remote and has one, else by a walk."""
+    if source.is_remote:
+        data = _read_index(source, options)
+        if data is not None:
+            with suppress(OddIndex):
+                table, _ = read_dali_index(data, reader, options.limits, _INDEX_READS)
+                starts, sizes = table.offset.tolist(), table.size.tolist()
+                reader.announce([
+                    (start, start + size) for name, start, size in zip(table.names, starts, sizes, strict=True)
+                    if is_value(name)
+                ])  # fmt: skip
+                yield table
+                return
+    yield from walk_tar(reader, source.name, options.limits, REMOTE_READS if source.is_remote else LOCAL_READS)
+
+
+def _read_index(source: MediaSource, options: ArchiveOptions) -> bytes | None:
+    """Read the index file of DALI's beside a remote archive; None if there is none that can be read."""
+    if not source.path.endswith(".tar"):  # A query, which may be a signature for this object alone.
+        return None
+    index = MediaSource.of(f"{source.path.removesuffix('.tar')}.idx", options.storage_options)
+    with suppress(MediaError), index.opened() as reader:
+        size = reader.stat().bytes
+        if size <= options.limits.max_header_bytes and read_bytes(reader, 0, len(_DALI_MAGIC)) == _DALI_MAGIC:
+            return read_bytes(reader, 0, size)
+    return None
+
+
+def _write_index(table: MemberTable, path: str) -> str:
+    """Write an index file if it can be written; return why not."""
+    if table.damage is not None:
+        return ""  # The archive's row says so.
+    try:
+        data = write_dali_index(table)
+    except UsageError as error:
+        return f"{path} is not written: {error}"
+    with suppress(OSError), open(path, "rb") as file:
+        if file.read(len(data) + 1) == data:
+            return ""
+    with write_errors(path), replacing(path) as scratch, open(scratch, "wb") as file:
+        file.write(data)
+    return ""
+
+
+class _Windows:
+    """A reader that keeps what is read until `forget`: the labels of a sample are read with its headers."""
+
+    def __init__(self, reader: ByteReader) -> None:
+        self._reader = reader
+        self._starts = list[int]()
+        self._parts = list[bytes]()
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Read and keep up to ``count`` bytes at ``offset``."""
+        data = read_bytes(self._reader, offset, count)
+        self._starts.append(offset)
+        self._parts.append(data)
+        return data
+
+    def read_part(self, offset: int, count: int) -> bytes:
+        """Read up to ``count`` bytes, from what is kept if it has them."""
+        number = bisect_right(self._starts, offset) - 1
+        if number >= 0:
+            start = offset - self._starts[number]
+            data = self._parts[number]
+            if start + count <= len(data):
+                return data[start : start + count]
+        return read_bytes(self._reader, offset, count)
+
+    def forget(self) -> None:
+        """Give up what is kept."""
+        del self._starts[:-1], self._parts[:-1]  # The next headers may lie in the last window.
+
+    def announce(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Say which ranges are read next."""
+        announce_reads(self._reader, lambda: ranges)
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
+        data = self.read(offset, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def stat(self) -> SourceStat:
+        """Size and time of the archive."""
+        return self._reader.stat()
+
+    def close(self) -> None:
+        """The reader stays open."""

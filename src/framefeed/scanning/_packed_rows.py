@@ -1,0 +1,211 @@
+"""Make rows of the media in zip archives and in Parquet files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from framefeed._names import PartName, is_url, make_absolute
+from framefeed._shown import show_name
+from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, ByteReader, Limits, read_bytes
+from framefeed.archives import LOCAL_READS, NULL, REPLACED, MemberKind, ReadSizes, walk_zip
+from framefeed.catalog import PackedFile, PackedValues, is_binary, is_media_struct
+from framefeed.errors import FramefeedError, MediaError, UnreadableMedia, UsageError
+from framefeed.media import MediaSource, has_signature
+from framefeed.scanning._list_columns import ListOptions
+from framefeed.scanning._list_table import PATH_COLUMNS
+from framefeed.scanning._manifests import is_catalog, read_columns
+from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_suffix
+from framefeed.scanning._tar_rows import ArchiveRows
+
+MEDIA = "media"
+"""Key of ``columns=`` that names the column with the bytes of media."""
+
+
+class _Rows:
+    """Rows of one container as they are added."""
+
+    def __init__(self, container: str) -> None:
+        self.container = container
+        self.names: list[str] = []
+        self.offset: list[int] = []
+        self.size: list[int] = []
+        self.errors: dict[int, FramefeedError] = {}
+        self.files: set[int] = set()
+
+    def add(self, name: str, offset: int = -1, size: int = 0, error: FramefeedError | None = None) -> None:
+        if error is not None:
+            self.errors[len(self.names)] = error
+        self.names.append(name)
+        self.offset.append(offset)
+        self.size.append(size)
+
+    def finish(self, version: str, columns: pa.Table | None = None) -> ArchiveRows:
+        none = pa.nulls(len(self.names), pa.string())
+        numbers = np.array(self.offset, np.int64), np.array(self.size, np.int64)
+        return ArchiveRows(
+            self.container,
+            self.names,
+            *numbers,
+            none,
+            none,
+            self.errors,
+            version=version,
+            columns=columns,
+            files=frozenset(self.files),
+        )
+
+
+def make_zip_rows(container: str, reader: ByteReader, limits: Limits, find_version: Callable[[], str]) -> ArchiveRows:
+    """Make a row for each medium in a zip archive, by the endings of names.
+
+    Args:
+        container: Path or URL of the archive.
+        reader: The archive.
+        limits: What it may claim.
+        find_version: Finds the version of the archive, as in a catalog, once something of it was read.
+    """
+    shown, rows = show_name(container), _Rows(container)
+    for table in walk_zip(reader, shown, limits):
+        for row, (name, offset, size, kind) in enumerate(table):
+            reason = table.reasons.get(row)
+            # The member that holds in its place has the row.
+            if get_suffix(name) not in ALL_MEDIA_SUFFIXES or kind == MemberKind.FOLDER or reason == REPLACED:
+                continue
+            text = PartName("zip", name, container).text
+            if reason is None:
+                rows.add(text, offset, size)
+            else:
+                message = f"{shown}: the member {name!r} {reason}"
+                rows.add(text, error=UnreadableMedia(message, source=shown, stage="open"))
+        if table.damage is not None:
+            rows.add(container, error=table.damage.error)
+    return rows.finish(find_version())
+
+
+def is_packed(path: str, options: ListOptions) -> bool:
+    """Whether a Parquet file at a path holds media; False for a list, and for what cannot be read."""
+    try:
+        with MediaSource.of(path).opened() as reader:
+            return find_media_column(PackedFile(reader, path, DEFAULT_LIMITS), reader, options) is not None
+    except MediaError:
+        return False  # Reading it as a list says why.
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}", source=path) from error
+
+
+def find_media_column(file: PackedFile, reader: ByteReader, options: ListOptions) -> str | None:
+    """Find the column of media in a Parquet file; None if it is a list.
+
+    Raises:
+        UsageError: ``columns`` names none, several may be meant, or the file is a catalog.
+    """
+    schema = file.schema
+    if is_catalog(schema.names):
+        return None
+    chosen = (options.columns or {}).get(MEDIA)
+    if chosen is not None:
+        return _check_column(schema, schema.names[chosen] if _is_number(chosen, schema) else str(chosen))
+    if options.path_template is not None or "path" in (options.columns or {}):
+        return None
+    found = [field.name for field in schema if is_media_struct(field.type)]
+    texts = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
+    if not found and not {name.strip().lower() for name in texts}.intersection(PATH_COLUMNS):
+        found = [field.name for field in schema if is_binary(field.type) and _has_media(file, reader, field.name)]
+    ranks = {name: rank for rank, name in enumerate(PATH_COLUMNS)}
+    by_name = sorted((ranks[name.lower()], name) for name in found if name.lower() in ranks)
+    if len(found) > 1 and not by_name:
+        raise UsageError(
+            f"its columns {', '.join(map(repr, found))} all hold media: say which one, as in "
+            f'columns={{"{MEDIA}": "{found[0]}"}}'
+        )
+    return by_name[0][1] if by_name else found[0] if found else None
+
+
+def _is_number(chosen: str | int, schema: pa.Schema) -> bool:
+    return isinstance(chosen, int) and -len(schema) <= chosen < len(schema)
+
+
+def _check_column(schema: pa.Schema, name: str) -> str:
+    if name not in schema.names:
+        raise UsageError(f"it has no column {name!r}: its columns are {', '.join(map(repr, schema.names))}")
+    kind = schema.field(name).type
+    if not is_media_struct(kind) and not is_binary(kind):
+        raise UsageError(f"column {name!r} holds {kind}: expected one medium a row, as binary or struct<bytes, path>")
+    return name
+
+
+def _has_media(file: PackedFile, reader: ByteReader, column: str) -> bool:
+    """Whether the first value of a column that is not null begins as media do."""
+    for head in _read_heads(file, reader, column):
+        return has_signature(head)
+    return False
+
+
+def _read_heads(file: PackedFile, reader: ByteReader, column: str) -> Iterator[bytes]:
+    values = file.find_values(column, LOCAL_READS, most_groups=1)
+    for row in np.flatnonzero(values.size > 0).tolist():
+        offset, size = int(values.offset[row]), int(values.size[row])
+        if offset >= 0:
+            yield read_bytes(reader, offset, min(size, HEAD_BYTES))
+        else:
+            yield file.read_value(column, row, object()).slice(0, min(size, HEAD_BYTES)).to_pybytes()
+
+
+def make_value_rows(
+    container: str, file: PackedFile, column: str, options: ListOptions, version: str, reads: ReadSizes
+) -> ArchiveRows:
+    """Make a row for each value of a column of media, with the columns beside it.
+
+    Where the bytes are null, the path is that of a file, relative to the folder of the options, else to that of the
+    Parquet file.
+
+    Args:
+        container: Path or URL of the Parquet file.
+        file: The same, open.
+        column: Name of the column.
+        options: Names of columns, and the folder where relative paths start.
+        version: Of the file, as in a catalog.
+        reads: Bytes of one read.
+    """
+    shown, rows = show_name(container), _Rows(container)
+    values, paths = file.find_values(column, reads), file.read_paths(column)
+    errors = _spread_errors(values)
+    for row, (offset, size) in enumerate(zip(values.offset.tolist(), values.size.tolist(), strict=True)):
+        text = PartName("parquet", f"{column}/{row}", container).text
+        path = paths[row]
+        if row in errors:
+            rows.add(text, error=errors[row])
+        elif size != NULL:
+            rows.add(text, offset, size)
+        elif path:
+            rows.files.add(row)
+            rows.add(_join_path(path, container, options))
+        else:
+            message = f"{shown}: the value {row} of column {column!r} is null, and has no path: leave the row out"
+            rows.add(text, error=UnreadableMedia(message, source=shown, stage="open"))
+    return rows.finish(version, read_columns(file.read_columns(column), _leave_out(options, file.schema)))
+
+
+def _spread_errors(values: PackedValues) -> dict[int, MediaError]:
+    return {row: error for (first, last), error in values.errors.items() for row in range(first, last)}
+
+
+def _join_path(path: str, container: str, options: ListOptions) -> str:
+    if options.folder is None and is_url(container) and not is_url(path):
+        return f"{container.rpartition('/')[0]}/{path}"
+    return make_absolute(path, options.folder or os.path.dirname(container))
+
+
+def _leave_out(options: ListOptions, schema: pa.Schema) -> ListOptions:
+    """Leave out the column of media from the options, and name columns that are given by their numbers."""
+    named = {
+        new: schema.names[old] if _is_number(old, schema) else old
+        for new, old in (options.columns or {}).items()
+        if new != MEDIA
+    }
+    return replace(options, columns=named or None, path_template=None)

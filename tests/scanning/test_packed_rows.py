@@ -1,0 +1,279 @@
+"""Media in zip archives and Parquet files: their rows are those of the unpacked files, with the columns beside them."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import framefeed as ff
+from framefeed.errors import UsageError
+from tests.packed import Members, get_facts, make_media, unpack
+from tests.programs import run_python
+
+MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+PLAIN: dict[str, Any] = {"compression": "none", "use_dictionary": False}
+WRITTEN: dict[str, dict[str, Any]] = {
+    "plain": PLAIN,
+    "pages of version 2": {**PLAIN, "data_page_version": "2.0"},
+    "as pandas writes": {},
+    "zstd": {"compression": "zstd", "use_dictionary": False},
+}
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory: pytest.TempPathFactory) -> Members:
+    return make_media(tmp_path_factory.mktemp("media"))
+
+
+@pytest.fixture
+def folder(media: Members, tmp_path: Path) -> Path:
+    return unpack(media, tmp_path / "unpacked")
+
+
+def zip_media(path: Path, members: Members, method: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("notes.txt", "no medium")
+        for name, data in members:
+            archive.writestr(name, data)
+    return path
+
+
+def write(path: Path, members: Members, kind: pa.DataType = MEDIA, columns: Any = None, **options: Any) -> Path:
+    values = [{"bytes": data, "path": name} if kind == MEDIA else data for name, data in members]
+    table = pa.table({"video": pa.array(values, kind)} | (columns or {}))
+    pq.write_table(table, path, **{"row_group_size": 3} | options)
+    return path
+
+
+def read_frames(catalog: ff.Catalog) -> list[np.ndarray]:
+    good = catalog.without(catalog.errors) if len(catalog.errors) else catalog
+    plan = ff.plan_clips(good, ff.RandomSegments(3), seed=3, size=(48, 64), clips_per_video=2)
+    with ff.ClipLoader(plan, batch_size=4, workers=0) as loader:
+        return [np.asarray(batch.data).copy() for batch in loader]
+
+
+def assert_same(packed: ff.Catalog, unpacked: ff.Catalog) -> None:
+    """Compare facts, failures and frames."""
+    assert get_facts(packed).equals(get_facts(unpacked))
+    for one, other in zip(read_frames(packed), read_frames(unpacked), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_scan_of_a_zip_archive_is_that_of_the_unpacked_folder(media: Members, folder: Path, tmp_path: Path) -> None:
+    packed = ff.scan(
+        zip_media(tmp_path / "m.zip", media), label_from="parent", verify="full", out=tmp_path / "c.parquet"
+    )
+    unpacked = ff.scan(folder, label_from="parent", verify="full")
+    assert_same(packed, unpacked)
+    assert packed.shown_name(0) == f"zip://{media[0][0]}::{tmp_path / 'm.zip'}"
+    assert_same(ff.Catalog.open(tmp_path / "c.parquet"), unpacked)
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize("kind", [MEDIA, pa.binary()])
+def test_a_scan_of_a_parquet_file_is_that_of_the_unpacked_files(
+    written: str, kind: pa.DataType, media: Members, folder: Path, tmp_path: Path
+) -> None:
+    columns = {"label": [Path(name).parent.name for name, _ in media], "take": list(range(len(media)))}
+    packed = ff.scan(
+        write(tmp_path / "m.parquet", media, kind, columns, **WRITTEN[written]),
+        verify="full",
+        out=tmp_path / "c.parquet",
+    )
+    unpacked = ff.scan(folder, label_from="parent", verify="full")
+    assert packed.table["take"].to_pylist() == list(range(len(media)))
+    assert get_facts(packed).drop_columns("take").equals(get_facts(unpacked))
+    for catalog in (packed, ff.Catalog.open(tmp_path / "c.parquet")):
+        for one, other in zip(read_frames(catalog), read_frames(unpacked), strict=True):
+            np.testing.assert_array_equal(one, other)
+    offsets = packed.table["source_offset"].to_pylist()
+    assert all((offset >= 0) == ("plain" in written or "version 2" in written) for offset in offsets)
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_parts_open_by_their_names(written: str, media: Members, folder: Path, tmp_path: Path) -> None:
+    row, (name, _) = next((row, each) for row, each in enumerate(media) if each[0].endswith(".mp4") and each[1])
+    write(tmp_path / "m.parquet", media, **WRITTEN[written])
+    zip_media(tmp_path / "m.zip", media)
+    with ff.VideoDecoder(folder / name) as decoder:
+        expected = np.stack([decoder[0], decoder[5]])
+    for source in (f"parquet://video/{row}::{tmp_path}/m.parquet", f"zip://{name}::{tmp_path}/m.zip"):
+        with ff.VideoDecoder(source) as decoder:
+            np.testing.assert_array_equal(np.stack([decoder[0], decoder[5]]), expected)
+        assert ff.build_index(source).identity.fingerprint == ff.build_index(folder / name).identity.fingerprint
+
+
+def test_only_parts_of_parquet_files_load_arrow(media: Members, folder: Path, tmp_path: Path) -> None:
+    name = next(name for name, data in media if name.endswith(".mp4") and data)
+    zip_media(tmp_path / "m.zip", media)
+    for source in (folder / name, f"zip://{name}::{tmp_path}/m.zip"):
+        code = f"import sys, framefeed as ff; ff.VideoDecoder({str(source)!r})[0]; print('pyarrow' in sys.modules)"
+        run = run_python("-c", code)
+        assert (run.stdout.strip(), run.stderr) == ("False", "")
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        ("zip://absent.mp4::{0}/m.zip", "has no member 'absent.mp4'"),
+        ("parquet://video/99::{0}/m.parquet", "has no value 99 in a column 'video'"),
+        ("parquet://absent/0::{0}/m.parquet", "has no value 0 in a column 'absent'"),
+        ("parquet://video::{0}/m.parquet", "expected parquet://COLUMN/ROW::"),
+        ("parquet://video/-1::{0}/m.parquet", "expected parquet://COLUMN/ROW::"),
+    ],
+)
+def test_parts_that_are_not_there_are_missing(member: str, message: str, media: Members, tmp_path: Path) -> None:
+    write(tmp_path / "m.parquet", media)
+    zip_media(tmp_path / "m.zip", media)
+    with pytest.raises(ff.MissingMedia, match=message):
+        ff.VideoDecoder(member.format(tmp_path))
+
+
+def test_compressed_members_are_rows_that_say_how_to_pack_them(media: Members, tmp_path: Path) -> None:
+    path = zip_media(tmp_path / "m.zip", media, zipfile.ZIP_DEFLATED)
+    catalog = ff.scan(path)
+    assert len(catalog) == len(catalog.errors) == len(media)
+    for error in catalog.table["error"].to_pylist():
+        assert "is compressed with deflate" in error
+        assert "zip -0 -r" in error
+    with pytest.raises(ff.UnreadableMedia, match="is compressed with deflate"):
+        ff.VideoDecoder(f"zip://{media[0][0]}::{path}")
+
+
+def test_archives_files_and_tables_are_mixed(media: Members, folder: Path, tmp_path: Path) -> None:
+    columns = {"label": ["x"] * len(media), "key": list(range(len(media)))}
+    write(tmp_path / "a.parquet", media, columns=columns, **PLAIN)
+    write(tmp_path / "b.parquet", media[:2], columns={"label": ["y"] * 2, "key": ["p", "q"]})
+    zip_media(tmp_path / "m.zip", media)
+    catalog = ff.scan([tmp_path / "*.parquet", tmp_path / "m.zip", folder])
+    count = len(media)
+    assert catalog.table["label"].to_pylist() == ["x"] * count + ["y"] * 2 + [None] * 2 * count
+    assert catalog.table["key"].to_pylist()[: count + 2] == [*map(str, range(count)), "p", "q"]
+    fingerprints = catalog.table["fingerprint"].to_pylist()
+    assert fingerprints[:count] == fingerprints[count + 2 : 2 * count + 2] == fingerprints[2 * count + 2 :]
+
+
+def test_a_folder_of_zip_archives_is_read_and_one_beside_media_is_not(media: Members, tmp_path: Path) -> None:
+    zip_media(tmp_path / "m.zip", media)
+    assert len(ff.scan(tmp_path)) == len(media)
+    (tmp_path / "a.mp4").write_bytes(media[0][1])
+    with pytest.warns(UserWarning, match="1 archive in folders with media"):
+        assert len(ff.scan(tmp_path)) == 1
+
+
+def test_where_bytes_are_null_the_path_is_read_relative_to_the_file(media: Members, folder: Path) -> None:
+    values = [
+        {"bytes": None, "path": media[0][0]},
+        {"bytes": media[1][1], "path": "gone.mp4"},
+        {"bytes": None, "path": None},
+        None,
+        {"bytes": None, "path": "gone.mp4"},
+    ]
+    pq.write_table(pa.table({"video": pa.array(values, MEDIA), "n": list(range(5))}), folder / "m.parquet")
+    catalog = ff.scan(folder / "m.parquet")
+    assert [catalog.shown_name(row) for row in (0, 1)] == [
+        str(folder / media[0][0]), f"parquet://video/1::{folder}/m.parquet"]  # fmt: skip
+    assert catalog.table["error_type"].to_pylist()[2:] == ["UnreadableMedia", "UnreadableMedia", "MissingMedia"]
+    assert "is null, and has no path" in catalog.table["error"].to_pylist()[2]
+    assert catalog.table["n"].to_pylist() == list(range(5))
+
+
+def test_names_of_columns_are_those_of_lists(media: Members, tmp_path: Path) -> None:
+    columns = {"class": ["a"] * len(media), "fingerprint": list(range(len(media)))}
+    path = write(tmp_path / "m.parquet", media, columns=columns)
+    for chosen in ({"media": "video", "label": "class"}, {"media": 0, "label": 1}):
+        catalog = ff.scan(path, columns=chosen)
+        assert catalog.table["label"].to_pylist() == ["a"] * len(media)
+        assert catalog.table["manifest_fingerprint"].to_pylist() == list(range(len(media)))
+
+
+def test_a_column_is_chosen_or_asked_for(media: Members, tmp_path: Path) -> None:
+    count, other = len(media), pa.array([{"bytes": b"", "path": None}] * len(media), MEDIA)
+    path = write(tmp_path / "m.parquet", media, columns={"depth": other})
+    assert ff.scan(path).shown_name(0) == f"parquet://video/0::{path}"
+    assert ff.scan(path, columns={"media": "depth"}).shown_name(0) == f"parquet://depth/0::{path}"
+    two = pa.table({"left": other, "right": other, "n": list(range(count)), "many": [[b"x"]] * count})
+    pq.write_table(two, tmp_path / "two.parquet")
+    with pytest.raises(UsageError, match=r"'left', 'right' all hold media: say which one, as in columns="):
+        ff.scan(tmp_path / "two.parquet")
+    with pytest.raises(UsageError, match="column 'many' holds list"):
+        ff.scan(tmp_path / "two.parquet", columns={"media": "many"})
+    with pytest.raises(UsageError, match="it has no column 'absent'"):
+        ff.scan(tmp_path / "two.parquet", columns={"media": "absent"})
+
+
+def test_bytes_beside_paths_and_bytes_that_are_no_media_make_no_packed_file(media: Members, folder: Path) -> None:
+    names = [name for name, _ in media]
+    pq.write_table(pa.table({"path": names, "thumbnail": [data for _, data in media]}), folder / "list.parquet")
+    catalog = ff.scan(folder / "list.parquet")
+    assert catalog.shown_name(0) == str(folder / names[0])
+    pq.write_table(pa.table({"clip": [name.encode() for name in names]}), folder / "names.parquet")
+    assert ff.scan(folder / "names.parquet").shown_name(0) == str(folder / names[0])
+
+
+def test_a_pattern_that_matches_lists_and_catalogs_has_their_errors(media: Members, folder: Path) -> None:
+    pq.write_table(pa.table({"path": ["a.mp4"]}), folder / "a.parquet")
+    ff.scan(folder / media[0][0], out=folder / "b.parquet")
+    write(folder / "c.parquet", media[:1])
+    (folder / "d.parquet").write_bytes(b"no parquet")
+    catalog = ff.scan(f"{folder}/*.parquet")
+    errors = catalog.table["error"].to_pylist()
+    assert "has no column of media" in errors[0]
+    assert "is a catalog, not a list of media" in errors[1]
+    assert errors[2] is None
+    assert "is no Parquet file" in errors[3]
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_a_container_that_is_replaced_is_stale(written: str, media: Members, tmp_path: Path) -> None:
+    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    path = write(tmp_path / "m.parquet", videos, **WRITTEN[written])
+    catalog = ff.scan(path)
+    write(path, videos, columns={"n": [1, 2]}, **WRITTEN[written])
+    same = read_frames(catalog)
+    assert len(same)
+    write(path, videos[::-1], **WRITTEN[written])
+    with pytest.raises(ff.StaleSource):
+        read_frames(catalog)
+
+
+def test_a_second_scan_opens_nothing_that_has_not_changed(media: Members, tmp_path: Path) -> None:
+    write(tmp_path / "m.parquet", media)
+    zip_media(tmp_path / "m.zip", media)
+    roots, out = [tmp_path / "m.parquet", tmp_path / "m.zip"], tmp_path / "c.parquet"
+    first = ff.scan(roots, out=out)
+    written = out.stat().st_mtime_ns
+    assert ff.scan(roots, out=out).fingerprint == first.fingerprint
+    assert out.stat().st_mtime_ns == written
+
+
+def test_relative_containers_move_with_their_root(media: Members, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    zip_media(tmp_path / "data" / "m.zip", media)
+    write(tmp_path / "data" / "m.parquet", media)
+    roots = [tmp_path / "data" / "m.parquet", tmp_path / "data" / "m.zip"]
+    first = ff.scan(roots, root=tmp_path / "data", out=tmp_path / "data" / "c.parquet")
+    assert first.table["source"].to_pylist()[0] == "parquet://video/0::m.parquet"
+    shutil.move(tmp_path / "data", tmp_path / "moved")
+    moved = ff.Catalog.open(tmp_path / "moved" / "c.parquet")
+    assert len(read_frames(moved)) == len(read_frames(moved))
+    assert moved.shown_name(0) == f"parquet://video/0::{tmp_path}/moved/m.parquet"
+
+
+def test_a_damaged_zip_is_a_row_with_its_error(media: Members, tmp_path: Path) -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr(media[0][0], media[0][1])
+    (tmp_path / "cut.zip").write_bytes(data.getvalue()[:-30])
+    zip_media(tmp_path / "m.zip", media)
+    catalog = ff.scan([tmp_path / "cut.zip", tmp_path / "m.zip"])
+    assert len(catalog) == 1 + len(media)
+    assert "it is cut, or no zip archive" in catalog.table["error"][0].as_py()

@@ -1,0 +1,105 @@
+"""Archives by URL: the rows of the same archive on disk, by a walk or by the index of DALI's beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("urllib3", reason="our own reader needs it")
+
+from framefeed._names import split_part
+from framefeed._values import Limits
+from framefeed.archives import write_dali_index
+from framefeed.scanning._archives import ArchiveOptions, read_archives
+from framefeed.scanning._listing import list_roots
+from framefeed.scanning._rows import Listing
+from tests.archives.tars import make_member, read
+from tests.media.remote.faults import FaultServer, faulty
+from tests.remote import served
+
+END = bytes(1024)
+MEMBERS = [
+    member
+    for n in range(40)
+    for member in (
+        (f"d/{n}.mp4", bytes([n]) * (200_000 if n % 8 == 0 else 900)),
+        (f"d/{n}.cls", b"%d" % n),
+        (f"d/{n}.json", b'{"a": [%d]}' % n),
+    )
+]
+SHARD = b"".join(make_member(name.encode(), data) for name, data in MEMBERS) + END
+
+
+def scan(*roots: str | Path, **options: object) -> Listing:
+    return read_archives(list_roots([str(root) for root in roots]), ArchiveOptions(**options))  # type: ignore[arg-type]
+
+
+def list_facts(listing: Listing) -> list[object]:
+    """All that does not tell where the archive is."""
+    names = [path if (part := split_part(path)) is None else part.member for path in listing.paths]
+    located = [group.located for group in listing.groups if group.located is not None]
+    numbers = [np.asarray(each).tolist() for part in located for each in (part.offsets, part.sizes)]
+    return [names, numbers, listing.get_columns().to_pylist(), [type(error) for error in listing.unlistable.values()]]
+
+
+@contextmanager
+def serving(objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, FaultServer]]:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with faulty(objects) as server:
+        yield f"{server.url}/s.tar", server
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> list[object]:
+    (tmp_path / "s.tar").write_bytes(SHARD)
+    return list_facts(scan(tmp_path / "s.tar"))
+
+
+def test_a_remote_archive_has_the_rows_of_a_local_one(local: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving({"/s.tar": SHARD}, monkeypatch) as (url, _):
+        assert list_facts(scan(url)) == local
+
+
+def test_an_index_beside_it_gives_the_same_rows(local: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = {"/s.tar": SHARD, "/s.idx": write_dali_index(read(SHARD))}
+    with serving(objects, monkeypatch) as (url, _):
+        assert list_facts(scan(url)) == local
+
+
+def test_what_an_index_leaves_out_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = write_dali_index(read(SHARD)).split(b"\n")
+    objects = {"/s.tar": SHARD, "/s.idx": b"v1.2 3\n" + b"\n".join(lines[1:4]) + b"\n"}
+    with serving(objects, monkeypatch) as (url, _):
+        assert len(scan(url).paths) == 3
+
+
+@pytest.mark.parametrize("index", [b"v1.2 1\nmp4 512 7 d/0.mp4\n", b"v1.2 1\nmp4 x\n", b"not an index", b""])
+def test_an_odd_index_is_not_used(index: bytes, local: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving({"/s.tar": SHARD, "/s.idx": index}, monkeypatch) as (url, _):
+        assert list_facts(scan(url)) == local
+
+
+def test_an_index_above_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = write_dali_index(read(SHARD)).split(b"\n")
+    objects = {"/s.tar": SHARD, "/s.idx": b"v1.2 3\n" + b"\n".join(lines[1:4]) + b"\n"}
+    with serving(objects, monkeypatch) as (url, _):
+        assert len(scan(url, limits=Limits(max_header_bytes=100)).paths) == 40
+
+
+def test_braces_stand_for_urls(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = {f"/a-{n}.tar": make_member(b"%d.jpg" % n, b"x") + END for n in range(3)}
+    for name in ("http_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with served(objects) as server:
+        listing = scan(f"{server}/a-{{0..3}}.tar")
+        assert [(split_part(path) or (0, path))[1] for path in listing.paths] == [
+            *("0.jpg", "1.jpg", "2.jpg"),
+            f"{server}/a-3.tar",
+        ]
+        assert [type(error).__name__ for error in listing.unlistable.values()] == ["MissingMedia"]

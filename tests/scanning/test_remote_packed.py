@@ -1,0 +1,58 @@
+"""Zip archives and Parquet files by URL: the facts and frames of the same files on disk, in few requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("urllib3", reason="our own reader needs it")
+
+import framefeed as ff
+from tests.media.remote.faults import FaultServer, faulty
+from tests.packed import Members, get_facts, make_media, unpack
+from tests.scanning.test_packed_rows import PLAIN, read_frames, write, zip_media
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory: pytest.TempPathFactory) -> Members:
+    return make_media(tmp_path_factory.mktemp("media"))
+
+
+@pytest.fixture
+def server(media: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    columns = {"label": [Path(name).parent.name for name, _ in media]}
+    paths = [
+        zip_media(tmp_path / "m.zip", media),
+        write(tmp_path / "plain.parquet", media, columns=columns, **PLAIN),
+        write(tmp_path / "packed.parquet", media, columns=columns),
+    ]
+    with faulty({f"/{path.name}": path.read_bytes() for path in paths}) as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", ["m.zip", "plain.parquet", "packed.parquet"])
+def test_a_scan_by_url_is_that_of_the_unpacked_files(
+    name: str, server: FaultServer, media: Members, tmp_path: Path
+) -> None:
+    unpacked = ff.scan(unpack(media, tmp_path / "unpacked"), label_from="parent")
+    options = {} if name.endswith("parquet") else {"label_from": "parent"}
+    catalog = ff.scan(f"{server.url}/{name}?part=1", out=tmp_path / "c.parquet", **options)  # type: ignore[arg-type]
+    assert get_facts(catalog).equals(get_facts(unpacked))
+    for one, other in zip(read_frames(ff.Catalog.open(tmp_path / "c.parquet")), read_frames(unpacked), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_parts_open_by_url(server: FaultServer, media: Members, tmp_path: Path) -> None:
+    row, (name, _) = next((row, each) for row, each in enumerate(media) if each[0].endswith(".mp4") and each[1])
+    with ff.VideoDecoder(unpack(media, tmp_path / "unpacked") / name) as decoder:
+        expected = decoder[3]
+    for source in (f"zip://{name}::{server.url}/m.zip", f"parquet://video/{row}::{server.url}/plain.parquet",
+                   f"parquet://video/{row}::{server.url}/packed.parquet"):  # fmt: skip
+        with ff.VideoDecoder(source) as decoder:
+            np.testing.assert_array_equal(decoder[3], expected)
