@@ -170,6 +170,11 @@ class PendingCall(Generic[R]):
         self._outcome = catch_outcome(function, self.is_abandoned)
         self._has_ended.set()
 
+    @property
+    def was_abandoned(self) -> bool:
+        """Whether its outcome was no longer waited for."""
+        return self.is_abandoned.is_set()
+
     def abandon(self) -> None:
         """Wait for the outcome no longer; more than once is fine."""
         self.is_abandoned.set()

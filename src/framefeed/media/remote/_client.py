@@ -260,6 +260,7 @@ class RangeGet:
             return body.version
         finally:
             _close(response)
+            self._exchange.end()
 
     def _explain(self, response: Any) -> None:
         """Raise what the document of an error says, if it says more than its status."""
