@@ -141,8 +141,28 @@ def cancelled_by(is_cancelled: Callable[[], bool]) -> Iterator[None]:
         _work.is_cancelled = before
 
 
-# Seconds between two checks whether the run was cancelled.
-_CHECK_SECONDS = 0.2
+CHECK_SECONDS = 0.2
+"""Seconds between two checks whether the run was cancelled."""
+
+
+def get_fetch_seconds() -> float:
+    """Seconds for which the calling thread may wait for a fetch; 0 if its run was cancelled."""
+    if _work.is_cancelled is not None and _work.is_cancelled():
+        return 0.0
+    return max(0.0, min(_work.until, _work.fetch_until) - monotonic())
+
+
+def check_fetch(name: str, stage: str) -> None:
+    """Raise if the calling thread may wait for a fetch no longer.
+
+    Raises:
+        Cancelled: Its run was cancelled.
+        DeadlineExceeded: Its limits are over.
+    """
+    if _work.is_cancelled is not None and _work.is_cancelled():
+        raise Cancelled
+    if not get_fetch_seconds():
+        raise make_late_error(0, name, stage, is_deadline=True)
 
 
 class PendingCall(Generic[R]):
@@ -182,7 +202,7 @@ class PendingCall(Generic[R]):
         while (left := min(silent_at, late_at) - monotonic()) > 0:
             if _work.is_cancelled is not None and _work.is_cancelled():
                 raise Cancelled
-            wait_began, wait_seconds = perf_counter(), min(left, _CHECK_SECONDS)
+            wait_began, wait_seconds = perf_counter(), min(left, CHECK_SECONDS)
             if self._has_ended.wait(wait_seconds):
                 return cast("Ok[R] | Err", self._outcome)
             if stops.was_stopped(wait_began, wait_seconds):

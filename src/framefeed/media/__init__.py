@@ -40,7 +40,15 @@ from framefeed.media._source import (
     hash_head,
 )
 from framefeed.media._urls import BLOCK_BYTES
-from framefeed.media.remote import RangesAhead
+from framefeed.media.remote import (
+    FetchedRange,
+    ListedObject,
+    RangesAhead,
+    is_read_by_ranges,
+    is_s3,
+    list_objects,
+    read_whole,
+)
 
 __all__ = [
     "BLOCK_BYTES",
@@ -54,9 +62,11 @@ __all__ = [
     "SEQUENCE_CONTAINER",
     "TRANSFERS",
     "DecodedFact",
+    "FetchedRange",
     "FileReader",
     "FileStamp",
     "ImageSequence",
+    "ListedObject",
     "MediaSource",
     "MisplacedPacket",
     "Packet",
@@ -79,10 +89,13 @@ __all__ = [
     "is_damage_logged",
     "is_harmless",
     "is_memory_there",
+    "is_read_by_ranges",
     "is_real_file",
+    "is_s3",
     "libav_errors",
     "libav_log",
     "list_folder",
+    "list_objects",
     "make_empty_error",
     "make_packet",
     "number_after_seek",
@@ -90,6 +103,7 @@ __all__ = [
     "read_claimed_duration",
     "read_stream_colors",
     "read_stream_details",
+    "read_whole",
     "sniff",
     "source_name",
     "walk_packets",

@@ -21,10 +21,12 @@ from framefeed.errors import StaleSource, UsageError
 from framefeed.media._readers import FileReader, UrlReader, make_reader
 from framefeed.media._urls import check_url
 from framefeed.media.remote import (
+    FetchedRange,
     ObjectVersion,
     RangesAhead,
     check_remote_url,
     fetch_ahead,
+    get_range,
     is_read_by_ranges,
     open_ranges,
 )
@@ -276,6 +278,16 @@ class MediaSource:
             is_of_head = indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
             checked = [(0, HEAD_BYTES)] if is_of_head else _list_hashed(indexed.bytes)
         return fetch_ahead(self.path, [*checked, *ranges], self._get_version(indexed))
+
+    def get_range(self, start: int, stop: int, version: ObjectVersion | None = None) -> FetchedRange:
+        """Get a range of an object that is read by ranges, in the calling thread.
+
+        Args:
+            start: First byte.
+            stop: Behind the last byte.
+            version: Which version it must be of; None for any.
+        """
+        return get_range(self.path, start, stop, version)
 
     @property
     def _has_ranges(self) -> bool:

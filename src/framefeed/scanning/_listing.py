@@ -30,6 +30,7 @@ from framefeed.scanning._manifests import (
     read_manifest,
     to_table,
 )
+from framefeed.scanning._objects import is_object_root
 from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     NO_COLUMN_ROW,
@@ -260,6 +261,8 @@ def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
 
 def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[SourceGroup], Origin]:
     path = make_absolute(root)
+    if is_object_root(path):
+        return walk.list_objects(path), "name"
     if not is_url(path) and "\0" not in path:
         if is_folder_path(path):
             return walk.list_folder(path), "walk"

@@ -44,6 +44,7 @@ from framefeed.media import MediaSource, parse_rate
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
+from framefeed.scanning._objects import is_object_root
 from framefeed.scanning._resuming import RunResults, read_earlier_results, survey_sources
 from framefeed.scanning._rows import Listing, ScanStats, SourceGroup, SourceRows, select_sources
 from framefeed.scanning._walk import ImageFolders
@@ -252,7 +253,7 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
     )
     for path in _list_paths(roots):
-        if is_url(path):
+        if is_url(path) and not is_object_root(path):
             MediaSource.of(path)
     rows = _make_rows(listing, request)
     if rows.classes is not None:

@@ -1,6 +1,7 @@
 """Read the headers of many still pictures at the speed of the system calls: open, fstat, read and close of each file.
 
-Every other file is left to `survey`, which also finds the errors.
+Of an object that is read by ranges, one request gives its first bytes, its size and its version. Every other file is
+left to `survey`, which also finds the errors of files.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter, itemgetter, mul
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,9 @@ from framefeed._arrays import IntArray
 from framefeed._compute import pc
 from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, Limits, clamp_ns
 from framefeed.catalog import SURVEYED
-from framefeed.errors import LimitExceeded
-from framefeed.media import HEAD_FINGERPRINT_PREFIX, hash_head
-from framefeed.parallel import check_stop
+from framefeed.errors import FramefeedError, LimitExceeded
+from framefeed.media import HEAD_FINGERPRINT_PREFIX, FetchedRange, MediaSource, hash_head
+from framefeed.parallel import check_stop, time_limit
 from framefeed.pictures import (
     UNCONVERTIBLE_MODES,
     CountedReads,
@@ -36,6 +37,8 @@ from framefeed.pictures import (
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _FILES_PER_BATCH = 64
 """Files that are open at a time. The same call for all, by ``map``, is a tenth faster than a loop over files."""
+_OBJECT_HEAD_BYTES = 2**14
+"""Bytes of an object that are asked for first: most headers with EXIF and a thumbnail are shorter."""
 _KIND, _REGULAR = 0o170000, 0o100000
 """Mask and value of ``st_mode``, as in ``stat.S_ISREG``."""
 _MODE, _SIZE, _TIME = map(attrgetter, ("st_mode", "st_size", "st_mtime_ns"))
@@ -69,7 +72,7 @@ class StillRows:
         kind: Such a number for each picture.
         numbers: Columns, rows, orientation and number of frames of each picture.
         sizes: Bytes of each file.
-        times: Modification time of each file in ns.
+        times: Modification time of each file in ns; None for an object.
         digests: Hash of each file's head and size.
         unread: Positions of the files that are left to `survey`.
     """
@@ -79,7 +82,7 @@ class StillRows:
     kind: list[int] = field(default_factory=list)
     numbers: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in _NUMBER_GETTERS))
     sizes: list[int] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)
+    times: list[int | None] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
 
@@ -129,9 +132,40 @@ class StillRows:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        times = list(map(_TIME, facts))
+        times: list[int | None] = list(map(_TIME, facts))
         for position in reversed(odd):
             del heads[position], sizes[position], times[position]
+        self._add(headers, heads, sizes, times)
+        self.unread += [start + position for position in odd]
+
+    def read_object(self, url: str, position: int, seconds: float | None) -> FramefeedError | None:
+        """Read the header of an object that is read by ranges.
+
+        Args:
+            url: The object.
+            position: Its position.
+            seconds: Longest time for it, or None for no limit.
+
+        Returns:
+            Why its bytes cannot be read, or None.
+        """
+        check_stop()
+        media = MediaSource.of(url)
+        try:
+            with time_limit(seconds, media.name):
+                first = media.get_range(0, _OBJECT_HEAD_BYTES)
+                head, size = bytes(first.data[:HEAD_BYTES]), first.version.size
+                opened = _OpenObject(media, first)
+                header = read_still_header(head, CountedReads(_read_object, opened, self.limits.max_header_bytes), size)
+            self._add([header], [head], [size], [None])
+        except FramefeedError as error:
+            return error
+        except (OddHeader, *_NOT_READ):
+            self.unread.append(position)
+        return None
+
+    def _add(self, headers: list[StillHeader], heads: list[bytes], sizes: list[int], times: list[int | None]) -> None:
+        """Add pictures, or raise and change nothing."""
         fields = [list(map(field_of, headers)) for field_of in _NUMBER_GETTERS]
         widths, heights, limits = fields[0], fields[1], self.limits
         if max(widths, default=0) > limits.max_side or max(heights, default=0) > limits.max_side:
@@ -142,7 +176,6 @@ class StillRows:
         for column, values in zip(self.numbers, fields, strict=True):
             column += values
         self.kind += kinds
-        self.unread += [start + position for position in odd]
         self.sizes += sizes
         self.times += times
         self.digests += map(hash_head, heads, sizes)
@@ -173,7 +206,7 @@ class StillRows:
             "pixel_format": _decode_names(names[2], numbers),
             "num_frames": np.ones(count, np.int64) if count_one_frame else frames,
             "bytes": np.fromiter(self.sizes, np.int64, count),
-            "mtime_ns": to_time_column(self.times),
+            "mtime_ns": _to_nullable_times(self.times),
             "fingerprint": pc.binary_join_element_wise(
                 HEAD_FINGERPRINT_PREFIX, pa.array(self.digests, pa.string()), ""
             ),
@@ -190,6 +223,27 @@ def to_time_column(times: Sequence[int]) -> IntArray:
         return np.array(times, np.int64)
     except OverflowError:
         return np.array([*map(clamp_ns, times)], np.int64)
+
+
+def _to_nullable_times(times: Sequence[int | None]) -> pa.Array:
+    if None not in times:
+        return pa.array(to_time_column(cast("Sequence[int]", times)))
+    return pa.array([None if time is None else clamp_ns(time) for time in times], pa.int64())
+
+
+class _OpenObject(NamedTuple):
+    """An object, and its first bytes."""
+
+    media: MediaSource
+    first: FetchedRange
+
+
+def _read_object(opened: _OpenObject, count: int, offset: int) -> bytes:
+    data, version = opened.first.data, opened.first.version
+    stop = min(offset + count, version.size)
+    if stop > max(offset, len(data)):
+        return bytes(opened.media.get_range(offset, stop, version).data)
+    return bytes(data[offset:stop])
 
 
 class _NotPlain(Exception):

@@ -21,9 +21,11 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Literal, TypeVar
 
+from framefeed._shown import show_name
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.media import PICTURE_SUFFIXES
 from framefeed.parallel import raise_shortage, try_again_in_shortage
+from framefeed.scanning._objects import is_object_glob, list_object_glob, list_prefix
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, SourceGroup, sort_by_bytes
 
 R = TypeVar("R")
@@ -124,6 +126,22 @@ class Walk:
             else:
                 joined.append(group)
         return joined
+
+    def list_objects(self, url: str) -> list[SourceGroup]:
+        """List the objects of S3 below a prefix, or that match a pattern.
+
+        Raises:
+            UsageError: Folders of pictures are to be videos, or a pattern matches nothing.
+            MissingMedia: There is no object below the prefix.
+            UnreadableMedia: The bucket cannot be listed.
+        """
+        if self._frames is not None:
+            raise UsageError(
+                f'{show_name(url)}: image_folders="video" is for folders on a disk: name files or folders there, or '
+                "leave it out"
+            )
+        list_them = list_object_glob if is_object_glob(url) else list_prefix
+        return list_them(url, self._files, self.facts.stats)
 
     def _list(self, folder: _Folder, groups: list[SourceGroup]) -> tuple[list[_Folder], list[_Folder]]:
         """Add the rows of a folder, and return its real and its linked subfolders; none if it was listed before."""

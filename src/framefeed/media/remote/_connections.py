@@ -8,7 +8,7 @@ import ipaddress
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from time import monotonic
@@ -23,8 +23,10 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from framefeed import _stopping
 from framefeed.media.remote._targets import make_basic_rights
 
-_MOST_CONNECTIONS = 64
+_MOST_CONNECTIONS = 128
 """Idle ones that are kept for each host."""
+_BUFFER_BYTES = 2**15
+"""A short answer is one call of the system, after which a thread waits for the others to run."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -36,22 +38,27 @@ class ProxyUrlError(Exception):
     """The environment names a proxy that cannot be used."""
 
 
+class WaitEndedError(Exception):
+    """An answer is no longer waited for. No OSError, which urllib3 would translate."""
+
+
 class _Stream(io.RawIOBase):
-    """The bytes of a socket.
+    """The bytes of a socket, whose timeout is the time between two questions whether the answer is still waited for.
 
     Attributes:
         late_at: Of ``monotonic()``: until then the head of an answer must be here; None behind it.
     """
 
-    def __init__(self, file: io.RawIOBase) -> None:
-        self._file = file
+    def __init__(self, file: io.RawIOBase, sock: Any) -> None:
+        self._file = file  # counts the uses of the socket
+        self._sock = sock
         self.late_at: float | None = monotonic() + _stopping.SILENCE_SECONDS
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        count = self._file.readinto(buffer)
+        count = self._receive(buffer)
         if self.late_at is not None:
             # The timeout of a socket begins anew with each byte.
             if monotonic() > self.late_at:
@@ -61,6 +68,17 @@ class _Stream(io.RawIOBase):
                 raise ConnectionResetError("Remote end closed connection in its answer")
         return count
 
+    def _receive(self, buffer: Any) -> int:
+        silent_at = monotonic() + _stopping.SILENCE_SECONDS
+        while True:
+            try:
+                return int(self._sock.recv_into(buffer))
+            except TimeoutError:
+                if monotonic() > (silent_at if self.late_at is None else min(silent_at, self.late_at)):
+                    raise
+            if _THREAD.is_over():
+                raise WaitEndedError
+
     def close(self) -> None:
         self._file.close()
         super().close()
@@ -69,10 +87,14 @@ class _Stream(io.RawIOBase):
 class _Response(http.client.HTTPResponse):
     """An answer whose head is whole, and here in time."""
 
+    def __init__(self, sock: Any, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self._sock = sock
+
     def begin(self) -> None:
         file: Any = self.fp
-        stream = _Stream(file.detach())
-        self.fp = io.BufferedReader(stream)
+        stream = _Stream(file.detach(), self._sock)
+        self.fp = io.BufferedReader(stream, _BUFFER_BYTES)
         super().begin()
         stream.late_at = None
 
@@ -174,9 +196,18 @@ def is_public_answer(response: Any, url: str) -> bool:
 
 
 class _Thread(threading.local):
-    """Whether a thread makes one of our requests: users' functions may use urllib3 in threads of ours too."""
+    """The request that a thread makes.
+
+    Attributes:
+        is_ours: Whether it makes one of ours: users' functions may use urllib3 in threads of ours too.
+        is_over: Asked while the answer is waited for: whether it still is.
+    """
 
     is_ours = False
+
+    @staticmethod
+    def is_over() -> bool:
+        return False
 
 
 _THREAD = _Thread()
@@ -205,13 +236,18 @@ for _name in ("connection", "connectionpool", "response", "poolmanager", "util.r
 
 
 @contextmanager
-def hiding_queries() -> Iterator[None]:
-    """Keep the secrets of requests that the calling thread makes in the block out of urllib3's log."""
-    _THREAD.is_ours = True
+def asking(is_over: Callable[[], bool]) -> Iterator[None]:
+    """Keep the secrets of requests that the calling thread makes in the block out of urllib3's log.
+
+    Args:
+        is_over: Is asked while an answer is waited for; if it is true, `WaitEndedError` is raised.
+    """
+    _THREAD.is_ours, _THREAD.is_over = True, is_over  # type: ignore[method-assign]
     try:
         yield
     finally:
         _THREAD.is_ours = False
+        del _THREAD.is_over
 
 
 def make_manager(public_only: bool, proxy: str) -> urllib3.PoolManager:

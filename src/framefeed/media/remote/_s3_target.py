@@ -55,6 +55,7 @@ class S3Target:
     Attributes:
         url: As the user gave it.
         name: Bucket and key.
+        query: Names and values, of a request about the bucket; its URL says more than the bucket to people alone.
 
     Raises:
         UsageError: The URL names no object.
@@ -62,11 +63,14 @@ class S3Target:
 
     url: str = field(repr=False)
     name: S3Name = field(init=False)
+    query: tuple[tuple[str, str], ...] = ()
     explains: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", split_s3_url(self.url))
-        if not self.name.key:
+        if self.query:
+            object.__setattr__(self, "name", S3Name(self.name.bucket, ""))
+        elif not self.name.key:
             raise UsageError(f"{show_name(self.url)}: names a bucket: name an object in it, s3://bucket/key")
 
     def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -77,7 +81,7 @@ class S3Target:
         """
         known = _STATE.value
         region = known.find(self.name.bucket)
-        address = locate(self.name, region, known.settings.endpoint)
+        address = locate(self.name, region, known.settings.endpoint, self.query)
         credentials = known.settings.get_credentials()
         sent = dict(headers)
         if credentials is not None:
