@@ -26,6 +26,8 @@ from framefeed.parallel import DEADLINE, check_deadline, find_shortage, time_lim
 from framefeed.pictures import describe_picture
 
 Depth = Literal["frames", "header"]
+_AHEAD_BYTES = 2**18
+"""Of an object by URL: at 50 MB/s they take 5 ms, and a request 20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +125,11 @@ def survey(source: Any, options: SurveyOptions) -> SurveyResult:
 
 
 def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
-    media, info, stat = None, None, None
+    media, info, stat, ahead = None, None, None, None
     try:
         media = MediaSource.of(source)
+        # All readers of an object use these bytes: of a small one they are all that is asked for.
+        ahead = media.fetch_ahead(None, [(0, _AHEAD_BYTES)])
         if isinstance(media, SequenceSource):
             media.forget()  # The cached list of files does not show a file that was written again.
         stat = media.stat()
@@ -165,6 +169,9 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
             stat = None
         known = None if stat is None else SourceIdentity(stat.bytes, stat.mtime_ns, "")
         return SurveyResult(info, None, known, error)
+    finally:
+        if ahead is not None:
+            ahead.drop()
 
 
 def _is_still(media: MediaSource, limits: Limits) -> bool:

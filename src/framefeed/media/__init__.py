@@ -44,10 +44,10 @@ from framefeed.media.remote import (
     FetchedRange,
     ListedObject,
     RangesAhead,
+    is_http,
     is_read_by_ranges,
     is_s3,
     list_objects,
-    read_whole,
 )
 
 __all__ = [
@@ -88,6 +88,7 @@ __all__ = [
     "hash_head",
     "is_damage_logged",
     "is_harmless",
+    "is_http",
     "is_memory_there",
     "is_read_by_ranges",
     "is_real_file",
@@ -103,7 +104,6 @@ __all__ = [
     "read_claimed_duration",
     "read_stream_colors",
     "read_stream_details",
-    "read_whole",
     "sniff",
     "source_name",
     "walk_packets",

@@ -16,7 +16,17 @@ from framefeed._checks import expand_home, expected, refuse_catalog
 from framefeed._files import stat_regular
 from framefeed._shortage import try_again_in_shortage
 from framefeed._shown import show_name
-from framefeed._values import HEAD_BYTES, ByteReader, BytesReader, SourceStat, announce_reads, clamp_ns, read_bytes
+from framefeed._values import (
+    HEAD_BYTES,
+    ByteReader,
+    BytesReader,
+    Limits,
+    SourceStat,
+    announce_reads,
+    clamp_ns,
+    make_limit_error,
+    read_bytes,
+)
 from framefeed.errors import StaleSource, UsageError
 from framefeed.media._readers import FileReader, UrlReader, make_reader
 from framefeed.media._urls import check_url
@@ -29,6 +39,7 @@ from framefeed.media.remote import (
     get_range,
     is_read_by_ranges,
     open_ranges,
+    read_whole,
 )
 
 FINGERPRINT_BLOCK = 64 * 1024
@@ -315,6 +326,22 @@ class MediaSource:
         """Read the first ``count`` bytes, fewer if the source is shorter."""
         with self.opened() as reader:
             return read_bytes(reader, 0, count)
+
+    def read_all(self, most_bytes: int) -> bytes:
+        """Read all bytes.
+
+        Raises:
+            LimitExceeded: There are more.
+        """
+        if self._has_ranges:
+            data = read_whole(self.path, most_bytes)
+        else:
+            with self.opened() as reader:
+                data = read_bytes(reader, 0, min(reader.stat().bytes, most_bytes + 1))
+        if len(data) > most_bytes:
+            limits = Limits(max_header_bytes=most_bytes)
+            raise make_limit_error(limits, "max_header_bytes", "more bytes", self.name, "read")
+        return data
 
     def opened(self) -> closing[ByteReader]:
         """Open for positioned reads, and close again."""

@@ -13,6 +13,7 @@ from typing import Any
 from framefeed._checks import describe_value
 from framefeed._names import unescape
 from framefeed._nearest import did_you_mean
+from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.errors import UsageError
 from framefeed.scanning._list_table import (
     LABEL,
@@ -35,6 +36,7 @@ class ListOptions:
         columns: New name of a column ("path", "label", ...) -> its name in the list, or its number from 0.
         path_template: Path built from columns, in the syntax of ``str.format``: ``"{label}/{youtube_id}.mp4"``.
         folder: Folder where relative paths start; None for that of the list.
+        limits: Limits of a list by URL.
 
     Raises:
         UsageError: An option has a wrong type, or both name the paths.
@@ -43,6 +45,7 @@ class ListOptions:
     columns: Mapping[str, str | int] | None = None
     path_template: str | None = None
     folder: str | None = None
+    limits: Limits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
         is_mapping = isinstance(self.columns, Mapping) and all(

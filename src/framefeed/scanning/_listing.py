@@ -24,8 +24,8 @@ from framefeed._names import is_url, make_absolute
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._manifests import (
-    MANIFEST_SUFFIXES,
     ArrowStream,
+    is_manifest,
     read_arrow,
     read_manifest,
     to_table,
@@ -254,9 +254,9 @@ def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
     if isinstance(root, pa.Table):
         return read_arrow(root, lists)
     path = make_absolute(root)
-    if get_suffix(path) not in MANIFEST_SUFFIXES or is_url(path) or "\0" in path:
+    if not is_manifest(path) or is_object_root(path) or "\0" in path:
         return None
-    return None if is_folder_path(path) or is_glob(path) else read_manifest(path, lists)
+    return None if not is_url(path) and (is_folder_path(path) or is_glob(path)) else read_manifest(path, lists)
 
 
 def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[SourceGroup], Origin]:
@@ -295,7 +295,7 @@ def check_roots(roots: object) -> list[str | pa.Table]:
 
 
 def _check_exists(path: str) -> None:
-    if is_url(path) or not path or "\0" in path or is_glob(path) or get_suffix(path) in MANIFEST_SUFFIXES:
+    if is_url(path) or not path or "\0" in path or is_glob(path) or is_manifest(path):
         return
     try:
         os.stat(path)

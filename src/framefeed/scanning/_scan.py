@@ -132,7 +132,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     rate = check_fps(folders, fps)
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
-    lists = ListOptions(columns, path_template, base)
+    lists = ListOptions(columns, path_template, base, bounds)
     known = None if classes is None else check_classes(classes)
     show_line = None if progress is False else _write_line
     request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line)

@@ -102,11 +102,7 @@ def list_objects(url: str) -> Iterator[Sequence[ListedObject]]:
 
 
 def read_whole(url: str, most_bytes: int) -> bytes:
-    """Read an object as a whole, in the calling thread.
-
-    Raises:
-        LimitExceeded: It has more bytes.
-    """
+    """Read an object as a whole, in the calling thread; of one with more than ``most_bytes`` more than these."""
     data: bytes = import_module("framefeed.media.remote._whole").WholeGet(_make_target(url), most_bytes)()
     return data
 

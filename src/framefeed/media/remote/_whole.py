@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from framefeed import _stopping
 from framefeed._fetched import FetchCounts, count_fetch
 from framefeed._shown import show_name
-from framefeed.errors import LimitExceeded, MissingMedia, UnreadableMedia
+from framefeed.errors import MissingMedia, UnreadableMedia
 from framefeed.media.remote._answers import ObjectVersion, describe_refusal, read_encoding, read_length, shorten
 from framefeed.media.remote._client import PIECE_BYTES, ObjectGet, TryAgainError
 from framefeed.media.remote._connections import WaitEndedError
@@ -22,11 +22,11 @@ from framefeed.media.remote._targets import Target
 
 
 class WholeGet(ObjectGet[bytes]):
-    """Gets all bytes of an answer.
+    """Gets all bytes of an answer, or more than ``most_bytes`` of them.
 
     Args:
         target: The object.
-        most_bytes: Most that it may have.
+        most_bytes: More are not needed.
     """
 
     def __init__(self, target: Target, most_bytes: int) -> None:
@@ -34,11 +34,7 @@ class WholeGet(ObjectGet[bytes]):
         self._most_bytes = most_bytes
 
     def __call__(self, is_abandoned: Any = None) -> bytes:
-        """Ask, and ask again what may pass; see `ObjectGet`.
-
-        Raises:
-            LimitExceeded: It has more bytes.
-        """
+        """Ask, and ask again what may pass; see `ObjectGet`."""
         data = super().__call__(is_abandoned)
         count_fetch(FetchCounts(self._requests, len(data)))
         return data
@@ -58,7 +54,7 @@ class WholeGet(ObjectGet[bytes]):
             )
         length = read_length(response.headers)
         data = self._read_all(response)
-        if length is not None and len(data) < length:
+        if length is not None and len(data) < min(length, self._most_bytes):
             raise TryAgainError(self._make_error(f"{name}: the server broke off its answer at byte {len(data)}"))
         return bytes(data)
 
@@ -69,13 +65,7 @@ class WholeGet(ObjectGet[bytes]):
             data += more
             self._start = len(data)
             if len(data) > self._most_bytes:
-                raise LimitExceeded(
-                    f"{self._name}: has more than {self._most_bytes:,} bytes (max_header_bytes): divide it, or raise "
-                    "max_header_bytes in limits",
-                    limit="max_header_bytes",
-                    source=self._name,
-                    stage="read",
-                )
+                break
             if self._is_over():
                 raise WaitEndedError
             if len(data) >= next_piece:
@@ -108,8 +98,7 @@ def list_keys(url: str, max_keys: int = KEYS_PER_PAGE) -> Iterator[list[ListedOb
     """
 
     def fetch(query: list[tuple[str, str]]) -> bytes:
-        # One byte more: then `parse_page` says that it is too large.
-        return WholeGet(S3Target(url, query=tuple(query)), MOST_PAGE_BYTES + 1)()
+        return WholeGet(S3Target(url, query=tuple(query)), MOST_PAGE_BYTES)()
 
     for page in list_pages(fetch, split_s3_url(url).key, show_name(url), max_keys):
         yield [ListedObject(entry.key, entry.size, _get_version(entry).text) for entry in page.entries]
