@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter, itemgetter, mul
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from framefeed._compute import pc
 from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, Limits, clamp_ns
 from framefeed.catalog import SURVEYED
 from framefeed.errors import FramefeedError, LimitExceeded
-from framefeed.media import HEAD_FINGERPRINT_PREFIX, FetchedRange, MediaSource, hash_head
+from framefeed.media import HEAD_FINGERPRINT_PREFIX, MediaSource, hash_head
 from framefeed.parallel import check_stop, time_limit
 from framefeed.pictures import (
     UNCONVERTIBLE_MODES,
@@ -39,6 +39,8 @@ _FILES_PER_BATCH = 64
 """Files that are open at a time. The same call for all, by ``map``, is a tenth faster than a loop over files."""
 _OBJECT_HEAD_BYTES = 2**14
 """Bytes of an object that are asked for first: most headers with EXIF and a thumbnail are shorter."""
+_OBJECT_MORE_BYTES = 2**16
+"""The same, behind them."""
 _KIND, _REGULAR = 0o170000, 0o100000
 """Mask and value of ``st_mode``, as in ``stat.S_ISREG``."""
 _MODE, _SIZE, _TIME = map(attrgetter, ("st_mode", "st_size", "st_mtime_ns"))
@@ -153,11 +155,11 @@ class StillRows:
         media = MediaSource.of(url)
         try:
             with time_limit(seconds, media.name):
-                first = media.get_range(0, _OBJECT_HEAD_BYTES)
-                head, size = bytes(first.data[:HEAD_BYTES]), first.version.size
-                opened = _OpenObject(media, first)
-                header = read_still_header(head, CountedReads(_read_object, opened, self.limits.max_header_bytes), size)
-            self._add([header], [head], [size], [None])
+                opened = _OpenObject(media)
+                head = bytes(opened.data[:HEAD_BYTES])
+                more = CountedReads(_OpenObject.read, opened, self.limits.max_header_bytes)
+                header = read_still_header(head, more, opened.size)
+            self._add([header], [head], [opened.size], [None])
         except FramefeedError as error:
             return error
         except (OddHeader, *_NOT_READ):
@@ -231,19 +233,23 @@ def _to_nullable_times(times: Sequence[int | None]) -> pa.Array:
     return pa.array([None if time is None else clamp_ns(time) for time in times], pa.int64())
 
 
-class _OpenObject(NamedTuple):
-    """An object, and its first bytes."""
+class _OpenObject:
+    """An object, and the range of it that was fetched last."""
 
-    media: MediaSource
-    first: FetchedRange
+    def __init__(self, media: MediaSource) -> None:
+        self._media = media
+        self._start = 0
+        fetched = media.get_range(0, _OBJECT_HEAD_BYTES)
+        self.data, self._version = fetched.data, fetched.version
+        self.size = fetched.version.size
 
-
-def _read_object(opened: _OpenObject, count: int, offset: int) -> bytes:
-    data, version = opened.first.data, opened.first.version
-    stop = min(offset + count, version.size)
-    if stop > max(offset, len(data)):
-        return bytes(opened.media.get_range(offset, stop, version).data)
-    return bytes(data[offset:stop])
+    def read(self, count: int, offset: int) -> bytes:
+        """Read ``count`` bytes at an offset, fewer at the end."""
+        stop = min(offset + count, self.size)
+        if offset < stop and not self._start <= offset <= stop <= self._start + len(self.data):
+            last = min(self.size, offset + max(count, _OBJECT_MORE_BYTES))
+            self._start, self.data = offset, self._media.get_range(offset, last, self._version).data
+        return bytes(self.data[offset - self._start : max(0, stop - self._start)])
 
 
 class _NotPlain(Exception):

@@ -432,8 +432,6 @@ class RangeGet(ObjectGet[Answer]):
         view = memoryview(self._data)
         try:
             while self._got < end:
-                if self._is_over():
-                    raise WaitEndedError
                 self._read_piece(response, view, min(end, self._got + PIECE_BYTES))
         finally:
             view.release()

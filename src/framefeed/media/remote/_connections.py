@@ -70,14 +70,13 @@ class _Stream(io.RawIOBase):
 
     def _receive(self, buffer: Any) -> int:
         silent_at = monotonic() + _stopping.SILENCE_SECONDS
-        while True:
+        while not _THREAD.is_over():
             try:
                 return int(self._sock.recv_into(buffer))
             except TimeoutError:
                 if monotonic() > (silent_at if self.late_at is None else min(silent_at, self.late_at)):
                     raise
-            if _THREAD.is_over():
-                raise WaitEndedError
+        raise WaitEndedError
 
     def close(self) -> None:
         self._file.close()

@@ -14,7 +14,6 @@ from framefeed._shown import show_name
 from framefeed.errors import MissingMedia, UnreadableMedia
 from framefeed.media.remote._answers import ObjectVersion, describe_refusal, read_encoding, read_length, shorten
 from framefeed.media.remote._client import PIECE_BYTES, ObjectGet, TryAgainError
-from framefeed.media.remote._connections import WaitEndedError
 from framefeed.media.remote._s3_listing import KEYS_PER_PAGE, MOST_PAGE_BYTES, S3Entry, list_pages
 from framefeed.media.remote._s3_target import S3Target
 from framefeed.media.remote._s3_urls import split_s3_url
@@ -66,8 +65,6 @@ class WholeGet(ObjectGet[bytes]):
             self._start = len(data)
             if len(data) > self._most_bytes:
                 break
-            if self._is_over():
-                raise WaitEndedError
             if len(data) >= next_piece:
                 late_at, next_piece = monotonic() + _stopping.SILENCE_SECONDS, len(data) + PIECE_BYTES
             elif monotonic() > late_at:
