@@ -172,6 +172,9 @@ class FakeCatalog:
     def frame_index(self, row: int) -> FrameIndex:
         return self.indexes[row]
 
+    def media_source(self, row: int) -> MediaSource:
+        return MediaSource.of(self.source(row))
+
     def source(self, row: int) -> str:
         return f"video{row}.mp4"
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+from typing import NamedTuple
 
+_PART = re.compile("(tar|zip|parquet)://(.*?)::(.+)", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile("\0(d[89a-f][0-9a-f]{2})")
 
@@ -63,10 +65,46 @@ def is_url(name: str) -> bool:
     return "://" in name
 
 
+class PartName(NamedTuple):
+    """The name of a source inside another, ``tar://member::container``.
+
+    Attributes:
+        scheme: "tar", "zip" or "parquet".
+        member: Name inside of the container.
+        container: Path or URL of the container.
+    """
+
+    scheme: str
+    member: str
+    container: str
+
+    @property
+    def text(self) -> str:
+        """The whole name; ``::`` and ``%`` of the member are escaped, and a colon at its end."""
+        member = self.member.replace("%", "%25").replace("::", "%3A%3A")
+        member = f"{member[:-1]}%3A" if member.endswith(":") else member
+        return f"{self.scheme}://{member}::{self.container}"
+
+
+def split_part(name: str) -> PartName | None:
+    """Split the name of a source inside another; None for any other name.
+
+    >>> split_part("tar://a%3A%3Ab.mp4::https://host/x.tar")
+    PartName(scheme='tar', member='a::b.mp4', container='https://host/x.tar')
+    """
+    match = _PART.fullmatch(name) if is_url(name) else None
+    if match is None:
+        return None
+    return PartName(match[1], match[2].replace("%3A", ":").replace("%25", "%"), match[3])
+
+
 def make_absolute(name: str, folder: str | None = None) -> str:
-    """Join a path to a folder, by default the current one; URLs and impossible names stay unchanged."""
-    if not name or "\0" in name or is_url(name):
+    """Join a path to a folder, by default the current one, that of a container too; URLs stay as they are."""
+    if not name or "\0" in name:
         return name
+    if is_url(name):
+        part = split_part(name)
+        return name if part is None else part._replace(container=make_absolute(part.container, folder)).text
     joined = os.path.join(os.getcwd() if folder is None else folder, name)
     # Behind a symbolic link, ".." is not the folder before it: only the system can resolve such a path.
     return joined if ".." in joined.split(os.sep) else os.path.normpath(joined)
@@ -76,6 +114,9 @@ def to_stored_name(name: str, root: str | None) -> str:
     """Convert a path for the ``source`` column: relative to ``root`` if it is below it, with ``/`` between folders."""
     if root is not None and name.startswith(os.path.join(root, "")):
         return escape(name[len(os.path.join(root, "")) :].replace(os.sep, "/"))
+    part = None if root is None else split_part(name)
+    if part is not None:
+        return escape(part._replace(container=unescape(to_stored_name(part.container, root))).text)
     return escape(name)
 
 

@@ -19,6 +19,8 @@ _TRAILING = ".,:;)]}"
 # Shorter ones, such as a version, would be cut out of unrelated words.
 _LEAST_SECRET = 4
 
+# The name of what lies in a container has no secrets.
+_PART = re.compile("(?:tar|zip|parquet)://.*?::", re.DOTALL)
 _CHAIN = re.compile(r"::(?=[A-Za-z][A-Za-z0-9+.-]*://)")
 # "@" and "?" belong to names: of files, of members of archives, of references.
 _LITERAL = {"data", "file", "git", "github", "libarchive", "local", "memory", "parquet", "tar", "zip"}
@@ -79,6 +81,8 @@ def show_name(name: str) -> str:
     """
     if _MARK not in name:
         return name
+    if (packed := _PART.match(name)) is not None:
+        return packed[0] + show_name(name[packed.end() :])
     shown: list[str] = []
     for part in name.split("::"):
         if shown and _MARK not in part and shown[-1].endswith("..."):

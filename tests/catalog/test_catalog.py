@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog._catalog_rows import Failure, Verification
+from framefeed.catalog._verifying import Failure, Verification
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.load import LedgerEntry
 from tests.catalog.synthetic import catalog, frame_index, names, same

@@ -17,7 +17,8 @@ from framefeed._values import read_bytes
 from framefeed.decode import VideoDecoder
 from framefeed.errors import MediaError, MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import build_index, probe
-from framefeed.media._source import FINGERPRINT_BLOCK, MediaSource
+from framefeed.media._identity import FINGERPRINT_BLOCK
+from framefeed.media._source import MediaSource
 from framefeed.testing import ClipSpec, clip_bytes, read_stamp
 from tests.corpus import corpus_file
 

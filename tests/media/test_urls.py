@@ -180,7 +180,7 @@ def test_without_any_client_for_http_the_extra_is_named(url: str, missing: str) 
     without = f"import sys; sys.modules['urllib3'] = sys.modules[{missing!r}] = None"
     script = f"{without}; import framefeed; framefeed.probe({url!r})"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
-    extra = "url" if "::" in url else "remote"
+    extra = "remote"
     assert re.search(rf"MissingDependency: .*pip install 'framefeed\[{extra}\]'", ran.stderr), ran.stderr
 
 

@@ -164,7 +164,7 @@ class CachingDecoder(BaseDecoder):
     ) -> tuple[PlaneLayout, RawFrames] | None:
         """Find what must be stored for the clips of a source; None if they are left to ``decode``."""
         output = slots[0].output
-        if index.identity is None or source.kind != "path" or self._choose_form(index, [output]) != "output":
+        if index.identity is None or source.local_path is None or self._choose_form(index, [output]) != "output":
             return None
         layout = make_output_layout(output, *index.stream.displayed)
         nbytes, targets = layout.nbytes, list[memoryview]()

@@ -139,7 +139,8 @@ class SourceCheck:
             paths = self.source.files().paths
             files = [paths[number] for number in self.index.frame_packet[ordinals].tolist()]
             return np.array([stamp(path) for path in files], dtype=np.uint64)
-        own = stamp(self.source.path) if self.source.kind == "path" else NO_STAMP
+        path = self.source.local_path
+        own = NO_STAMP if path is None else stamp(path)
         return np.full(len(ordinals), own, dtype=np.uint64)
 
     @property
@@ -156,18 +157,18 @@ class SourceCheck:
         """
         assert self.index.identity is not None
         source, fingerprint = self.source, self.index.identity.fingerprint
-        if source.kind == "url":
+        if source.is_remote:
             source.check_identity(self.index.identity)  # compares it, once a process
             return True
-        if source.kind != "path":
+        if (path := source.local_path) is None:
             return source.fingerprint() == fingerprint
-        stamp = read_stamp(source.path)
-        confirmed = (source.path, stamp, fingerprint)
+        stamp = read_stamp(path)
+        confirmed = (source.name, stamp, fingerprint)
         if confirmed in _CONFIRMED:
             return True
         if stamp == NO_STAMP or source.fingerprint() != fingerprint:
             return False
-        now, age = _stamp_and_age(source.path)
+        now, age = _stamp_and_age(path)
         if now == stamp and age >= _TICK_NS:
             if len(_CONFIRMED) >= _MAX_CONFIRMED:
                 _CONFIRMED.clear()

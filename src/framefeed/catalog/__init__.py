@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import ListedRows, SurveyedSources, build_catalog_data, collect_results
-from framefeed.catalog._catalog import Catalog, CatalogEntry
+from framefeed.catalog._catalog import Catalog, CatalogEntry, add_signatures
 from framefeed.catalog._catalog_file import (
     FORMAT,
     CatalogHeader,
@@ -23,6 +23,7 @@ from framefeed.catalog._catalog_rows import (
 )
 from framefeed.catalog._columns import (
     FACTS,
+    LOCATION_FACTS,
     SURVEYED,
     Facts,
     Label,
@@ -40,16 +41,18 @@ from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBu
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number_true
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
-from framefeed.catalog._survey import Depth, SurveyOptions, SurveyResult, survey
+from framefeed.catalog._survey import SIGNED, Depth, SurveyOptions, SurveyResult, mark_signed, survey
 
 __all__ = [
     "BUILT_FROM_IN_WORDS",
     "FACTS",
     "FORMAT",
+    "LOCATION_FACTS",
     "NUMBERS",
     "PLAN_COLUMNS",
     "ROWS_PER_BATCH",
     "SCHEMA",
+    "SIGNED",
     "SURVEYED",
     "Catalog",
     "CatalogEntry",
@@ -64,6 +67,7 @@ __all__ = [
     "SurveyOptions",
     "SurveyResult",
     "SurveyedSources",
+    "add_signatures",
     "build_catalog_data",
     "check_classes",
     "check_plannable",
@@ -85,6 +89,7 @@ __all__ = [
     "hash_column",
     "list_unindexed_rows",
     "make_memory_catalog",
+    "mark_signed",
     "number_sources",
     "number_true",
     "open_catalog",

@@ -17,6 +17,7 @@ from framefeed._values import DEFAULT_LIMITS
 from framefeed.catalog._columns import (
     FACTS,
     INFO_COLUMNS,
+    LOCATION_FACTS,
     SURVEYED,
     Facts,
     Label,
@@ -29,7 +30,7 @@ from framefeed.catalog._frame_tables import FrameTableBuilder, FrameTables
 from framefeed.catalog._plan_columns import number_sources
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
 from framefeed.index import PROOF_RULES, Verify
-from framefeed.media import ImageSequence
+from framefeed.media import ImageSequence, MediaSource, StorageOptions
 from framefeed.parallel import ordered_map, thread_budget
 
 _IN_FLIGHT_PER_WORKER = 4
@@ -50,6 +51,7 @@ class ListedRows:
         root: Folder that relative texts are resolved against.
         buffers: Media in memory, and `ImageSequence` objects, by text.
         classes: All labels in the order of their numbers; None for the labels of the rows, sorted.
+        signed: URL with its signature, by its text without it.
     """
 
     texts: pa.Array
@@ -59,6 +61,7 @@ class ListedRows:
     root: str | None = None
     buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
     classes: tuple[Label, ...] | None = None
+    signed: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def plain_labels(self) -> pa.ChunkedArray:
         """Convert the labels to whole numbers or strings; null for a row without one."""
@@ -103,6 +106,8 @@ class CatalogData:
         buffers: Media in memory, and `ImageSequence` objects, by the text in the ``source`` column.
         limits: Limits of the scan, as text.
         assume_fps: Assumed rate of streams without times, or None.
+        storage_options: Options by URL prefix, for those who read the sources; in no file.
+        signed: URL with its signature, by the text in the ``source`` column, which lacks it; in no file.
         missing: Path of the frame tables, if the catalog has some and their file is missing.
         rules: Version of the rules by which packets were believed.
     """
@@ -118,6 +123,8 @@ class CatalogData:
     assume_fps: Fraction | None = None
     missing: str | None = None
     rules: int = PROOF_RULES
+    storage_options: StorageOptions | None = field(default=None, repr=False)
+    signed: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def depth(self) -> str:
@@ -150,7 +157,11 @@ def collect_results(results: Iterable[SurveyResult]) -> tuple[pa.RecordBatch, li
 
 
 def _collect_facts(result: SurveyResult) -> dict[str, Any]:
-    facts: dict[str, Any] = {"num_damaged_frames": result.num_damaged_frames}
+    facts: dict[str, Any] = {
+        "num_damaged_frames": result.num_damaged_frames,
+        "source_offset": result.offset,
+        "source_version": result.version,
+    }
     if result.info is not None:
         facts |= {name: getattr(result.info, name) for name in (*INFO_COLUMNS, "bytes")}
         facts |= {
@@ -183,7 +194,7 @@ def _collect_facts(result: SurveyResult) -> dict[str, Any]:
 
 
 def survey_rows(
-    rows: ListedRows, sources: Sequence[str | bytes | ImageSequence], options: SurveyOptions
+    rows: ListedRows, sources: Sequence[str | bytes | ImageSequence | MediaSource], options: SurveyOptions
 ) -> CatalogData:
     """Survey the sources of rows in threads, and build a catalog.
 
@@ -220,8 +231,9 @@ def build_catalog_data(rows: ListedRows, surveyed: SurveyedSources, options: Sur
         columns = {name: column.take(pa.array(rows.numbers)) for name, column in columns.items()}
     columns |= {"source": pa.chunked_array([rows.texts]), "label": encode_labels(labels, classes)}
     extra = {name: rows.extra.column(name) for name in rows.extra.column_names}
+    unused = [name for name in LOCATION_FACTS if columns[name].null_count == len(columns[name])]
     return CatalogData(
-        Facts.of_table(pa.table({name: columns[name] for name in FACTS} | extra)),
+        Facts.of_table(pa.table({name: columns[name] for name in FACTS if name not in unused} | extra)),
         FrameTables(surveyed.frames) if options.depth == "frames" else None,
         classes,
         options.verify,
@@ -229,4 +241,6 @@ def build_catalog_data(rows: ListedRows, surveyed: SurveyedSources, options: Sur
         buffers=rows.buffers,
         limits=repr(options.limits),
         assume_fps=options.assume_fps,
+        storage_options=options.storage_options,
+        signed=rows.signed,
     )

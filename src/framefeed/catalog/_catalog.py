@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from operator import and_
@@ -19,14 +19,19 @@ from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_path, check_position, expand_home, expected
 from framefeed._compute import pc
-from framefeed._names import make_printable
-from framefeed._nearest import did_you_mean
 from framefeed._shown import has_hidden_query
 from framefeed._units import format_bytes
 from framefeed._values import Limits, MediaInfo, resolve_limits
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
-from framefeed.catalog._catalog_file import CatalogHeader, format_rate, get_frames_path, open_catalog, write_catalog
-from framefeed.catalog._catalog_rows import CatalogRows, Verification, verify_rows
+from framefeed.catalog._catalog_file import (
+    CatalogHeader,
+    SavedFiles,
+    format_rate,
+    get_frames_path,
+    open_catalog,
+    write_catalog,
+)
+from framefeed.catalog._catalog_rows import CatalogRows
 from framefeed.catalog._columns import Facts, content_fingerprint, count_one_frame, decode_dictionary
 from framefeed.catalog._frame_tables import FrameTables
 from framefeed.catalog._selecting import (
@@ -34,13 +39,15 @@ from framefeed.catalog._selecting import (
     check_fractions,
     explain_filter_error,
     explain_gaps,
+    explain_unknown_sources,
     match_value,
     read_rows,
 )
 from framefeed.catalog._survey import SurveyOptions
+from framefeed.catalog._verifying import Verification, verify_rows
 from framefeed.errors import StaleSource, UsageError
 from framefeed.index import FrameIndex
-from framefeed.media import ImageSequence, source_name
+from framefeed.media import ImageSequence, MediaSource, StorageOptions, check_storage_options, source_name
 
 StrPath = str | os.PathLike[str]
 RowSelection = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
@@ -51,26 +58,6 @@ MAX_PICKLED_BYTES = 64_000_000
 BYTES_PER_PATH = 128
 """Estimated size of a pickled path of an image sequence."""
 _ROW = "\0row"
-_MOST_SHOWN = 3
-"""Sources named in a message."""
-_MOST_COMPARED = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class SavedFiles:
-    """The files of a saved catalog, which is pickled as their path.
-
-    Attributes:
-        path: Path of the Parquet file.
-        root: As given to `Catalog.open`.
-        fingerprint: Fingerprint of the whole file.
-        rows: Rows of the file that this view shows; None for all.
-    """
-
-    path: str
-    root: str | None
-    fingerprint: str
-    rows: IntArray | None = None
 
 
 class CatalogEntry:
@@ -91,6 +78,10 @@ class CatalogEntry:
     def source(self) -> str | bytes | ImageSequence:
         """Path, URL, encoded bytes, or image sequence."""
         return self._catalog.source(self.row)
+
+    def as_media_source(self) -> MediaSource:
+        """Return what opens the source."""
+        return self._catalog.media_source(self.row)
 
     @property
     def info(self) -> MediaInfo | None:
@@ -130,18 +121,23 @@ class Catalog(CatalogRows):
         self._saved = saved
 
     @classmethod
-    def open(cls, path: StrPath, root: StrPath | None = None) -> Catalog:
+    def open(
+        cls, path: StrPath, root: StrPath | None = None, *, storage_options: StorageOptions | None = None
+    ) -> Catalog:
         """Open a saved catalog; columns are read when they are used, frame tables are mapped into memory.
 
         Args:
             path: Path of the Parquet file.
             root: Folder where relative sources start; by default the folder of the file.
+            storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources". Plans over
+                the catalog take it to their workers; no file has it.
 
         Raises:
             MissingMedia: There is no such file.
             UnreadableMedia: It is not a catalog, or damaged.
             StaleSource: The frame tables beside it belong to another catalog.
         """
+        check_storage_options(storage_options)
         name = os.path.abspath(check_path("path", path, "cat.parquet"))
         given = None if root is None else os.path.abspath(check_path("root", root, "videos/"))
         facts, header, frames = open_catalog(name)
@@ -156,6 +152,7 @@ class Catalog(CatalogRows):
             assume_fps=None if header.assume_fps is None else Fraction(header.assume_fps),
             missing=get_frames_path(name) if frames is None and header.frames_id is not None else None,
             rules=header.rules,
+            storage_options=storage_options,
         )
         return cls(data, saved=SavedFiles(name, given, header.fingerprint))
 
@@ -279,7 +276,7 @@ class Catalog(CatalogRows):
                 texts -= both
         if texts:
             known = [self.shown_name(row) for row in range(len(self))]
-            raise UsageError(_explain_unknown_sources(sorted(texts), known))
+            raise UsageError(explain_unknown_sources(sorted(texts), known))
         return self.take(np.flatnonzero(is_left))
 
     def filter(self, condition: Any = None, /, **equal: Any) -> Catalog:
@@ -401,7 +398,7 @@ class Catalog(CatalogRows):
             return self
         facts, table = self._data.facts, self.table
         texts = [self.name(row) for row in range(len(self))]
-        sources = {self.name(row): self.source(row) for row in range(len(self))}
+        sources = {self.name(row): self.media_source(row) for row in range(len(self))}
         rows = ListedRows(
             pa.array(texts, pa.string()),
             labels=decode_dictionary(table.column("label")),
@@ -409,8 +406,12 @@ class Catalog(CatalogRows):
             root=self._data.root,
             buffers=self._data.buffers,
             classes=self._data.classes,
+            signed=self._data.signed,
         )
-        options = SurveyOptions("frames", self._data.verify, workers, limits=bounds, assume_fps=self._data.assume_fps)
+        options = SurveyOptions(
+            "frames", self._data.verify, workers, limits=bounds, assume_fps=self._data.assume_fps,
+            storage_options=self._data.storage_options,
+        )  # fmt: skip
         data = survey_rows(rows, list(sources.values()), options)
         return Catalog(replace(data, root_is_default=self._data.root_is_default))
 
@@ -442,7 +443,8 @@ class Catalog(CatalogRows):
         if self._saved is not None:
             rows = None if self._saved.rows is None else self._saved.rows.tobytes()
             saved = self._saved
-            return (_reopen, (saved.path, saved.root, saved.fingerprint, self.has_frame_indexes, rows))
+            rights = (self._data.storage_options, dict(self._data.signed))
+            return (_reopen, (saved.path, saved.root, saved.fingerprint, self.has_frame_indexes, rows, rights))
         data = self.compact()
         frames = data.frames
         table = data.facts.table()
@@ -458,25 +460,28 @@ class Catalog(CatalogRows):
                 "catalog.to_parquet(path)"
             )
         rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.assume_fps)
-        return (_rebuild, (table, None if frames is None else frames.batches, rest))
+        rights = (data.storage_options, dict(data.signed))
+        return (_rebuild, (table, None if frames is None else frames.batches, rest, rights))
 
 
-def _explain_unknown_sources(unknown: Sequence[str], known: Sequence[str]) -> str:
-    shown = ", ".join(repr(make_printable(name)) for name in unknown[:_MOST_SHOWN])
-    more = f" and {len(unknown) - _MOST_SHOWN} more" if len(unknown) > _MOST_SHOWN else ""
-    # Mostly the folder is another one. Comparing a name with a million others would take a minute.
-    namesakes = [name for name in known if os.path.basename(name) == os.path.basename(unknown[0])]
-    nearest = f"; did you mean {make_printable(namesakes[0])!r}?" if namesakes else did_you_mean(
-        unknown[0], known[:_MOST_COMPARED]
-    )  # fmt: skip
-    hidden = (
-        " (a query is hidden: give entries, such as those of a ledger)" if any(map(has_hidden_query, unknown)) else ""
-    )
-    return f"errors: not in this catalog: {shown}{more}{hidden}: give paths, or names as in the column source{nearest}"
+def add_signatures(catalog: Catalog, signed: Mapping[str, str]) -> Catalog:
+    """Give a catalog that reads objects by signed URLs, in this process and its workers.
+
+    Args:
+        catalog: The catalog, whose sources have no signatures.
+        signed: URL with its signature, by the text in the column ``source``.
+    """
+    return Catalog(replace(catalog._data, signed=signed), catalog._rows, catalog._saved)
 
 
-def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, rows: bytes | None) -> Catalog:
-    catalog = Catalog.open(path, root)
+_Rights = tuple[StorageOptions | None, Mapping[str, str]]
+"""Options by URL prefix, and signed URLs: they go to workers, and into no file."""
+
+
+def _reopen(
+    path: str, root: str | None, fingerprint: str, has_frames: bool, rows: bytes | None, rights: _Rights
+) -> Catalog:
+    catalog = add_signatures(Catalog.open(path, root, storage_options=rights[0]), rights[1])
     if catalog.fingerprint != fingerprint:
         raise StaleSource(
             f"{path}: this catalog file has changed since it was sent to this process: open it again with "
@@ -489,8 +494,12 @@ def _reopen(path: str, root: str | None, fingerprint: str, has_frames: bool, row
     return catalog if rows is None else catalog.take(np.frombuffer(rows, dtype=np.int64))
 
 
-def _rebuild(table: pa.Table, batches: Sequence[pa.RecordBatch] | None, rest: tuple[Any, ...]) -> Catalog:
+def _rebuild(
+    table: pa.Table, batches: Sequence[pa.RecordBatch] | None, rest: tuple[Any, ...], rights: _Rights
+) -> Catalog:
     classes, verify, root, root_is_default, buffers, assumed = rest
     frames = None if batches is None else FrameTables(batches)
     facts = Facts.of_table(table)
-    return Catalog(CatalogData(facts, frames, classes, verify, root, root_is_default, buffers, assume_fps=assumed))
+    options, signed = rights
+    data = CatalogData(facts, frames, classes, verify, root, root_is_default, buffers, assume_fps=assumed)
+    return Catalog(replace(data, storage_options=options, signed=signed))

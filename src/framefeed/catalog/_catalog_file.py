@@ -23,19 +23,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
+from framefeed._arrays import IntArray
 from framefeed._files import check_writable, flush_folder, holding_file, name_special_kind, remove_unlocked
 from framefeed._names import make_printable
-from framefeed.catalog._columns import FACTS, Facts, Label, hash_column
+from framefeed.catalog._columns import FACTS, LOCATION_FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_frame_tables, write_frame_tables
 from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import Verify
 from framefeed.parallel import find_shortage, raise_shortage, try_again_in_shortage
 
-FORMAT = 6
+FORMAT = 7
 """Version of the files. Version 1 had frame tables of 62 bytes a frame, and workers copied every column for planning;
 2 had no damaged frames; 3 had only the frames' own times, and no proofs; 5 had no checksums of numbers and of
-columns for plans."""
+columns for plans. 6, which lacks ``source_offset`` and ``source_version``, is read too."""
 ROWS_PER_GROUP = 131_072
 _KEY = b"framefeed"
 _RATE = re.compile(r"[1-9]\d{0,18}(/[1-9]\d{0,18})?")
@@ -73,6 +74,23 @@ class CatalogHeader:
     assume_fps: str | None = None
     rules: int = 0
     format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFiles:
+    """The files of a saved catalog, which is pickled as their path.
+
+    Attributes:
+        path: Path of the Parquet file.
+        root: As given to `Catalog.open`.
+        fingerprint: Fingerprint of the whole file.
+        rows: Rows of the file that this view shows; None for all.
+    """
+
+    path: str
+    root: str | None
+    fingerprint: str
+    rows: IntArray | None = None
 
 
 def format_rate(rate: Fraction | None) -> str | None:
@@ -271,7 +289,7 @@ def _read_header(path: str, schema: pa.Schema) -> CatalogHeader:
     try:
         fields = json.loads(text)
         # Checked first: another format may have other fields.
-        if (version := dict(fields).get("format")) != FORMAT:
+        if (version := dict(fields).get("format")) not in (FORMAT, FORMAT - 1):
             what = f"its format is {version}, but this version of framefeed reads format {FORMAT}"
             raise _unreadable(path, what, f"scan again, to the same name: {_SCAN_HINT}")
         header = CatalogHeader(**fields)
@@ -288,7 +306,8 @@ def _read_header(path: str, schema: pa.Schema) -> CatalogHeader:
         raise _unreadable(path, f"rules {header.rules!r}")
     if not isinstance(header.classes, list) or len({type(label) for label in header.classes} | {str}) > 2:
         raise _unreadable(path, "its classes are no list of labels")
-    plain = {name: kind for name, kind in FACTS.items() if name != "label"}
+    optional = {"label", *(name for name in LOCATION_FACTS if name not in schema.names)}
+    plain = {name: kind for name, kind in FACTS.items() if name not in optional}
     wrong = [name for name, kind in plain.items() if name not in schema.names or schema.field(name).type != kind]
     if wrong or "label" not in schema.names:
         raise _unreadable(path, f"without the columns {', '.join(wrong or ['label'])} of a catalog")

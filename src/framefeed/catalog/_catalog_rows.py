@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import partial
-from math import ceil
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_count_or_share, check_integer, check_position
+from framefeed._checks import check_position
 from framefeed._compute import pc
-from framefeed._names import escape, is_url, resolve_name
+from framefeed._names import escape, is_url, resolve_name, split_part
+from framefeed._shown import is_signed, show_name, strip_url
 from framefeed._values import MediaInfo
 from framefeed.catalog._assembly import CatalogData
 from framefeed.catalog._columns import (
@@ -29,10 +28,18 @@ from framefeed.catalog._columns import (
     list_distinct,
 )
 from framefeed.catalog._plan_columns import find_usable_rows
-from framefeed.errors import FramefeedError, StaleSource, UsageError
-from framefeed.index import MP4_FORMAT_NAME, FrameIndex, index_media, make_image_sequence, probe
-from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaSource, SourceIdentity, source_name
-from framefeed.parallel import Err, ordered_outcomes, thread_budget
+from framefeed.catalog._survey import SIGNED
+from framefeed.errors import UsageError
+from framefeed.index import MP4_FORMAT_NAME, FrameIndex, make_image_sequence
+from framefeed.media import (
+    SEQUENCE_CONTAINER,
+    ImageSequence,
+    MediaSource,
+    Part,
+    SourceIdentity,
+    find_options,
+    source_name,
+)
 
 
 class CatalogRows:
@@ -51,6 +58,42 @@ class CatalogRows:
 
     def __len__(self) -> int:
         return self._data.facts.num_rows if self._rows is None else len(self._rows)
+
+    def media_source(self, row: int) -> MediaSource:
+        """Get what opens a row: its place in an archive, options and signature of a URL, and the version are known.
+
+        Raises:
+            UsageError: It was scanned by a signed URL, and this process has no signature.
+            UnreadableMedia: The catalog is damaged.
+        """
+        text = self.name(row)
+        if not is_url(text) or text in self._data.buffers:
+            return MediaSource.of(self.source(row))
+        path, options = resolve_name(text, self._data.root), self._data.storage_options
+        found = self._scalars(row, ("bytes", "source_offset", "source_version"))
+        version = found["source_version"]
+        part = split_part(path)
+        if part is None:
+            given = self._data.signed.get(path, path)
+            return MediaSource.of(given, options, self._check_signed(given, version))
+        if found["bytes"] is None or found["source_offset"] is None:
+            return MediaSource.of(path, options)  # It could not be read; the error says so again.
+        given = self._data.signed.get(strip_url(part.container), part.container)
+        container = MediaSource.of(given, options, self._check_signed(given, version))
+        container = replace(container, version=version)
+        return Part(container, found["source_offset"], found["bytes"], path)
+
+    def _check_signed(self, url: str, version: str | None) -> str | None:
+        """Return the version of an object that was not scanned by a signature, or can be read without."""
+        if version is None or not version.startswith(SIGNED):
+            return version
+        if not is_signed(url) and not find_options(self._data.storage_options, url):
+            raise UsageError(
+                f"{show_name(url)}: was scanned by a signed URL, and catalogs keep no signatures: scan again, or give "
+                "storage_options",
+                source=show_name(url),
+            )
+        return version.removeprefix(SIGNED)
 
     def source(self, row: int) -> str | bytes | ImageSequence:
         """Get the path, URL or encoded bytes of a row; or an `ImageSequence` if a folder was indexed as one."""
@@ -360,139 +403,3 @@ def read_arrow_column(catalog: CatalogRows, name: str) -> pa.Array:
     """
     column = decode_dictionary(catalog._data.facts.column(name)).combine_chunks()
     return column if catalog._rows is None else column.take(pa.array(catalog._rows))
-
-
-_IN_FLIGHT_PER_WORKER = 2
-
-
-class Difference(NamedTuple):
-    """A value of a catalog that differs from the file.
-
-    Attributes:
-        source: Path or name.
-        what: "file", "frames", "time_base", "times_from", "time_shift", "pts", "frame_packet", "damaged", "packets", or
-            the name of a column.
-        expected: The value in the catalog.
-        found: The value of the file.
-    """
-
-    source: str
-    what: str
-    expected: str
-    found: str
-
-
-class Failure(NamedTuple):
-    """A source that could not be verified.
-
-    Attributes:
-        source: Path or name.
-        error: Type and message.
-    """
-
-    source: str
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """Result of `Catalog.verify`.
-
-    Attributes:
-        checked: Number of rows that were checked.
-        differences: Values that differ from the catalog, in the order of rows.
-        errors: Sources that could not be read, in the order of rows.
-        sources: Path, URL or name of each row that is in ``differences`` or ``errors``, with all that opens it.
-    """
-
-    checked: int
-    differences: tuple[Difference, ...]
-    errors: tuple[Failure, ...]
-    sources: frozenset[str] = frozenset()
-
-    @property
-    def ok(self) -> bool:
-        """Whether no difference and no error was found."""
-        return not self.differences and not self.errors
-
-    def __repr__(self) -> str:
-        return f"Verification({self.checked} checked, {len(self.differences)} differences, {len(self.errors)} errors)"
-
-
-def verify_rows(catalog: CatalogRows, sample: float | None, workers: int | None, seed: int) -> Verification:
-    """Verify rows of a catalog; see `Catalog.verify`."""
-    check_integer("seed", seed, least=0)
-    rows = catalog.usable_rows
-    if sample is not None:
-        check_count_or_share("sample", sample)
-        count = ceil(sample * len(rows)) if isinstance(sample, float) else int(sample)
-        rows = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:count])]
-    threads = thread_budget().threads if workers is None else check_integer("workers", workers, least=0)
-    differences: list[Difference] = []
-    errors: list[Failure] = []
-    sources = set[str]()
-    in_flight = _IN_FLIGHT_PER_WORKER * max(1, threads)
-    verify_row = partial(_verify_row, catalog)
-    with ordered_outcomes(verify_row, rows.tolist(), workers=threads, max_in_flight=in_flight) as outcomes:
-        for row, outcome in zip(rows.tolist(), outcomes, strict=True):
-            if isinstance(outcome, Err):
-                raise outcome.error
-            sources.update([catalog._path_name(row)] if outcome.value else [])
-            differences += [each for each in outcome.value if isinstance(each, Difference)]
-            errors += [each for each in outcome.value if isinstance(each, Failure)]
-    return Verification(len(rows), tuple(differences), tuple(errors), frozenset(sources))
-
-
-def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:
-    name = source_name(catalog._path_name(row), row)
-    try:
-        media = MediaSource.of(catalog.source(row))
-        info = catalog.info(row)
-        if catalog.has_frame_indexes:
-            index = catalog.frame_index(row)
-            media.check_identity(index.identity)
-            assumed = 1 / index.time_base if index.times_from == "assumed" else None
-            now, decoded = index_media(media, "full", assume_fps=assumed)
-            differences = [*_compare_info(info, now), *_compare_frames(index, decoded)]
-        else:
-            media.check_identity(catalog._identity(row))
-            differences = _compare_info(info, probe(media))
-    except StaleSource as error:
-        return [Difference(name, "file", "the file that was scanned", str(error))]
-    except FramefeedError as error:
-        return [Failure(name, f"{type(error).__name__}: {error}")]
-    return [Difference(name, *difference) for difference in differences]
-
-
-def _compare_info(expected: MediaInfo | None, actual: MediaInfo) -> list[tuple[str, str, str]]:
-    pairs = ((name, getattr(expected, name, None), getattr(actual, name)) for name in INFO_COLUMNS)
-    return [(name, str(before), str(now)) for name, before, now in pairs if before != now]
-
-
-def _compare_frames(expected: FrameIndex, actual: FrameIndex) -> list[tuple[str, str, str]]:
-    """List the differences of two indexes in frames and packets; ``built_from`` may differ."""
-    if len(expected) != len(actual):
-        return [("frames", str(len(expected)), str(len(actual)))]
-    differences = []
-    for name in ("time_base", "times_from", "time_shift"):
-        before, now = getattr(expected, name), getattr(actual, name)
-        if before != now:
-            differences.append((name, str(before), str(now)))
-    columns: list[tuple[str, Any, Any]] = [
-        ("pts", expected.pts, actual.pts),
-        ("frame_packet", expected.frame_packet, actual.frame_packet),
-    ]
-    if expected.num_damaged_frames is not None and actual.num_damaged_frames is not None:
-        numbers = np.arange(len(actual), dtype=np.int64)
-        columns.append(("damaged", expected.is_damaged(numbers), actual.is_damaged(numbers)))
-    if len(expected.packets) != len(actual.packets):
-        return [*differences, ("packets", str(len(expected.packets)), str(len(actual.packets)))]
-    for name in ("offset", "size", "pts"):
-        columns.append(("packets", getattr(expected.packets, name), getattr(actual.packets, name)))
-    for what, before, now in columns:
-        different = np.flatnonzero(before != now)
-        if len(different):
-            position = int(different[0])
-            rest = f" and {len(different) - 1} more" if len(different) > 1 else ""
-            differences.append((what, f"{before[position]} at {position}{rest}", f"{now[position]}"))
-    return differences

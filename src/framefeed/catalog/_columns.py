@@ -51,8 +51,12 @@ FACTS: dict[str, pa.DataType] = {
     "label": pa.dictionary(pa.int32(), pa.string()),
     "error_type": pa.string(),
     "error": pa.string(),
+    "source_offset": pa.int64(),
+    "source_version": pa.string(),
 }
 """Columns of every catalog in their order; the label's values are whole numbers where a manifest's labels are."""
+LOCATION_FACTS = ("source_offset", "source_version")
+"""Those that only catalogs with objects by URL or with parts of other files have."""
 
 SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label")])
 """Columns of a survey: the facts of a catalog, without those that come from the listing."""
@@ -69,7 +73,7 @@ INFO_COLUMNS = (
     "pixel_format",
 )
 _SHOWN_CLASSES = 5
-_LOCATION_COLUMNS = frozenset({"source", "mtime_ns", "error"})
+_LOCATION_COLUMNS = frozenset({"source", "mtime_ns", "error", *LOCATION_FACTS})
 """Columns that differ between copies of the same media, and are left out of a catalog's fingerprint."""
 
 
@@ -216,6 +220,8 @@ class Facts:
         """
         with self._lock.value:
             if name not in self._columns:
+                if name in LOCATION_FACTS and name not in self.names:
+                    return pa.chunked_array([pa.nulls(self.num_rows, FACTS[name])])
                 if name not in self.names:
                     known, meant = ", ".join(self.names), did_you_mean(str(name), self.names)
                     raise UsageError(f"this catalog has no column {name!r}: its columns are {known}{meant}")

@@ -8,61 +8,76 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from framefeed._names import escape
+from framefeed._shown import is_signed, strip_url
 from framefeed._values import Limits, resolve_limits
 from framefeed.catalog._assembly import ListedRows, assemble_rows
 from framefeed.catalog._catalog import Catalog, CatalogEntry
-from framefeed.catalog._survey import SurveyOptions, SurveyResult, survey
+from framefeed.catalog._survey import SurveyOptions, SurveyResult, locate, survey
 from framefeed.errors import UsageError
 from framefeed.index import Verify
-from framefeed.media import ImageSequence, MediaSource, SequenceSource
+from framefeed.media import ImageSequence, MediaSource, Part, SequenceSource, StorageOptions
 
 Source = str | bytes | os.PathLike[str] | ImageSequence | CatalogEntry
 
 
-def make_memory_catalog(sources: Sequence[Source], limits: Limits | None = None, verify: Verify = "proof") -> Catalog:
+def make_memory_catalog(
+    sources: Sequence[Source],
+    limits: Limits | None = None,
+    verify: Verify = "proof",
+    storage_options: StorageOptions | None = None,
+) -> Catalog:
     """Index a few sources in memory: one row for each, in their order, also for those given twice.
 
     Args:
         sources: Paths, encoded bytes, image sequences, and catalog entries, whose frame index is reused.
         limits: What a file may claim; None is ``Limits()``.
         verify: As in ``build_index``.
+        storage_options: Options by URL prefix; entries have those of their catalogs too.
 
     Raises:
         MediaError: A source cannot be indexed; ``position`` is its place in the list.
         UsageError: One of them is no source.
     """
-    options = SurveyOptions(verify=verify, limits=resolve_limits(limits))
+    of_entries = [each._catalog._data.storage_options or {} for each in sources if isinstance(each, CatalogEntry)]
+    joined = {prefix: each for given in (*of_entries, storage_options or {}) for prefix, each in given.items()}
+    options = SurveyOptions(verify=verify, limits=resolve_limits(limits), storage_options=joined or None)
     texts: list[str] = []
     results: dict[str, SurveyResult] = {}
     buffers: dict[str, bytes | ImageSequence] = {}
+    signed: dict[str, str] = {}
     for row, source in enumerate(sources):
-        text, opened = _identify(source)
+        media = MediaSource.of(source, joined)
+        text = _name(media)
         texts.append(text)
-        if not isinstance(opened, str):
-            buffers[text] = opened
+        if media.kind == "bytes":
+            buffers[text] = media.data
+        elif isinstance(media, SequenceSource):
+            buffers[text] = media.sequence
+        elif media.is_remote and is_signed(media.path):
+            signed[strip_url(media.path)] = media.path
         if text in results:
             continue
         index = source.frame_index if isinstance(source, CatalogEntry) else None
         if isinstance(source, CatalogEntry) and index is not None and index.identity is not None:
-            results[text] = SurveyResult(source.info, index, index.identity)
+            results[text] = locate(SurveyResult(source.info, index, index.identity), media)
             continue
-        results[text] = result = survey(opened, options)
+        results[text] = result = survey(media, options)
         if result.error is not None:
             result.error.position = row
             raise result.error
-    rows = ListedRows(pa.array(texts, pa.string()), buffers=buffers)
+    rows = ListedRows(pa.array(texts, pa.string()), buffers=buffers, signed=signed)
     return Catalog(assemble_rows(rows, results.values(), options))
 
 
-def _identify(source: Source) -> tuple[str, str | bytes | ImageSequence]:
-    """Convert a source to its text in the catalog, and the source to open."""
-    opened = source.source if isinstance(source, CatalogEntry) else source
-    media = MediaSource.of(opened)
+def _name(media: MediaSource) -> str:
+    """Make the text of a source in the catalog."""
     if media.kind == "bytes":
-        return f"<{len(media.data)} bytes {media.fingerprint()}>", media.data
+        return f"<{len(media.data)} bytes {media.fingerprint()}>"
     if isinstance(media, SequenceSource):
         # Not only its folder: several sequences of one folder may have different rates.
-        return f"<{escape(media.name)}, {media.sequence.digest}>", media.sequence
+        return f"<{escape(media.name)}, {media.sequence.digest}>"
+    if isinstance(media, Part):
+        return escape(strip_url(media.text))
     if media.kind in ("path", "url"):
-        return escape(media.path), media.path
+        return escape(strip_url(media.path))
     raise UsageError(f"{media.name}: an open file cannot be sent to a worker: give its path, or its bytes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from math import isclose
@@ -15,7 +16,9 @@ import pyarrow as pa
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._checks import describe_value, expected
 from framefeed._compute import pc
+from framefeed._names import make_printable
 from framefeed._nearest import did_you_mean
+from framefeed._shown import has_hidden_query
 from framefeed.errors import UsageError
 
 _NO_FIELD = re.compile(r"No match for FieldRef\.Name\((.*?)\)")
@@ -234,3 +237,23 @@ def _hash_values(values: pa.Array, seed: int) -> npt.NDArray[np.uint64]:
             digest.update(_NULL if value is None else f"{value}".encode())
             digests += digest.digest()
     return np.frombuffer(digests, ">u8").astype(np.uint64)
+
+
+_MOST_SHOWN = 3
+"""Sources named in a message."""
+_MOST_COMPARED = 10_000
+
+
+def explain_unknown_sources(unknown: Sequence[str], known: Sequence[str]) -> str:
+    """Explain that sources are not in a catalog, and which ones may be meant."""
+    shown = ", ".join(repr(make_printable(name)) for name in unknown[:_MOST_SHOWN])
+    more = f" and {len(unknown) - _MOST_SHOWN} more" if len(unknown) > _MOST_SHOWN else ""
+    # Mostly the folder is another one. Comparing a name with a million others would take a minute.
+    namesakes = [name for name in known if os.path.basename(name) == os.path.basename(unknown[0])]
+    nearest = f"; did you mean {make_printable(namesakes[0])!r}?" if namesakes else did_you_mean(
+        unknown[0], known[:_MOST_COMPARED]
+    )  # fmt: skip
+    hidden = (
+        " (a query is hidden: give entries, such as those of a ledger)" if any(map(has_hidden_query, unknown)) else ""
+    )
+    return f"errors: not in this catalog: {shown}{more}{hidden}: give paths, or names as in the column source{nearest}"

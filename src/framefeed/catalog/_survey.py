@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, get_args
 
 from framefeed._checks import check_choice, check_integer, expected
+from framefeed._shown import is_signed
 from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, Limits, MediaInfo
 from framefeed.catalog._frame_rows import MOST_ITEMS
 from framefeed.errors import (
@@ -21,13 +22,15 @@ from framefeed.errors import (
     UnsupportedCodec,
 )
 from framefeed.index import FrameIndex, Verify, index_media, is_still, probe
-from framefeed.media import MediaSource, SequenceSource, SourceIdentity, source_name
+from framefeed.media import MediaSource, Part, SequenceSource, SourceIdentity, StorageOptions, source_name
 from framefeed.parallel import DEADLINE, check_deadline, find_shortage, time_limit, try_again_in_shortage
 from framefeed.pictures import describe_picture
 
 Depth = Literal["frames", "header"]
 _AHEAD_BYTES = 2**18
 """Of an object by URL: at 50 MB/s they take 5 ms, and a request 20."""
+SIGNED = "signed "
+"""Before the version of an object that was read by a signature, which no catalog keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class SurveyOptions:
         limits: Limits of a file.
         deadline_seconds: Longest time for one file, or None for no limit.
         assume_fps: Frames per second of streams that have no usable times, or None.
+        storage_options: Options by URL prefix, or None.
 
     Example:
         >>> SurveyOptions(depth="header").verify
@@ -57,6 +61,7 @@ class SurveyOptions:
     limits: Limits = DEFAULT_LIMITS
     deadline_seconds: float | None = 60
     assume_fps: Fraction | None = None
+    storage_options: StorageOptions | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_choice("depth", self.depth, get_args(Depth))
@@ -84,6 +89,8 @@ class SurveyResult:
             its content, "" for a failed source.
         error: Reason of the failure.
         num_damaged_frames: Without an index: 0 for a picture that was decoded, else None.
+        offset: First byte of a part in its container; None for any other source.
+        version: Of an object by URL, or of what a part lies in; None if unknown.
     """
 
     info: MediaInfo | None = None
@@ -91,6 +98,8 @@ class SurveyResult:
     identity: SourceIdentity | None = None
     error: FramefeedError | None = None
     num_damaged_frames: int | None = None
+    offset: int | None = None
+    version: str | None = None
 
 
 def survey(source: Any, options: SurveyOptions) -> SurveyResult:
@@ -127,7 +136,7 @@ def survey(source: Any, options: SurveyOptions) -> SurveyResult:
 def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
     media, info, stat, ahead = None, None, None, None
     try:
-        media = MediaSource.of(source)
+        media = MediaSource.of(source, options.storage_options)
         # All readers of an object use these bytes: of a small one they are all that is asked for.
         ahead = media.fetch_ahead(None, [(0, _AHEAD_BYTES)])
         if isinstance(media, SequenceSource):
@@ -145,10 +154,10 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
             # A damaged picture is a failed row, so a decoded one has no damaged frame.
             damaged = 0 if options.decodes_pictures else None
             identity = SourceIdentity(stat.bytes, stat.mtime_ns, fingerprint)
-            return SurveyResult(info, None, identity, num_damaged_frames=damaged)
+            return locate(SurveyResult(info, None, identity, num_damaged_frames=damaged), media)
         info, index = index_media(media, options.verify, assume_fps=options.assume_fps, limits=options.limits)
         fingerprint = index.identity.fingerprint if index.identity else media.fingerprint()
-        return SurveyResult(info, index, SourceIdentity(stat.bytes, stat.mtime_ns, fingerprint))
+        return locate(SurveyResult(info, index, SourceIdentity(stat.bytes, stat.mtime_ns, fingerprint)), media)
     except FramefeedError as error:
         if find_shortage(error) is not None:
             raise
@@ -168,10 +177,23 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
         if is_of_system or isinstance(error, MissingDependency) or getattr(error, "limit", None) == DEADLINE:
             stat = None
         known = None if stat is None else SourceIdentity(stat.bytes, stat.mtime_ns, "")
-        return SurveyResult(info, None, known, error)
+        result = SurveyResult(info, None, known, error)
+        return result if media is None or stat is None else locate(result, media)
     finally:
         if ahead is not None:
             ahead.drop()
+
+
+def locate(result: SurveyResult, media: MediaSource) -> SurveyResult:
+    """Add to a result where its source lies, and of which version that is."""
+    fingerprint = "" if result.identity is None else result.identity.fingerprint
+    offset = media.offset if isinstance(media, Part) else None
+    return replace(result, offset=offset, version=mark_signed(media, media.find_version(fingerprint)))
+
+
+def mark_signed(media: MediaSource, version: str | None) -> str | None:
+    """Mark the version of an object that was read by a signature."""
+    return f"{SIGNED}{version or ''}" if media.is_remote and is_signed(media.path) else version
 
 
 def _is_still(media: MediaSource, limits: Limits) -> bool:

@@ -31,7 +31,13 @@ from framefeed.decode._queries import (
 from framefeed.decode._registry import as_decoder, check_kind
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, Timeline, has_picture_files, index_media, probe
-from framefeed.media import MediaSource, describe_picture_stream, read_stream_details
+from framefeed.media import (
+    MediaSource,
+    StorageOptions,
+    check_storage_options,
+    describe_picture_stream,
+    read_stream_details,
+)
 from framefeed.request import AnySize, Crop, FixedCrop, PictureRule, StillQuality, as_crop
 
 _OTHER_ARGUMENTS = {
@@ -65,6 +71,7 @@ class VideoDecoder:
         still_quality: "exact" decodes JPEG picture files at full size; "scaled" decodes them at 1/2, 1/4 or 1/8 of it
             where that is at least twice ``size``, as plans do by default.
         limits: Largest sizes that the file may have, checked before memory is allocated; None is ``Limits()``.
+        storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources".
 
     Raises:
         MediaError: The source cannot be read; see ``probe``.
@@ -84,14 +91,16 @@ class VideoDecoder:
         frame_index: FrameIndex | None = None,
         still_quality: StillQuality = "exact",
         limits: Limits | None = None,
+        storage_options: StorageOptions | None = None,
     ) -> None:
+        check_storage_options(storage_options)
         check_choice("dimension_order", dimension_order, ("NCHW", "NHWC"))
         rule = PictureRule(size, as_crop(crop), still_quality)
         check_frame_index(frame_index)
         self._limits = resolve_limits(limits)
         # A decoder object keeps its own limits; these are then for the index alone.
         self._decoder = as_decoder(backend, self._limits if isinstance(backend, str) else None)
-        self._source = MediaSource.of(source)
+        self._source = MediaSource.of(source, storage_options)
         self._info: MediaInfo | None = None
         given = frame_index or getattr(source, "frame_index", None)
         if given is None:

@@ -31,7 +31,9 @@ from framefeed.index.proofs._proving import Refuted, Unproved
 from framefeed.media import (
     MediaSource,
     SequenceSource,
+    StorageOptions,
     VideoContainer,
+    check_storage_options,
     has_damaged_configuration,
     parse_rate,
     read_stream_colors,
@@ -49,6 +51,7 @@ def build_index(
     stream_index: int | None = None,
     assume_fps: float | Fraction | None = None,
     limits: Limits | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> FrameIndex:
     """Find every output frame of a source's video stream.
 
@@ -65,6 +68,7 @@ def build_index(
         assume_fps: Frames per second for a stream that has no usable times and declares no constant rate. A stream with
             its own times keeps them, with a warning.
         limits: What the file may claim; None for the defaults of `Limits`.
+        storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources".
 
     Returns:
         The index, with one entry per output frame.
@@ -75,11 +79,12 @@ def build_index(
         UsageError: An argument is wrong.
     """
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
-    index = index_media(source, verify, stream_index=stream_index, assume_fps=assumed, limits=limits)[1]
+    check_storage_options(storage_options)
+    media = MediaSource.of(source, storage_options)
+    index = index_media(media, verify, stream_index=stream_index, assume_fps=assumed, limits=limits)[1]
     if assume_fps is not None and index.times_from != "assumed":
-        name = MediaSource.of(source).name
         warnings.warn(
-            f"{name}: assume_fps={assume_fps} was not used: the file has times of its own "
+            f"{media.name}: assume_fps={assume_fps} was not used: the file has times of its own "
             f"(times_from={index.times_from!r})",
             UserWarning,
             stacklevel=2,
@@ -145,7 +150,7 @@ class _Job:
     ) -> None:
         self.media, self.verify, self.stream_index = media, verify, stream_index
         self.assume_fps, self.limits = assume_fps, limits
-        self.is_remote = media.kind == "url" and verify in ("none", "proof")
+        self.is_remote = media.is_remote and verify in ("none", "proof")
         self.is_contradicted = False
         self._open = ExitStack()
 

@@ -26,7 +26,9 @@ from framefeed.media import (
     MediaSource,
     Packet,
     SequenceSource,
+    StorageOptions,
     VideoContainer,
+    check_storage_options,
     decode_facts,
     make_empty_error,
     read_claimed_duration,
@@ -85,13 +87,14 @@ def probe_sequence(source: SequenceSource, limits: Limits, *, first_only: bool =
     )
 
 
-def probe(source: Any, *, limits: Limits | None = None) -> MediaInfo:
+def probe(source: Any, *, limits: Limits | None = None, storage_options: StorageOptions | None = None) -> MediaInfo:
     """Read what the headers of one file claim.
 
     Args:
         source: Path, URL, bytes, seekable binary file object, `ImageSequence` or catalog entry. The content decides
             whether it is a picture or a video.
         limits: What the file may claim; None for the defaults of `Limits`.
+        storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources".
 
     Raises:
         UnreadableMedia: It is not media: text, empty, a folder, a FIFO or a playlist, missing (MissingMedia), or its
@@ -104,7 +107,8 @@ def probe(source: Any, *, limits: Limits | None = None) -> MediaInfo:
         LimitExceeded: It claims more than ``limits``.
         ResourceExhausted: Memory or file descriptors ran out, also after a second try.
     """
-    media = MediaSource.of(source)
+    check_storage_options(storage_options)
+    media = MediaSource.of(source, storage_options)
     return try_again_in_shortage(partial(_probe, media, resolve_limits(limits)), media.name, "open")
 
 

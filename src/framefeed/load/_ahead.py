@@ -14,7 +14,7 @@ from framefeed._per_process import PerProcess
 from framefeed.catalog import Catalog
 from framefeed.decode import BaseDecoder
 from framefeed.load._pending import PendingBatch
-from framefeed.media import MediaSource, RangesAhead
+from framefeed.media import RangesAhead
 from framefeed.parallel import Ok, catch_error
 from framefeed.request import DecodeRequest
 
@@ -121,4 +121,4 @@ class ReadAhead:
         index = self._catalog.frame_index(row)
         ordinals: IntArray = np.concatenate([request.ordinals for request in requests])
         ranges = self._decoder.list_ranges(index, ordinals, requests[0].output)
-        return MediaSource.of(requests[0].source).fetch_ahead(index.identity, ranges) if ranges else None
+        return self._catalog.media_source(row).fetch_ahead(index.identity, ranges) if ranges else None

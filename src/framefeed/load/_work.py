@@ -38,7 +38,6 @@ from framefeed.load._normalise import Normaliser
 from framefeed.load._options import DEFAULT_READ_AHEAD, LoaderOptions, Transform
 from framefeed.load._pending import PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
-from framefeed.media import MediaSource
 from framefeed.parallel import Err, Ok, catch_error, catch_outcome, fetch_limit
 from framefeed.plan import EpochPlan
 from framefeed.request import DecodeRequest
@@ -306,7 +305,7 @@ class ClipWorker:
 
         def open_source(of: tuple[int, list[_Part]]) -> SourceClips:
             row, parts = of
-            source = MediaSource.of(requests[parts[0][0]].source)
+            source = self._plan.catalog.media_source(row)
             return source, self._plan.catalog.frame_index(row), [clip_slot for _, _, clip_slot in parts]
 
         def step_through() -> Iterator[SourceClips]:

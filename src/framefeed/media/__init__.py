@@ -14,6 +14,13 @@ from framefeed.media._details import (
     read_stream_colors,
     read_stream_details,
 )
+from framefeed.media._identity import (
+    FINGERPRINT_BLOCK,
+    HEAD_FINGERPRINT_PREFIX,
+    FileStamp,
+    SourceIdentity,
+    hash_head,
+)
 from framefeed.media._libav_errors import (
     LIBAV_EXCEPTIONS,
     MOST_PIXEL_BYTES,
@@ -31,19 +38,15 @@ from framefeed.media._readers import FileReader, is_real_file
 from framefeed.media._sequence import SEQUENCE_CONTAINER, ImageSequence, SequenceSource, parse_rate, source_name
 from framefeed.media._sequence_files import PICTURE_SUFFIXES, list_folder
 from framefeed.media._sniff import sniff
-from framefeed.media._source import (
-    FINGERPRINT_BLOCK,
-    HEAD_FINGERPRINT_PREFIX,
-    FileStamp,
-    MediaSource,
-    SourceIdentity,
-    hash_head,
-)
+from framefeed.media._source import MediaSource, Part, make_file_version
 from framefeed.media._urls import BLOCK_BYTES
 from framefeed.media.remote import (
     FetchedRange,
     ListedObject,
     RangesAhead,
+    StorageOptions,
+    check_storage_options,
+    find_options,
     is_http,
     is_read_by_ranges,
     is_s3,
@@ -70,19 +73,23 @@ __all__ = [
     "MediaSource",
     "MisplacedPacket",
     "Packet",
+    "Part",
     "PictureHasher",
     "RangesAhead",
     "SequenceSource",
     "SourceIdentity",
+    "StorageOptions",
     "StreamDetails",
     "VideoContainer",
     "bound_picture_bytes",
     "check_memory",
+    "check_storage_options",
     "decode_alone",
     "decode_facts",
     "decode_packet",
     "demux_from",
     "describe_picture_stream",
+    "find_options",
     "has_damaged_configuration",
     "has_damaged_parameters",
     "hash_head",
@@ -98,6 +105,7 @@ __all__ = [
     "list_folder",
     "list_objects",
     "make_empty_error",
+    "make_file_version",
     "make_packet",
     "number_after_seek",
     "parse_rate",

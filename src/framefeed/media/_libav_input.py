@@ -13,6 +13,7 @@ import av
 from av.codec.codec import UnknownCodecError
 from av.container import InputContainer
 
+from framefeed._names import split_part
 from framefeed._outcome import Err, Ok, catch_outcome
 from framefeed._stopping import check_stop
 from framefeed._values import Limits, bound_padded_pixels, read_bytes
@@ -52,8 +53,9 @@ class LibavInput:
         self._limit = ""
         self._weight = 1
         # libav guesses the format by the ending too, and repeats the name in its errors.
-        path = source.path if source.kind == "path" else source.name.removesuffix("?...")
-        self.name = f"file:{path}" if source.kind in ("path", "url") else path
+        part = split_part(source.name)
+        path = part.member if part else source.path if source.kind == "path" else source.name.removesuffix("?...")
+        self.name = f"file:{path}" if part or source.kind in ("path", "url") else path
 
     def read(self, count: int) -> bytes:
         """Read the next bytes; none at the end, or after an error."""

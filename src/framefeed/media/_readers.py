@@ -7,7 +7,7 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import IO, Any, TypeVar
 
@@ -16,7 +16,7 @@ from framefeed._files import open_regular, raise_file_error
 from framefeed._outcome import shorten_repr
 from framefeed._per_process import PerProcess
 from framefeed._stopping import Cancelled
-from framefeed._values import ByteReader, SourceStat, read_bytes
+from framefeed._values import ByteReader, SourceStat, announce_reads, count_kept_bytes, read_bytes
 from framefeed.errors import DeadlineExceeded, UsageError
 from framefeed.media._urls import BLOCK_BYTES, fetch, open_url
 
@@ -177,8 +177,9 @@ class UrlReader:
     # libav reads sound and pictures of some files from two offsets in turns.
     _MOST_BLOCKS = 16
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self._url = url
+        self._options = options
         self._object: ObjectReader | None = None
         self._blocks: dict[int, bytes] = {}
         self._open()
@@ -216,7 +217,7 @@ class UrlReader:
             opened.close_file()
 
     def _open(self) -> ObjectReader:
-        opened = self._object = ObjectReader(open_url(self._url))
+        opened = self._object = ObjectReader(open_url(self._url, self._options))
         self._pid = os.getpid()
         return opened
 
@@ -230,6 +231,59 @@ class UrlReader:
             raise
         finally:
             count_fetch(FetchCounts(1, wait_seconds=perf_counter() - began))
+
+
+class PartReader:
+    """Reads bytes inside a source as if they were all of it.
+
+    Args:
+        container: Reader of the source.
+        offset: First byte of the part.
+        size: Bytes of the part.
+    """
+
+    def __init__(self, container: ByteReader, offset: int, size: int) -> None:
+        self._container = container
+        self._offset, self._size = offset, size
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""
+        count = max(0, min(len(buffer), self._size - offset))
+        return self._container.read_into(buffer[:count], self._offset + offset) if count else 0
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Read up to ``count`` bytes at ``offset``."""
+        return read_bytes(self._container, self._offset + offset, max(0, min(count, self._size - offset)))
+
+    def stat(self) -> SourceStat:
+        """Size of the part, and time of the file that it lies in."""
+        return SourceStat(self._size, self._container.stat().mtime_ns)
+
+    def announce(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Say which ranges are read next."""
+        announce_reads(self._container, lambda: self._shift(ranges))
+
+    def _shift(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        return shift_ranges(ranges, self._offset, self._size)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the source that are in memory."""
+        return count_kept_bytes(self._container)
+
+    @property
+    def version(self) -> Any:
+        """Version of the object that the part lies in; None for a file."""
+        return getattr(self._container, "version", None)
+
+    def close(self) -> None:
+        """Close the source."""
+        self._container.close()
+
+
+def shift_ranges(ranges: Iterable[tuple[int, int]], offset: int, size: int) -> list[tuple[int, int]]:
+    """Convert ranges of a part, first byte and behind the last, to ranges of its container."""
+    return [(offset + start, offset + min(stop, size)) for start, stop in ranges if start < size]
 
 
 def make_reader(file: IO[bytes], pid: int | None = None) -> ByteReader:

@@ -20,8 +20,9 @@ from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
 from framefeed._values import ByteReader, SourceStat
 from framefeed.errors import EmptyVideo, MediaError, StaleSource, UsageError
+from framefeed.media._identity import SourceIdentity
 from framefeed.media._sequence_files import SequenceFiles, list_folder, stamp_folder, stat_files
-from framefeed.media._source import MediaSource, SourceIdentity
+from framefeed.media._source import MediaSource
 
 SEQUENCE_CONTAINER = "image_sequence"
 """`MediaInfo.container` of a sequence."""

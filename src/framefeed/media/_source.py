@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, Literal
 
 import xxhash
 
 from framefeed._checks import expand_home, expected, refuse_catalog
 from framefeed._files import stat_regular
+from framefeed._names import PartName, split_part
 from framefeed._shortage import try_again_in_shortage
 from framefeed._shown import show_name
 from framefeed._values import (
@@ -27,70 +28,32 @@ from framefeed._values import (
     make_limit_error,
     read_bytes,
 )
-from framefeed.errors import StaleSource, UsageError
-from framefeed.media._readers import FileReader, UrlReader, make_reader
+from framefeed.errors import StaleSource, UnreadableMedia, UsageError
+from framefeed.media._identity import (
+    FINGERPRINT_BLOCK,
+    HEAD_FINGERPRINT_PREFIX,
+    FileStamp,
+    ObjectIdentity,
+    SourceIdentity,
+    hash_head,
+    list_hashed,
+)
+from framefeed.media._members import find_member
+from framefeed.media._readers import FileReader, PartReader, UrlReader, make_reader, shift_ranges
 from framefeed.media._urls import check_url
 from framefeed.media.remote import (
     FetchedRange,
     ObjectVersion,
     RangesAhead,
+    StorageOptions,
     check_remote_url,
     fetch_ahead,
+    find_options,
     get_range,
     is_read_by_ranges,
     open_ranges,
     read_whole,
 )
-
-FINGERPRINT_BLOCK = 64 * 1024
-"""Bytes hashed at the head, at the middle and at the tail."""
-
-
-# A type of its own, and not a stat whose fingerprint may be missing: a stat costs no read, and must not stand where
-# frames are found again by their file's bytes. Only a failed row of a catalog has one that is empty.
-@dataclass(frozen=True, slots=True)
-class SourceIdentity:
-    """Size, modification time, and hash of head, middle and tail: another file under the same name differs in one."""
-
-    bytes: int
-    mtime_ns: int | None
-    fingerprint: str
-
-    @property
-    def stat(self) -> SourceStat:
-        """What the file system said of the file."""
-        return SourceStat(self.bytes, self.mtime_ns)
-
-
-class FileStamp(NamedTuple):
-    """What the file system says of a file: another file, or a changed one, has another stamp."""
-
-    path: str
-    device: int
-    inode: int
-    nbytes: int
-    mtime_ns: int
-    ctime_ns: int
-
-    @classmethod
-    def of(cls, path: str, facts: os.stat_result) -> FileStamp:
-        """Make the stamp of a file from its facts."""
-        return cls(path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-
-
-class _Identity:
-    """One object in a key, equal to itself alone. The key keeps it: another at its address would be taken for it."""
-
-    __slots__ = ("_object",)
-
-    def __init__(self, an_object: object) -> None:
-        self._object = an_object
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self._object is other._object
-
-    def __hash__(self) -> int:
-        return id(self._object)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,26 +63,33 @@ class MediaSource:
     Attributes:
         kind: Where the bytes are.
         name: Printable name for messages.
-        path: Absolute path for kind "path", URL for kind "url".
+        path: Absolute path for kind "path", URL for kind "url"; for kind "part" that of what it lies in.
         data: The encoded bytes, for kind "bytes".
         file: The seekable binary file object, for kind "file".
         pid: The process in which the source was made.
+        options: Of ``storage_options``, for this URL.
+        version: Which version of the object, or of the file that a part lies in, a catalog knows; None if unknown.
     """
 
-    kind: Literal["path", "bytes", "file", "sequence", "url"]
+    kind: Literal["path", "bytes", "file", "sequence", "url", "part"]
     name: str
     path: str = ""
     data: bytes = b""
     file: IO[bytes] | None = None
     pid: int = field(default_factory=os.getpid)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    version: str | None = None
 
     @classmethod
-    def of(cls, source: Any) -> MediaSource:
+    def of(cls, source: Any, storage_options: StorageOptions | None = None, version: str | None = None) -> MediaSource:
         """Understand what a user may pass as a source.
 
         Args:
-            source: ``str`` or ``os.PathLike``, a URL that fsspec reads, bytes-like, a seekable binary file object, an
-                `ImageSequence`, or anything with a ``source`` attribute that is one of these (a ``CatalogEntry``).
+            source: ``str`` or ``os.PathLike``, a URL that fsspec reads, the name of a part as in a catalog, bytes-like,
+                a seekable binary file object, an `ImageSequence`, or anything with a ``source`` attribute that is one
+                of these (a ``CatalogEntry``).
+            storage_options: Options by URL prefix.
+            version: Which version of a URL's object a catalog knows.
 
         Raises:
             UsageError: It is none of these, or a URL that nothing reads.
@@ -136,11 +106,14 @@ class MediaSource:
         if isinstance(source, (str, os.PathLike)):
             path = expand_home(os.fsdecode(source))
             if "://" in path and not os.path.exists(path):
+                if (part := split_part(path)) is not None:
+                    return find_part(part._replace(container=expand_home(part.container)), storage_options)
+                options = find_options(storage_options, path)
                 if is_read_by_ranges(path):
-                    check_remote_url(path)
+                    check_remote_url(path, options)
                 else:
                     check_url(path)
-                return cls("url", show_name(path), path=path)
+                return cls("url", show_name(path), path=path, options=options, version=version)
             if not path or "\0" in path:
                 raise expected("source", "a path without NUL characters" if path else "a path", path)
             return cls("path", path, path=os.path.abspath(path))
@@ -156,7 +129,7 @@ class MediaSource:
             return cls("file", str(getattr(source, "name", repr(source))), file=source)
         refuse_catalog(source, what)
         if hasattr(source, "source"):
-            return cls.of(source.source)
+            return cls.of(source.source, storage_options)
         raise expected("source", what, source)
 
     def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
@@ -172,8 +145,14 @@ class MediaSource:
         if self.kind == "path":
             return FileReader(self.path)
         if self.kind == "url":
-            return open_ranges(self.path, self._get_version(indexed)) if self._has_ranges else UrlReader(self.path)
+            return self._open_url(indexed)
         return BytesReader(self.data) if self.file is None else make_reader(self.file, self.pid)
+
+    def _open_url(self, indexed: SourceIdentity | None) -> ByteReader:
+        if not self._has_ranges:
+            return UrlReader(self.path, self.options)
+        confirm = None if indexed is None else partial(self._confirm, indexed)
+        return open_ranges(self.path, self.options, self._get_version(indexed), confirm)
 
     def stat(self) -> SourceStat:
         """Size in bytes and modification time, without opening a path."""
@@ -214,7 +193,7 @@ class MediaSource:
         size = now.bytes
         digest = xxhash.xxh3_128(str(size).encode())
         block = memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))
-        ranges = _list_hashed(size)
+        ranges = list_hashed(size)
         announce_reads(reader, lambda: ranges)
         for start, _ in ranges:
             digest.update(block[: reader.read_into(block, start)])
@@ -238,17 +217,17 @@ class MediaSource:
         return try_again_in_shortage(partial(self._compare_identity, indexed), self.name, "open")
 
     def _compare_identity(self, indexed: SourceIdentity | None) -> Hashable:
-        if self.kind == "url":
-            if indexed is None:
-                return (self.kind, self.path)
+        if self.is_remote:
             # Compared by its bytes, once a process: not all file systems tell modification times. The fingerprint is
             # part of the key: another object under the same URL is another file.
-            key = self._make_key(indexed.fingerprint)
+            key = self._make_key("" if indexed is None else indexed.fingerprint)
+            if indexed is None or self._has_known_version:  # Then each answer is compared with it.
+                return key
             if not self._is_accepted(key, indexed.fingerprint):
                 raise self._make_changed_error(indexed, self.stat().bytes)
             return key
         if self.kind != "path":
-            return (self.kind, _Identity(self.data if self.file is None else self.file))
+            return (self.kind, ObjectIdentity(self.data if self.file is None else self.file))
         facts = stat_regular(self.path)
         stamp = FileStamp.of(self.path, facts)
         if indexed is None or (facts.st_size, clamp_ns(facts.st_mtime_ns)) == (indexed.bytes, indexed.mtime_ns):
@@ -261,11 +240,26 @@ class MediaSource:
         """Whether the source has a fingerprint; hash it once a process for each stamp."""
         if (stamp, fingerprint) in _ACCEPTED:
             return True
-        is_of_head = fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
-        if (self.head_fingerprint() if is_of_head else self.fingerprint()) != fingerprint:
+        if not self._has_fingerprint(fingerprint):
             return False
         _ACCEPTED.add((stamp, fingerprint))
         return True
+
+    def _has_fingerprint(self, fingerprint: str) -> bool:
+        """Whether the source has a fingerprint now; it is read for this."""
+        is_of_head = fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
+        return (self.head_fingerprint() if is_of_head else self.fingerprint()) == fingerprint
+
+    def _confirm(self, indexed: SourceIdentity) -> ObjectVersion:
+        """Find the version of an object now, if its bytes are those that were indexed.
+
+        Raises:
+            StaleSource: They are others.
+        """
+        key = self._make_key(indexed.fingerprint)
+        if not self._has_fingerprint(indexed.fingerprint) or key not in _VERSIONS:
+            raise self._make_changed_error(indexed, self.stat().bytes)
+        return _VERSIONS[key]
 
     def _make_changed_error(self, indexed: SourceIdentity, size: int) -> StaleSource:
         return StaleSource(
@@ -282,13 +276,28 @@ class MediaSource:
             indexed: What `check_identity` will be called with; its bytes are asked for too.
             ranges: First byte of each, and behind the last one.
         """
-        if self.kind != "url" or not self._has_ranges:
+        if not self._has_ranges:
             return None
         checked: list[tuple[int, int]] = []
-        if indexed is not None and not self._is_known(indexed):
+        if indexed is not None and not self._has_known_version and not self._is_known(indexed):
             is_of_head = indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
-            checked = [(0, HEAD_BYTES)] if is_of_head else _list_hashed(indexed.bytes)
-        return fetch_ahead(self.path, [*checked, *ranges], self._get_version(indexed))
+            checked = [(0, HEAD_BYTES)] if is_of_head else list_hashed(indexed.bytes)
+        shifted = self._shift([*checked, *ranges])
+        return fetch_ahead(self.path, shifted, self._get_version(indexed), self.options)
+
+    def _shift(self, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Convert ranges of the source to those of the object that it lies in."""
+        return ranges
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is, or lies in, an object by URL."""
+        return self.kind == "url"
+
+    @property
+    def local_path(self) -> str | None:
+        """Path of the file that has its bytes, among others or alone; None if there is none."""
+        return self.path if self.kind == "path" else None
 
     def get_range(self, start: int, stop: int, version: ObjectVersion | None = None) -> FetchedRange:
         """Get a range of an object that is read by ranges, in the calling thread.
@@ -298,29 +307,45 @@ class MediaSource:
             stop: Behind the last byte.
             version: Which version it must be of; None for any.
         """
-        return get_range(self.path, start, stop, version)
+        return get_range(self.path, start, stop, self.options, version)
 
     @property
     def _has_ranges(self) -> bool:
-        return is_read_by_ranges(self.path)
+        return self.is_remote and is_read_by_ranges(self.path)
+
+    @property
+    def _has_known_version(self) -> bool:
+        return self._has_ranges and self._known_version is not None
+
+    @property
+    def _known_version(self) -> ObjectVersion | None:
+        return None if self.version is None else ObjectVersion.parse(self.version)
 
     def _is_known(self, indexed: SourceIdentity) -> bool:
         return (self._make_key(indexed.fingerprint), indexed.fingerprint) in _ACCEPTED
 
     def _make_key(self, fingerprint: str) -> Hashable:
         """Make the key of an object by URL with a fingerprint."""
-        return self.kind, self.path, fingerprint
+        options = repr(sorted(self.options.items(), key=repr)) if self.options else ""
+        return self.kind, self.path, options, fingerprint
 
     def _accept(self, reader: ByteReader, fingerprint: str) -> None:
         """Remember the fingerprint of an object by URL, and which version has it if the reader knows versions."""
-        if self.kind == "url":
+        if self.is_remote:
             key = self._make_key(fingerprint)
             _ACCEPTED.add((key, fingerprint))
             if (version := getattr(reader, "version", None)) is not None:
                 _VERSIONS[key] = version
 
     def _get_version(self, indexed: SourceIdentity | None) -> ObjectVersion | None:
-        return None if indexed is None else _VERSIONS.get(self._make_key(indexed.fingerprint))
+        if indexed is None:
+            return None
+        return _VERSIONS.get(self._make_key(indexed.fingerprint)) or self._known_version
+
+    def find_version(self, fingerprint: str) -> str | None:
+        """Find the version of an object, or of what a part lies in, whose fingerprint was just made; None of a file."""
+        known = _VERSIONS.get(self._make_key(fingerprint))
+        return self.version if known is None else known.text
 
     def head(self, count: int) -> bytes:
         """Read the first ``count`` bytes, fewer if the source is shorter."""
@@ -334,7 +359,7 @@ class MediaSource:
             LimitExceeded: There are more.
         """
         if self._has_ranges:
-            data = read_whole(self.path, most_bytes)
+            data = read_whole(self.path, most_bytes, self.options)
         else:
             with self.opened() as reader:
                 data = read_bytes(reader, 0, min(reader.stat().bytes, most_bytes + 1))
@@ -351,18 +376,86 @@ class MediaSource:
         return f"MediaSource({self.kind}, {self.name!r})"
 
 
-def _list_hashed(size: int) -> list[tuple[int, int]]:
-    """List the ranges of a file of so many bytes that its fingerprint is made of."""
-    starts = sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)})
-    return [(start, min(size, start + FINGERPRINT_BLOCK)) for start in starts]
+class Part(MediaSource):
+    """A source inside another: so many bytes from an offset on.
+
+    Args:
+        source: The file or the object.
+        offset: First byte.
+        size: Number of bytes.
+        text: Name of the part, such as ``tar://member::path``.
+
+    Raises:
+        UnreadableMedia: Offset or size are below zero.
+    """
+
+    def __init__(self, source: MediaSource, offset: int, size: int, text: str) -> None:
+        super().__init__("part", show_name(text), path=source.path, options=source.options, version=source.version)
+        if offset < 0 or size < 0:
+            raise UnreadableMedia(
+                f"{self.name}: its place in the file is damaged: scan again", source=self.name, stage="open"
+            )
+        # What is left of frozen dataclasses: only their own attributes are.
+        self.container, self.offset, self.size, self.text = source, offset, size, text
+
+    def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
+        """Open the bytes for positioned reads; see `MediaSource.reader`."""
+        inner = self._open_url(indexed) if self.is_remote else self.container.reader()
+        return PartReader(inner, self.offset, self.size)
+
+    def stat(self) -> SourceStat:
+        """Size of the part, and time of the file that it lies in."""
+        return SourceStat(self.size, None if self.is_remote else self.container.stat().mtime_ns)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it lies in an object by URL."""
+        return self.container.is_remote
+
+    @property
+    def local_path(self) -> str | None:
+        """Path of the file that it lies in; None if there is none."""
+        return self.container.local_path
+
+    def _shift(self, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        return shift_ranges(ranges, self.offset, self.size)
+
+    def _make_key(self, fingerprint: str) -> Hashable:
+        return super()._make_key(fingerprint), self.offset, self.size
+
+    def _compare_identity(self, indexed: SourceIdentity | None) -> Hashable:
+        if self.is_remote:
+            return super()._compare_identity(indexed)
+        stamp = self.container._compare_identity(None)
+        key = (stamp, self.offset, self.size)
+        now = self.container.stat()
+        if indexed is None or make_file_version(now) == self.version:
+            return key
+        if self.size == indexed.bytes and self._is_accepted(key, indexed.fingerprint):
+            return key
+        raise self._make_changed_error(indexed, self.size)
+
+
+def make_file_version(stat: SourceStat) -> str:
+    """Write the version of a file with parts: its size and modification time."""
+    return f"{stat.bytes} {stat.mtime_ns}"
+
+
+def find_part(part: PartName, storage_options: StorageOptions | None) -> Part:
+    """Find a part by its name: its container is searched.
+
+    Raises:
+        MissingMedia: There is no such part.
+        MediaError: The container cannot be read.
+    """
+    container = MediaSource.of(part.container, storage_options)
+    with container.opened() as reader:
+        offset, size = find_member(part, reader, container.name, is_remote=container.is_remote)
+        version = getattr(reader, "version", None)
+        known = make_file_version(reader.stat()) if not container.is_remote else version and version.text
+    return Part(replace(container, version=known), offset, size, part.text)
 
 
 _VERSIONS: dict[Hashable, ObjectVersion] = {}
 """Versions of the objects whose fingerprint was compared."""
 _ACCEPTED: set[tuple[Hashable, str]] = set()
-HEAD_FINGERPRINT_PREFIX = "h"
-"""First character of fingerprints made of a head alone; no hexadecimal digit."""
-
-
-hash_head = xxhash.xxh3_128_hexdigest
-"""Hash a head; the size of the file is the seed."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import IO, Any, Literal, NoReturn, TypeVar, cast
 
 from framefeed import _stopping
@@ -41,8 +42,12 @@ def check_url(url: str) -> None:
         raise UsageError(f"{url}: fsspec cannot read URLs that begin with {protocol}:// : download the file first")
 
 
-def open_url(url: str) -> IO[bytes]:
+def open_url(url: str, options: Mapping[str, Any]) -> IO[bytes]:
     """Open an object for reads at any offset; fetch nothing yet.
+
+    Args:
+        url: The object.
+        options: For its file system.
 
     Raises:
         MissingMedia: There is no such object.
@@ -51,11 +56,11 @@ def open_url(url: str) -> IO[bytes]:
         DeadlineExceeded: There is no answer in time.
         MissingDependency: fsspec, or what it needs for this protocol, is not installed.
     """
-    return fetch(_open, url, url, "open")
+    return fetch(partial(_open, options=options), url, url, "open")
 
 
-def _open(url: str) -> IO[bytes]:
-    system, path = _import_fsspec(url).url_to_fs(url)
+def _open(url: str, options: Mapping[str, Any]) -> IO[bytes]:
+    system, path = _import_fsspec(url).url_to_fs(url, **options)
     file = system.open(path, "rb", block_size=BLOCK_BYTES, cache_type="none")  # `UrlReader` keeps blocks
     try:
         file.seek(0, os.SEEK_END)

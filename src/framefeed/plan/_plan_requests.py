@@ -12,7 +12,7 @@ from framefeed._checks import check_mapping, expected, refuse_names
 from framefeed.catalog import make_memory_catalog
 from framefeed.errors import MediaError, UsageError
 from framefeed.index import Pick
-from framefeed.media import ImageSequence
+from framefeed.media import ImageSequence, StorageOptions, check_storage_options
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._plan_clips import explain_enlarged_crop
@@ -39,6 +39,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     tail: Tail = "pad",
     horizontal_flip: float = 0.0,
     still_quality: StillQuality = "scaled",
+    storage_options: StorageOptions | None = None,
 ) -> EpochPlan:
     """Plan your own list of clips, one position for each; each source is indexed once, in this call.
 
@@ -60,6 +61,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
         horizontal_flip: Probability with which left and right of a clip are swapped.
         still_quality: As in ``plan_clips``; requests with an ``output`` have the quality that it says.
+        storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources".
 
     Raises:
         MediaError: A source cannot be indexed; ``position`` is the number of the first request for it.
@@ -75,6 +77,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         check_mapping("columns", columns, '{"label": ["cat", "dog"]}')
     picking = Picking(pick, tolerance_seconds, policy)
     _check_requests(requests)
+    check_storage_options(storage_options)
     # Each source once, as its catalog entry if a request has one.
     sources: dict[str | bytes | ImageSequence, Any] = {}
     for request in requests:
@@ -84,7 +87,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     rows = np.array([row_of[request.source] for request in requests], dtype=np.int64)
     rule = Requests.of(requests, rows, dict(columns or {}), picking)
     try:
-        catalog = make_memory_catalog(list(sources.values()))
+        catalog = make_memory_catalog(list(sources.values()), storage_options=storage_options)
     except MediaError as error:
         # Bytes have no name: the number of the request tells them apart.
         error.position = error.late_position = rows.tolist().index(error.position)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -20,7 +20,7 @@ from framefeed._names import make_printable
 from framefeed._units import format_bytes
 from framefeed.catalog import SurveyOptions, SurveyResult, collect_results, survey
 from framefeed.errors import WorkerLost
-from framefeed.media import ImageSequence, is_read_by_ranges
+from framefeed.media import ImageSequence, MediaSource, is_read_by_ranges
 from framefeed.parallel import ordered_map, thread_budget
 from framefeed.scanning._rows import SourceGroup
 from framefeed.scanning._still_rows import StillRows
@@ -79,7 +79,7 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
     start, before = 0, count_bytes_read_by_thread()
     take_fetch_counts()  # of the thread's work before
     for group in chunk.groups:
-        sources = list(group.paths())
+        sources = group.make_sources(options.storage_options)
         if group.kind == "image_folder":
             sources = [ImageSequence(path, fps=options.fps) for path in sources]
         if group.kind == "files" and not options.decodes_pictures:
@@ -110,21 +110,25 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
 
 
 def _read_stills(
-    stills: StillRows, sources: Sequence[str], start: int, options: SurveyOptions
-) -> dict[int, str | SurveyResult]:
+    stills: StillRows, sources: Sequence[str | MediaSource], start: int, options: SurveyOptions
+) -> dict[int, str | MediaSource | SurveyResult]:
     """Read the headers of pictures; return all other sources, and errors of objects, by their positions, ascending."""
-    num_unread, others = len(stills.unread), dict[int, str | SurveyResult]()
-    if not has_urls(sources):
-        stills.read(sources, start)
-    for position, source in enumerate(sources, start) if has_urls(sources) else ():
-        if not is_object(source):
-            stills.read([source], position)
-        elif not is_picture_name(source):
+    paths = [source if isinstance(source, str) else source.path for source in sources]
+    num_unread, others = len(stills.unread), dict[int, str | MediaSource | SurveyResult]()
+    if not has_urls(paths):
+        stills.read(paths, start)
+        return {position: sources[position - start] for position in stills.unread[num_unread:]}
+    for position, (source, path) in enumerate(zip(sources, paths, strict=True), start):
+        if not is_object(path):
+            stills.read([path], position)
+        elif not is_picture_name(path):
             others[position] = source
-        elif (error := stills.read_object(source, position, options.deadline_seconds)) is not None:
-            others[position] = SurveyResult(error=error)
+        else:
+            media = MediaSource.of(source, options.storage_options)
+            if (error := stills.read_object(media, position, options.deadline_seconds)) is not None:
+                others[position] = SurveyResult(error=error)
     others |= {position: sources[position - start] for position in stills.unread[num_unread:]}
-    return dict(sorted(others.items())) if has_urls(sources) else others
+    return dict(sorted(others.items()))
 
 
 def count_bytes_read_by_thread() -> int:
@@ -205,7 +209,7 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
                     if weight_left <= 0:
                         names = names[:count]
                         break
-            chunk.append(replace(group, names=names))
+            chunk.append(group.take(range(start, start + len(names))))
             start += len(names)
             if weight_left <= 0:
                 yield (full := Chunk(tuple(chunk), first))

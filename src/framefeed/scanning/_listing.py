@@ -219,13 +219,14 @@ def list_roots(
             mistyped folder. Another missing file is a row.
     """
     names = check_roots(roots)
-    walk = Walk(suffixes, image_folders, by_parent=by_parent)
+    lists = lists or ListOptions()
+    walk = Walk(suffixes, image_folders, by_parent=by_parent, storage_options=lists.storage_options)
     listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats)
     column_rows, origins, has_list = [listing.column_rows], list[Origin](), False
     for root in names:
         if isinstance(root, str) and (len(names) == 1 or get_suffix(root) not in ALL_MEDIA_SUFFIXES):
             _check_exists(make_absolute(root))
-        listed = _read_list(root, lists or ListOptions())
+        listed = _read_list(root, lists)
         if listed is None:
             groups, origin = _list_groups(root, walk, without)
             column_rows.append(np.full(sum(map(len, groups)), NO_COLUMN_ROW))
@@ -239,7 +240,7 @@ def list_roots(
         listing.groups += groups
         # A folder of pictures, or a path as a whole, is compared as if it was named.
         origins += [origin if group.folder and group.kind == "files" else "name" for group in groups]
-    if lists is not None and (lists.columns or lists.path_template) and not has_list:
+    if (lists.columns or lists.path_template) and not has_list:
         raise UsageError(
             "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
             "name a list such as train.txt"

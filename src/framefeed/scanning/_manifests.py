@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from framefeed._files import stat_regular
 from framefeed._names import escape, escape_invisible, is_url, make_absolute, unescape
 from framefeed._shown import show_name
-from framefeed.catalog import FACTS
+from framefeed.catalog import FACTS, LOCATION_FACTS
 from framefeed.errors import MissingMedia, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, is_http
 from framefeed.parallel import try_again_in_shortage
@@ -86,7 +86,7 @@ def read_manifest(path: str, options: ListOptions | None = None) -> Listing:
         UsageError: It cannot be understood.
     """
     options = options or ListOptions()
-    name, media = show_name(path), MediaSource.of(path)
+    name, media = show_name(path), MediaSource.of(path, options.storage_options)
     try:
         if not is_url(path):
             stat_regular(path)
@@ -155,7 +155,7 @@ def _take_columns(table: pa.Table) -> ListTable:
         raise UsageError("has no columns: expected one with paths, called path")
     if len(set(names)) < len(names):
         raise UsageError(f"two columns have one name ({shorten(', '.join(names))}): give each another name")
-    if FACTS.keys() <= set(names):
+    if FACTS.keys() - set(LOCATION_FACTS) <= set(names):
         # A catalog as a manifest: its sources are surveyed again.
         names = [name for name in names if name in ("source", LABEL) or name not in FACTS]
     columns = {name: _normalize(table.column(name)) for name in names}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import groupby
+from typing import Any
+
+import numpy as np
 
 from framefeed._shown import show_name
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.media import ListedObject, is_s3, list_objects
-from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, SourceGroup
+from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, Located, ScanStats, SourceGroup
 
 _MEDIA = Endings(ALL_MEDIA_SUFFIXES)
 _WILDCARDS = re.compile(r"(?:(?<=/)|^)(\*\*/|\*\*$)|((?:(?<=/)|^)\*)|(\*)")
@@ -29,11 +32,12 @@ def is_object_glob(path: str) -> bool:
     return is_s3(path) and "*" in path
 
 
-def list_prefix(url: str, endings: Endings, stats: ScanStats) -> list[SourceGroup]:
+def list_prefix(url: str, options: Mapping[str, Any], endings: Endings, stats: ScanStats) -> list[SourceGroup]:
     """List the objects below a prefix that have an ending of media, in the order of ``os.fsencode(url)``.
 
     Args:
         url: ``s3://bucket`` or ``s3://bucket/prefix/``.
+        options: Of ``storage_options``, for this URL.
         endings: Endings of the objects to list.
         stats: Statistics to complete, of objects that are passed over.
 
@@ -52,7 +56,7 @@ def list_prefix(url: str, endings: Endings, stats: ScanStats) -> list[SourceGrou
         stats.passed_over.update(_MEDIA.count_others(others))
         return [each for each, is_listed in zip(page, is_media, strict=True) if is_listed]
 
-    groups = _list(url, select)
+    groups = _list(url, options, select)
     if is_empty:
         raise MissingMedia(
             f"{show_name(url)}: there is no object below it: check its spelling", source=show_name(url), stage="open"
@@ -60,7 +64,7 @@ def list_prefix(url: str, endings: Endings, stats: ScanStats) -> list[SourceGrou
     return groups
 
 
-def list_object_glob(url: str, endings: Endings, stats: ScanStats) -> list[SourceGroup]:
+def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, stats: ScanStats) -> list[SourceGroup]:
     """List the objects that match a pattern, in the order of ``os.fsencode(url)``.
 
     Objects match with any ending. Below a match, as in a folder, objects have an ending of media; but for patterns with
@@ -68,6 +72,7 @@ def list_object_glob(url: str, endings: Endings, stats: ScanStats) -> list[Sourc
 
     Args:
         url: With ``*`` within a name, or ``**`` for any number of folders.
+        options: Of ``storage_options``, for this URL.
         endings: Endings of the objects below a match.
         stats: Statistics to complete, of objects that are passed over.
 
@@ -90,7 +95,8 @@ def list_object_glob(url: str, endings: Endings, stats: ScanStats) -> list[Sourc
         stats.passed_over.update(_MEDIA.count_others([_get_name(key)]))
         return False
 
-    groups = _list(f"s3://{bucket}/{pattern.partition('*')[0]}", lambda page: [e for e in page if is_listed(e.key)])
+    first = f"s3://{bucket}/{pattern.partition('*')[0]}"
+    groups = _list(first, options, lambda page: [each for each in page if is_listed(each.key)])
     if not groups:
         raise UsageError(f"{show_name(url)}: this pattern matches no object: check its spelling")
     return groups
@@ -112,19 +118,18 @@ def _get_name(key: str) -> str:
     return key.rpartition("/")[2]
 
 
-def _list(url: str, select: Callable[[list[ListedObject]], list[ListedObject]]) -> list[SourceGroup]:
-    """List the selected objects below a URL, as groups of one folder each."""
+def _list(
+    url: str, options: Mapping[str, Any], select: Callable[[list[ListedObject]], list[ListedObject]]
+) -> list[SourceGroup]:
+    """List the selected objects whose URLs begin so, as groups of one folder each."""
     bucket = "/".join(url.split("/")[:3])
-    listed = [each for page in list_objects(url) for each in select(list(page))]
+    listed = [each for page in list_objects(url, options) for each in select(list(page))]
     # Servers other than AWS may have an order of their own.
-    listed.sort(key=_encode_key)
+    listed.sort(key=lambda each: os.fsencode(each.key))
     groups = []
     for folder, members in groupby(listed, lambda each: each.key.rpartition("/")[0] if "/" in each.key else None):
         objects = list(members)
+        located = Located(np.array([each.size for each in objects], np.int64), [each.version for each in objects])
         names = [_get_name(each.key) for each in objects]
-        groups.append(SourceGroup(bucket if folder is None else f"{bucket}/{folder}", names))
+        groups.append(SourceGroup(bucket if folder is None else f"{bucket}/{folder}", names, located=located))
     return groups
-
-
-def _encode_key(listed: ListedObject) -> bytes:
-    return os.fsencode(listed.key)

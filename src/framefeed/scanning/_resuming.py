@@ -11,12 +11,14 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._names import make_printable, resolve_name
 from framefeed.catalog import (
     ROWS_PER_BATCH,
+    SIGNED,
     SURVEYED,
     CatalogHeader,
     Facts,
@@ -99,7 +101,7 @@ class RunResults:
             indices = pc.index_in(texts, value_set=sources.combine_chunks())
             numbers = indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         size, mtime_ns = stat_all(rows.sources)
-        is_same = (self._numbers("bytes")[numbers] == size) & (self._numbers("mtime_ns")[numbers] == mtime_ns)
+        is_same = (self._numbers("bytes")[numbers] == size) & (self._read_stamps()[numbers] == mtime_ns)
         earlier_rows = np.where((numbers >= 0) & (((size >= 0) & is_same) | self._goes_on(numbers, size)), numbers, -1)
         if rows.root is not None:
             # The error of a failed source names another path if its folder has been moved: it is surveyed again.
@@ -132,6 +134,14 @@ class RunResults:
         """Whether these are all sources of this scan, in their order."""
         rows = self.row_of_source
         return 0 < len(self) == len(rows) and np.array_equal(rows, np.arange(len(self)))
+
+    def _read_stamps(self) -> IntArray:
+        """Read the modification time of each source, or the hash of its version, int64 [N]."""
+        times, versions = self._numbers("mtime_ns"), self.column("source_version")
+        if versions.null_count == len(versions):
+            return times
+        hashed = [0 if version is None else hash_version(version) for version in versions.to_pylist()]
+        return np.where(versions.is_valid().to_numpy(), np.array(hashed, np.int64), times)
 
     def _numbers(self, name: str) -> IntArray:
         numbers: IntArray = self.column(name).fill_null(np.iinfo(np.int64).min).to_numpy()
@@ -251,7 +261,10 @@ def survey_sources(
 
 
 def stat_all(groups: Sequence[SourceGroup]) -> tuple[IntArray, IntArray]:
-    """Get size and mtime_ns of every source without opening it, int64 [S] each; size -1 if unknown."""
+    """Get size and mtime_ns of every source without opening it, int64 [S] each; size -1 if unknown.
+
+    In place of the time, sources with a version have its hash.
+    """
     pairs = [_stat_group(group) for group in groups]
     sizes, times = zip(*pairs, strict=True) if pairs else ((), ())
     empty = np.empty(0, np.int64)
@@ -259,6 +272,9 @@ def stat_all(groups: Sequence[SourceGroup]) -> tuple[IntArray, IntArray]:
 
 
 def _stat_group(group: SourceGroup) -> tuple[IntArray, IntArray]:
+    if group.located is not None:
+        hashed = np.array([hash_version(version) for version in group.located.versions], np.int64)
+        return group.located.sizes, hashed
     sizes, times = [-1] * len(group), [-1] * len(group)
     if group.kind == "image_folder":
         # The same facts of folders of pictures as `ImageSequence`, without opening their files.
@@ -277,6 +293,11 @@ def _stat_group(group: SourceGroup) -> tuple[IntArray, IntArray]:
                 sizes[number] = facts.st_size
                 times[number] = facts.st_mtime_ns
     return np.array(sizes, np.int64), to_time_column(times)
+
+
+def hash_version(version: str) -> int:
+    """Hash a version; objects that were read by a signature have the same one without."""
+    return int(np.uint64(xxhash.xxh3_64_intdigest(version.removeprefix(SIGNED).encode())).astype(np.int64))
 
 
 @contextmanager

@@ -14,14 +14,36 @@ import pyarrow as pa
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._names import escape, to_stored_name
+from framefeed._names import escape, split_part, to_stored_name
+from framefeed._shown import strip_url
 from framefeed.catalog import ListedRows, find_first_rows
 from framefeed.errors import UnreadableMedia
-from framefeed.media import PICTURE_SUFFIXES
+from framefeed.media import PICTURE_SUFFIXES, MediaSource, Part, StorageOptions
 
 NO_COLUMN_ROW = -1
 """Column row of a row that comes from no manifest, or from one without columns."""
 _ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Facts of sources that a list of objects or an archive gave, one value for each.
+
+    Attributes:
+        sizes: Bytes, int64 [N].
+        versions: Of the object, or of what a part lies in, as in the column ``source_version``.
+        offsets: First byte of each part, int64 [N]; None for objects.
+    """
+
+    sizes: IntArray
+    versions: Sequence[str]
+    offsets: IntArray | None = None
+
+    def take(self, numbers: Sequence[int]) -> Located:
+        """Select sources by number."""
+        chosen = np.asarray(numbers, np.int64)
+        offsets = None if self.offsets is None else self.offsets[chosen]
+        return Located(self.sizes[chosen], [self.versions[number] for number in numbers], offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +54,15 @@ class SourceGroup:
         folder: Absolute path without a trailing slash, or "" if the names are complete paths or URLs.
         names: Path of each source relative to the folder: its name if a walk listed it; a manifest may name files in
             subfolders. With kind "sources": paths, and `SurveyResult` objects of sources that could not be listed.
-        kind: "image_folder" if the names are folders whose pictures are the frames of one video.
+        kind: "image_folder" if the names are folders whose pictures are the frames of one video; "parts" if they are
+            names of parts of other files.
+        located: Facts that are known from listing; those of parts always are.
     """
 
     folder: str
     names: list[Any] = field(repr=False)
-    kind: Literal["files", "sources", "image_folder"] = "files"
+    kind: Literal["files", "sources", "image_folder", "parts"] = "files"
+    located: Located | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -46,6 +71,30 @@ class SourceGroup:
         """Iterate over the complete paths or URLs."""
         prefix = self.folder and self.folder + os.sep
         return (prefix + name for name in self.names) if prefix else iter(self.names)
+
+    def take(self, numbers: Sequence[int]) -> SourceGroup:
+        """Select sources by number."""
+        located = None if self.located is None else self.located.take(numbers)
+        return replace(self, names=[self.names[number] for number in numbers], located=located)
+
+    def make_sources(self, storage_options: StorageOptions | None = None) -> list[Any]:
+        """Make what is surveyed: paths, and objects for sources of which more is known."""
+        if self.located is None:
+            return list(self.paths())
+        known, sources = self.located, list[Any]()
+        containers: dict[str, MediaSource] = {}
+        for number, name in enumerate(self.paths()):
+            version = known.versions[number]
+            part = split_part(name) if known.offsets is not None else None
+            if part is None or known.offsets is None:
+                sources.append(MediaSource.of(name, storage_options, version))
+                continue
+            if part.container not in containers:
+                container = MediaSource.of(part.container, storage_options)
+                containers[part.container] = replace(container, version=version)
+            offset, size = int(known.offsets[number]), int(known.sizes[number])
+            sources.append(Part(containers[part.container], offset, size, name))
+        return sources
 
 
 def select_sources(groups: Iterable[SourceGroup], is_selected: BoolArray) -> Iterator[SourceGroup]:
@@ -57,7 +106,7 @@ def select_sources(groups: Iterable[SourceGroup], is_selected: BoolArray) -> Ite
         if len(selected) == len(group):
             yield group
         elif selected:
-            yield replace(group, names=[group.names[number] for number in selected])
+            yield group.take(selected)
 
 
 @dataclass(slots=True)
@@ -147,7 +196,8 @@ class Listing:
         arrays, waiting = list[pa.Array](), list[str]()
         for group in self.groups:
             if not group.folder:
-                waiting += group.names if root is None else [to_stored_name(name, root) for name in group.names]
+                names = [strip_url(name) for name in group.names]
+                waiting += names if root is None else [to_stored_name(name, root) for name in names]
             else:
                 # Names are escaped later, all at once, by `_to_string_array`.
                 prefix = group.folder + os.sep
@@ -166,11 +216,17 @@ class Listing:
         for group in self.groups:
             # The one folder of all rows of the group, or the folder of each row.
             is_flat = bool(group.folder) and os.sep not in "".join(group.names)
-            folders = [group.folder] if is_flat else [os.path.dirname(path) for path in group.paths()]
+            folders = [group.folder] if is_flat else [os.path.dirname(_find_member(path)) for path in group.paths()]
             folder_numbers += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
             sizes += [len(group.names)] if len(folders) == 1 else [1] * len(folders)
         codes = np.repeat(np.array(folder_numbers, np.int32), sizes)
         return pa.DictionaryArray.from_arrays(codes, pa.array([escape(name) for name in numbers], pa.string()))
+
+
+def _find_member(path: str) -> str:
+    """Return the name of a part within its container; any other path as it is."""
+    part = split_part(path)
+    return path if part is None else part.member
 
 
 def _to_string_array(texts: Sequence[str]) -> pa.Array:

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import xxhash
 
 from framefeed._checks import check_choice, check_path, refuse_names
-from framefeed._names import is_url, make_absolute, make_printable
-from framefeed._shown import show_name, show_text
+from framefeed._names import is_url, make_absolute, make_printable, split_part
+from framefeed._shown import show_name, show_text, strip_url
 from framefeed._values import Limits, resolve_limits
 from framefeed.catalog import (
     Catalog,
@@ -26,6 +26,7 @@ from framefeed.catalog import (
     Label,
     SurveyOptions,
     SurveyResult,
+    add_signatures,
     build_catalog_data,
     check_classes,
     check_target,
@@ -40,7 +41,7 @@ from framefeed.catalog import (
 )
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import PROOF_RULES, TimesFrom, Verify
-from framefeed.media import MediaSource, parse_rate
+from framefeed.media import MediaSource, StorageOptions, check_storage_options, parse_rate
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
@@ -74,6 +75,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     limits: Limits | None = None,
     deadline_seconds: float | None = 60,
     classes: Sequence[str] | Sequence[int] | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> Catalog:
     """Make a catalog of many files: one row per file, also for files that cannot be read.
 
@@ -112,6 +114,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             LimitExceeded; the next scan tries it again.
         classes: All labels in the order of their numbers, such as ``train.classes`` for a list of validation videos;
             by default the labels found, sorted. A label that is not among them is a UsageError.
+        storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources". The catalog
+            and what is planned over it have them in this process and its workers; no file has them.
 
     Returns:
         The catalog, opened from ``out`` where that is given.
@@ -125,14 +129,15 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             continues from them.
     """
     checked = check_roots(roots)
+    check_storage_options(storage_options)
     out = None if out is None else check_path("out", out, "cat.parquet")
     base = None if root is None else make_absolute(check_path("root", root, "videos/"))
     bounds = resolve_limits(limits)
     folders: ImageFolders = "image" if image_folders is None else image_folders
     rate = check_fps(folders, fps)
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
-    options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed)
-    lists = ListOptions(columns, path_template, base, bounds)
+    options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed, storage_options)
+    lists = ListOptions(columns, path_template, base, bounds, storage_options)
     known = None if classes is None else check_classes(classes)
     show_line = None if progress is False else _write_line
     request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line)
@@ -254,7 +259,7 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     )
     for path in _list_paths(roots):
         if is_url(path) and not is_object_root(path):
-            MediaSource.of(path)
+            MediaSource.of(path, request.options.storage_options)
     rows = _make_rows(listing, request)
     if rows.classes is not None:
         find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
@@ -277,7 +282,7 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
         if has_ended and _is_up_to_date(read_earlier_results(target, journal, options, rows), rows):
             journal.remove()
             stats = replace(listing.stats, known=len(rows.source_texts))
-            return _make_result(Catalog.open(target, rows.root), stats, listing)
+            return _make_result(_open_result(target, rows, options), stats, listing)
         if journal.has_waited and journal.was_left and request.show_line is not None:
             request.show_line(f"{target}: the other process ended before its scan was complete: taking it over")
         if not request.resume:
@@ -290,7 +295,11 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
             stats = replace(listing.stats)
             _update_catalog(target, journal, rows, options, stats, use_old_catalog=False)
         journal.remove()
-    return _make_result(Catalog.open(target, rows.root), stats, listing)
+    return _make_result(_open_result(target, rows, options), stats, listing)
+
+
+def _open_result(target: str, rows: SourceRows, options: SurveyOptions) -> Catalog:
+    return add_signatures(Catalog.open(target, rows.root, storage_options=options.storage_options), rows.signed)
 
 
 def _make_result(catalog: Catalog, stats: ScanStats, listing: Listing) -> ScanResult:
@@ -397,6 +406,8 @@ def _make_rows(listing: Listing, request: ScanRequest) -> SourceRows:
         raise UsageError(
             f"root={root}: none of the {len(texts):,} paths is inside this folder, for example {texts[0].as_py()}"
         )
+    given = (name for group in listing.groups if not group.folder for name in group.names if is_url(name))
+    signed = {key: name for key, name in map(find_signed, given) if key != name}
     unlistable, sources, numbers = listing.unlistable, list[SourceGroup](), None
     for group in listing.groups:
         if not group.folder and not unlistable.keys().isdisjoint(group.names):
@@ -409,7 +420,14 @@ def _make_rows(listing: Listing, request: ScanRequest) -> SourceRows:
         is_first = np.zeros(len(texts), dtype=bool)
         is_first[find_first_rows(numbers)] = True
         sources = list(select_sources(sources, is_first))
-    return SourceRows(texts, numbers, labels, extra, root, classes=request.classes, sources=sources)
+    return SourceRows(texts, numbers, labels, extra, root, classes=request.classes, signed=signed, sources=sources)
+
+
+def find_signed(name: str) -> tuple[str, str]:
+    """Find the object of a source by URL, which may lie in it, without and with its signature."""
+    part = split_part(name)
+    url = name if part is None else part.container
+    return strip_url(url), url
 
 
 def _is_up_to_date(earlier: RunResults, rows: SourceRows) -> bool:

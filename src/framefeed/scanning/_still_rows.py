@@ -21,7 +21,7 @@ import pyarrow as pa
 from framefeed._arrays import IntArray
 from framefeed._compute import pc
 from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, Limits, clamp_ns
-from framefeed.catalog import SURVEYED
+from framefeed.catalog import SURVEYED, mark_signed
 from framefeed.errors import FramefeedError, LimitExceeded
 from framefeed.media import HEAD_FINGERPRINT_PREFIX, MediaSource, hash_head
 from framefeed.parallel import check_stop, time_limit
@@ -76,6 +76,7 @@ class StillRows:
         sizes: Bytes of each file.
         times: Modification time of each file in ns; None for an object.
         digests: Hash of each file's head and size.
+        versions: Of each object; None for a file.
         unread: Positions of the files that are left to `survey`.
     """
 
@@ -86,6 +87,7 @@ class StillRows:
     sizes: list[int] = field(default_factory=list)
     times: list[int | None] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
+    versions: list[str | None] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
 
     def read(self, paths: Sequence[str], start: int) -> None:
@@ -140,11 +142,11 @@ class StillRows:
         self._add(headers, heads, sizes, times)
         self.unread += [start + position for position in odd]
 
-    def read_object(self, url: str, position: int, seconds: float | None) -> FramefeedError | None:
+    def read_object(self, media: MediaSource, position: int, seconds: float | None) -> FramefeedError | None:
         """Read the header of an object that is read by ranges.
 
         Args:
-            url: The object.
+            media: The object.
             position: Its position.
             seconds: Longest time for it, or None for no limit.
 
@@ -152,7 +154,6 @@ class StillRows:
             Why its bytes cannot be read, or None.
         """
         check_stop()
-        media = MediaSource.of(url)
         try:
             with time_limit(seconds, media.name):
                 opened = _OpenObject(media)
@@ -160,6 +161,7 @@ class StillRows:
                 more = CountedReads(_OpenObject.read, opened, self.limits.max_header_bytes)
                 header = read_still_header(head, more, opened.size)
             self._add([header], [head], [opened.size], [None])
+            self.versions[-1] = mark_signed(media, opened.version.text)
         except FramefeedError as error:
             return error
         except (OddHeader, *_NOT_READ):
@@ -181,6 +183,7 @@ class StillRows:
         self.sizes += sizes
         self.times += times
         self.digests += map(hash_head, heads, sizes)
+        self.versions += [None] * len(sizes)
 
     def to_batch(self, *, count_one_frame: bool) -> pa.RecordBatch:
         """Convert the rows to columns of ``SURVEYED``.
@@ -209,6 +212,7 @@ class StillRows:
             "num_frames": np.ones(count, np.int64) if count_one_frame else frames,
             "bytes": np.fromiter(self.sizes, np.int64, count),
             "mtime_ns": _to_nullable_times(self.times),
+            "source_version": pa.array(self.versions, pa.string()),
             "fingerprint": pc.binary_join_element_wise(
                 HEAD_FINGERPRINT_PREFIX, pa.array(self.digests, pa.string()), ""
             ),
@@ -240,15 +244,14 @@ class _OpenObject:
         self._media = media
         self._start = 0
         fetched = media.get_range(0, _OBJECT_HEAD_BYTES)
-        self.data, self._version = fetched.data, fetched.version
-        self.size = fetched.version.size
+        self.data, self.version, self.size = fetched.data, fetched.version, fetched.version.size
 
     def read(self, count: int, offset: int) -> bytes:
         """Read ``count`` bytes at an offset, fewer at the end."""
         stop = min(offset + count, self.size)
         if offset < stop and not self._start <= offset <= stop <= self._start + len(self.data):
             last = min(self.size, offset + max(count, _OBJECT_MORE_BYTES))
-            self._start, self.data = offset, self._media.get_range(offset, last, self._version).data
+            self._start, self.data = offset, self._media.get_range(offset, last, self.version).data
         return bytes(self.data[offset - self._start : max(0, stop - self._start)])
 
 

@@ -23,7 +23,7 @@ from typing import Literal, TypeVar
 
 from framefeed._shown import show_name
 from framefeed.errors import UnreadableMedia, UsageError
-from framefeed.media import PICTURE_SUFFIXES
+from framefeed.media import PICTURE_SUFFIXES, StorageOptions, find_options
 from framefeed.parallel import raise_shortage, try_again_in_shortage
 from framefeed.scanning._objects import is_object_glob, list_object_glob, list_prefix
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, ScanStats, SourceGroup, sort_by_bytes
@@ -90,13 +90,20 @@ class Walk:
         suffixes: Lower-case endings of the files to list.
         image_folders: "video" makes one row of each folder that directly contains pictures, and none of its pictures.
         by_parent: List a folder again under each of its names, because these label its files.
+        storage_options: Options by URL prefix, for buckets.
     """
 
     def __init__(
-        self, suffixes: frozenset[str], image_folders: ImageFolders = "image", *, by_parent: bool = False
+        self,
+        suffixes: frozenset[str],
+        image_folders: ImageFolders = "image",
+        *,
+        by_parent: bool = False,
+        storage_options: StorageOptions | None = None,
     ) -> None:
         self.facts = WalkFacts()
         self._by_parent = by_parent
+        self._storage_options = storage_options
         self._files = Endings(suffixes if image_folders == "image" else suffixes - PICTURE_SUFFIXES)
         self._frames = Endings(suffixes & PICTURE_SUFFIXES) if image_folders == "video" else None
 
@@ -141,7 +148,7 @@ class Walk:
                 "leave it out"
             )
         list_them = list_object_glob if is_object_glob(url) else list_prefix
-        return list_them(url, self._files, self.facts.stats)
+        return list_them(url, find_options(self._storage_options, url), self._files, self.facts.stats)
 
     def _list(self, folder: _Folder, groups: list[SourceGroup]) -> tuple[list[_Folder], list[_Folder]]:
         """Add the rows of a folder, and return its real and its linked subfolders; none if it was listed before."""

@@ -108,7 +108,7 @@ def test_S17_no_right_answer_shows_a_secret(server: FaultServer, log: pytest.Log
     server.objects["/b.mp4"] = Stored(DATA)
     server.plan("/b.mp4", fault)
     server.always["/a.mp4"] = redirect(SIGNED)
-    reader = open_ranges(server.url.replace("://", f"://{USER}") + f"/a.mp4{QUERY}")
+    reader = open_ranges(server.url.replace("://", f"://{USER}") + f"/a.mp4{QUERY}", {})
     outcome = catch_outcome(lambda _: read_bytes(reader, 1000, 2000), None)
     assert isinstance(outcome, Ok) or name_is_partial(fault)
     check(reader, outcome)

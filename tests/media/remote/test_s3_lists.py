@@ -10,7 +10,6 @@ import pytest
 
 import framefeed as ff
 from framefeed.media.remote import _client, _s3_target, _whole
-from framefeed.media.remote._s3_target import S3State
 from framefeed.scanning import list_roots
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Fault, faulty
@@ -50,7 +49,7 @@ def set_keys(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     given = {"CONFIG_FILE": "/none", "SHARED_CREDENTIALS_FILE": "/none", "REGION": "us-east-1", "ENDPOINT_URL": url}
     for name, value in {**given, "ACCESS_KEY_ID": "AKIATESTTEST", "SECRET_ACCESS_KEY": "sEcReTsEcReT"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setattr(_s3_target._STATE, "value", S3State())
+    monkeypatch.setattr(_s3_target._STATES, "value", {})
 
 
 def sources(catalog: ff.Catalog) -> list[str]:
@@ -148,7 +147,7 @@ def test_credentials_that_expire_between_two_pages(monkeypatch: pytest.MonkeyPat
     with faulty({"/media/": page}) as server:
         set_keys(monkeypatch, server.url)
         server.plan("/media/", Fault(), Fault(503), Fault(400, body=expired))
-        with pytest.raises(ff.UnreadableMedia, match="s3://media/: .*ExpiredToken: .*get new ones") as caught:
+        with pytest.raises(ff.UnreadableMedia, match=r"s3://media/: .*ExpiredToken: .*get new ones") as caught:
             ff.scan("s3://media/")
         assert "sEcReT" not in str(caught.value)
         assert [("continuation-token=t" in each.target) for each in server.asked] == [False, True, True]

@@ -9,7 +9,7 @@ import pytest
 
 import framefeed as ff
 from framefeed.media.remote import _s3_target
-from framefeed.media.remote._s3_target import S3State, S3Target
+from framefeed.media.remote._s3_target import S3Target
 from tests.corpus import corpus_file
 from tests.media.remote.stores import Store, serving
 
@@ -35,7 +35,7 @@ def store(served: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     given = {"ENDPOINT_URL": served.url, "CONFIG_FILE": "/none", "SHARED_CREDENTIALS_FILE": "/none", **KEYS_OF_USER}
     for name, value in given.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setattr(_s3_target._STATE, "value", S3State())
+    monkeypatch.setattr(_s3_target._STATES, "value", {})
     return served
 
 
@@ -107,7 +107,7 @@ def test_the_region_of_a_bucket_is_learned(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv(f"AWS_{name}", value)
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(_s3_target._STATE, "value", S3State())
+    monkeypatch.setattr(_s3_target._STATES, "value", {})
     target = S3Target("s3://videos/a.mp4")
     assert target.make_request({})[0] == "https://videos.s3.us-east-1.amazonaws.com/a.mp4"
     problem = target.explain(301, {"x-amz-bucket-region": "eu-west-1"}, b"")

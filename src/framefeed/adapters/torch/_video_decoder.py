@@ -41,7 +41,7 @@ from framefeed.decode import VideoDecoder as ArrayDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, build_index
-from framefeed.media import MATRICES, PRIMARIES, TRANSFERS, MediaSource
+from framefeed.media import MATRICES, PRIMARIES, TRANSFERS, MediaSource, StorageOptions
 from framefeed.parallel import allocate
 from framefeed.request import AnySize, FixedCrop
 
@@ -176,6 +176,7 @@ class VideoDecoder:
         backend: Name of a decoder, or a decoder.
         frame_index: Frame index of the same source, if you have one.
         limits: Limits on what the file may claim, such as the size of its pictures.
+        storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources".
 
     Raises:
         MediaError: The source cannot be read.
@@ -200,6 +201,7 @@ class VideoDecoder:
         backend: str | Decoder = "auto",
         frame_index: FrameIndex | None = None,
         limits: Limits | None = None,
+        storage_options: StorageOptions | None = None,
     ) -> None:
         if dimension_order not in ("NCHW", "NHWC"):
             raise UsageError(f"dimension_order must be 'NCHW' or 'NHWC', got {dimension_order!r}")
@@ -217,7 +219,9 @@ class VideoDecoder:
         verify: Literal["proof", "none"] = "proof" if seek_mode == "exact" else "none"
         media, number = as_source(source), as_stream(stream_index)
         check_frame_index(frame_index)
-        index = frame_index or build_index(media, verify, stream_index=number, limits=bounds)
+        index = frame_index or build_index(
+            media, verify, stream_index=number, limits=bounds, storage_options=storage_options
+        )
         if custom_frame_mappings is not None:
             check_mappings(custom_frame_mappings, index)
         self._steps = as_steps(transforms, size, crop, index.stream.displayed)
@@ -232,6 +236,7 @@ class VideoDecoder:
             backend=decoder,
             frame_index=index,
             limits=bounds,
+            storage_options=storage_options,
         )
         self._order, self._source = dimension_order, media
 

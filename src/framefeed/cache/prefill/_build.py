@@ -192,7 +192,7 @@ class Filler:
 
     def _fill(self, task: FillTask, counts: FillCounts, name: str) -> None:
         catalog = self._plan.catalog
-        source, index = MediaSource.of(catalog.source(task.row)), catalog.frame_index(task.row)
+        source, index = catalog.media_source(task.row), catalog.frame_index(task.row)
         self._cache.store.refresh()  # A process that claimed the task before may have sealed it only now.
         missing = [self._find_missing(source, index, run) for run in task.runs]
         num_missing = sum(map(len, missing))

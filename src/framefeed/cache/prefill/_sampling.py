@@ -28,7 +28,6 @@ from framefeed.cache.store._format import ROW
 from framefeed.decode import BaseDecoder, Decoder, PlaneLayout, adapt_decoder, make_output_layout
 from framefeed.errors import CacheError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import has_picture_files, plan_runs
-from framefeed.media import MediaSource
 from framefeed.parallel import find_shortage, make_shortage_error
 from framefeed.plan import EpochPlan, count_planned, order_by_catalog, scatter
 
@@ -225,7 +224,7 @@ def _choose_codec(
 
 def _decode(plan: EpochPlan, decoder: BaseDecoder, task: FillTask, form: Form) -> tuple[float, float]:
     """Decode the frames of a task; return the time and the CPU time of this thread."""
-    source, index = MediaSource.of(plan.catalog.source(task.row)), plan.catalog.frame_index(task.row)
+    source, index = plan.catalog.media_source(task.row), plan.catalog.frame_index(task.row)
     slots = make_slots(task.runs, index, form)
     begin, cpu_begin = perf_counter(), thread_time()
     decoder.decode(source, index, slots)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Any, Protocol
 
 from framefeed._fetched import FetchCounts, count_fetch
 from framefeed._values import ByteReader
 from framefeed.media.remote._answers import ObjectVersion
+from framefeed.media.remote._storage_options import (
+    StorageOptions,
+    check_storage_options,
+    find_options,
+    parse_headers,
+    parse_s3_options,
+)
 from framefeed.media.remote._targets import HttpTarget, Target, is_http, is_s3
 
 __all__ = [
@@ -18,8 +25,11 @@ __all__ = [
     "ListedObject",
     "ObjectVersion",
     "RangesAhead",
+    "StorageOptions",
     "check_remote_url",
+    "check_storage_options",
     "fetch_ahead",
+    "find_options",
     "get_range",
     "is_http",
     "is_read_by_ranges",
@@ -43,20 +53,20 @@ def is_read_by_ranges(url: str) -> bool:
     return (is_http(url) or is_s3(url)) and _has_client()
 
 
-def check_remote_url(url: str) -> None:
-    """Check what can be checked of a URL without asking a server.
+def check_remote_url(url: str, options: Mapping[str, Any]) -> None:
+    """Check what can be checked of a URL and its options without asking a server.
 
     Raises:
-        UsageError: It names no object.
+        UsageError: It names no object, or an option is wrong.
     """
-    _make_target(url)
+    _make_target(url, options)
 
 
-def _make_target(url: str) -> Target:
+def _make_target(url: str, options: Mapping[str, Any]) -> Target:
     if not is_s3(url):
-        return HttpTarget(url)
-    target: Target = import_module("framefeed.media.remote._s3_target").S3Target(url)
-    return target
+        return HttpTarget(url, parse_headers(options))
+    make: Callable[..., Target] = import_module("framefeed.media.remote._s3_target").S3Target
+    return make(url, parse_s3_options(options))
 
 
 class RangesAhead(Protocol):
@@ -87,23 +97,26 @@ class ListedObject(Protocol):
     version: str
 
 
-def list_objects(url: str) -> Iterator[Sequence[ListedObject]]:
+def list_objects(url: str, options: Mapping[str, Any]) -> Iterator[Sequence[ListedObject]]:
     """List the objects of S3 whose URLs begin so, page by page, in the order of the server.
 
     Args:
         url: ``s3://bucket`` or ``s3://bucket/`` and the first characters of the keys.
+        options: Of ``storage_options``, for this URL.
 
     Raises:
         MissingMedia: There is no such bucket.
         UnreadableMedia: It cannot be listed.
     """
-    pages: Iterator[Sequence[ListedObject]] = import_module("framefeed.media.remote._whole").list_keys(url)
+    pages: Iterator[Sequence[ListedObject]] = import_module("framefeed.media.remote._whole").list_keys(
+        url, parse_s3_options(options)
+    )
     return pages
 
 
-def read_whole(url: str, most_bytes: int) -> bytes:
+def read_whole(url: str, most_bytes: int, options: Mapping[str, Any]) -> bytes:
     """Read an object as a whole, in the calling thread; of one with more than ``most_bytes`` more than these."""
-    data: bytes = import_module("framefeed.media.remote._whole").WholeGet(_make_target(url), most_bytes)()
+    data: bytes = import_module("framefeed.media.remote._whole").WholeGet(_make_target(url, options), most_bytes)()
     return data
 
 
@@ -119,36 +132,58 @@ class FetchedRange(Protocol):
     version: ObjectVersion
 
 
-def get_range(url: str, start: int, stop: int, version: ObjectVersion | None = None) -> FetchedRange:
+def get_range(
+    url: str, start: int, stop: int, options: Mapping[str, Any], version: ObjectVersion | None = None
+) -> FetchedRange:
     """Get a range of an object in the calling thread, whose limits hold; a reader would start a thread.
 
     Args:
         url: The object.
         start: First byte.
         stop: Behind the last byte.
+        options: Of ``storage_options``, for this URL.
         version: Which version it must be of; None for any.
     """
-    answer = import_module("framefeed.media.remote._client").RangeGet(_make_target(url), start, stop, version)()
+    answer = import_module("framefeed.media.remote._client").RangeGet(
+        _make_target(url, options), start, stop, version
+    )()
     count_fetch(FetchCounts(answer.requests, len(answer.data)))
     fetched: FetchedRange = answer
     return fetched
 
 
-def fetch_ahead(url: str, ranges: Iterable[tuple[int, int]], version: ObjectVersion | None) -> RangesAhead:
+def fetch_ahead(
+    url: str, ranges: Iterable[tuple[int, int]], version: ObjectVersion | None, options: Mapping[str, Any]
+) -> RangesAhead:
     """Ask for ranges of an object, for readers that come later; do not wait.
 
     Args:
         url: The object.
         ranges: First byte of each, and behind the last one.
         version: Which version they must be of; None for any.
+        options: Of ``storage_options``, for this URL.
     """
     ahead: RangesAhead = import_module("framefeed.media.remote._reader").FetchedAhead(
-        _make_target(url), ranges, version
+        _make_target(url, options), ranges, version
     )
     return ahead
 
 
-def open_ranges(url: str, version: ObjectVersion | None = None) -> ByteReader:
-    """Make a reader of an object, of one version or any; nothing is asked for before the first read."""
-    reader: ByteReader = import_module("framefeed.media.remote._reader").RangeReader(_make_target(url), version)
+def open_ranges(
+    url: str,
+    options: Mapping[str, Any],
+    version: ObjectVersion | None = None,
+    confirm: Callable[[], ObjectVersion] | None = None,
+) -> ByteReader:
+    """Make a reader of an object; nothing is asked for before the first read.
+
+    Args:
+        url: The object.
+        options: Of ``storage_options``, for this URL.
+        version: Which version the bytes must be of; None for the one of the first answer.
+        confirm: Is called if the first answer is of another version, and returns one whose bytes are the same.
+    """
+    reader: ByteReader = import_module("framefeed.media.remote._reader").RangeReader(
+        _make_target(url, options), version, confirm
+    )
     return reader

@@ -37,6 +37,14 @@ class ObjectVersion:
         etag = headers.get("ETag")
         return cls(size, etag if etag and _STRONG_ETAG.fullmatch(etag) else None, headers.get("Last-Modified"))
 
+    @classmethod
+    def parse(cls, text: str) -> ObjectVersion | None:
+        """Read what ``text`` wrote; None if it is something else."""
+        size, _, tag = text.partition(" ")
+        if not _NUMBER.fullmatch(size):
+            return None
+        return cls(int(size), tag) if _STRONG_ETAG.fullmatch(tag) else cls(int(size), None, tag or None)
+
     @property
     def text(self) -> str:
         """Size and entity tag, or else ``Last-Modified``."""

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import attrgetter
 from time import perf_counter
 from weakref import WeakSet
@@ -18,8 +18,9 @@ from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
 from framefeed._stopping import PendingCall
 from framefeed._values import SourceStat
+from framefeed.errors import StaleSource
 from framefeed.media.remote._answers import ObjectVersion, make_stale_error
-from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet
+from framefeed.media.remote._client import PIECE_BYTES, RangeGet
 from framefeed.media.remote._targets import Target
 
 Range = tuple[int, int]
@@ -65,13 +66,13 @@ def divide_ranges(ranges: Iterable[Range]) -> list[Range]:
 class _Part:
     """A range that is here, or on its way; ``is_shared`` if several readers may use it."""
 
-    __slots__ = ("call", "data", "is_shared", "start", "stop", "version")
+    __slots__ = ("asked", "call", "data", "is_shared", "start", "stop", "version")
 
-    def __init__(self, start: int, stop: int, call: PendingCall[Answer], *, is_shared: bool = False) -> None:
-        self.start, self.stop = start, stop
+    def __init__(self, target: Target, start: int, stop: int, asked: ObjectVersion | None, *, is_shared: bool) -> None:
+        self.start, self.stop, self.asked = start, stop, asked
         self.data: memoryview | None = None
         self.version: ObjectVersion | None = None
-        self.call = call
+        self.call = PendingCall(RangeGet(target, start, stop, asked))
         self.is_shared = is_shared
 
     @property
@@ -92,18 +93,15 @@ class FetchedAhead:
     """
 
     def __init__(self, target: Target, ranges: Iterable[Range], version: ObjectVersion | None = None) -> None:
-        self._url = target.url
-        self.parts = [
-            _Part(start, stop, PendingCall(RangeGet(target, start, stop, version)), is_shared=True)
-            for start, stop in divide_ranges(ranges)
-        ]
+        self._key = target.key
+        self.parts = [_Part(target, start, stop, version, is_shared=True) for start, stop in divide_ranges(ranges)]
         self.nbytes = sum(part.nbytes for part in self.parts)
-        _AHEAD.value.add(self._url, self)
+        _AHEAD.value.add(self._key, self)
 
     def drop(self) -> None:
         """Give them up; a reader keeps what it uses."""
         parts, self.parts = self.parts, []
-        _AHEAD.value.remove(self._url, self)
+        _AHEAD.value.remove(self._key, self)
         for part in parts:
             part.call.is_abandoned.set()
 
@@ -112,38 +110,38 @@ class FetchedAhead:
         self.parts = [each for each in self.parts if each is not part]
 
 
-class _AheadByUrl:
-    """What was asked for ahead, by URL."""
+class _AheadByTarget:
+    """What was asked for ahead, by the key of its target."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ahead: dict[str, WeakSet[FetchedAhead]] = {}
+        self._ahead: dict[Hashable, WeakSet[FetchedAhead]] = {}
         self._clean_at = _CLEAN_AT
 
-    def add(self, url: str, ahead: FetchedAhead) -> None:
+    def add(self, key: Hashable, ahead: FetchedAhead) -> None:
         with self._lock:
             if len(self._ahead) >= self._clean_at:
-                self._ahead = {url: each for url, each in self._ahead.items() if each}
+                self._ahead = {of: each for of, each in self._ahead.items() if each}
                 self._clean_at = max(_CLEAN_AT, 2 * len(self._ahead))
-            self._ahead.setdefault(url, WeakSet()).add(ahead)
+            self._ahead.setdefault(key, WeakSet()).add(ahead)
 
-    def remove(self, url: str, ahead: FetchedAhead) -> None:
+    def remove(self, key: Hashable, ahead: FetchedAhead) -> None:
         with self._lock:
-            if (known := self._ahead.get(url)) is not None:
+            if (known := self._ahead.get(key)) is not None:
                 known.discard(ahead)
                 if not known:
-                    del self._ahead[url]
+                    del self._ahead[key]
 
-    def list_ahead(self, url: str) -> list[FetchedAhead]:
-        if url not in self._ahead:
+    def list_ahead(self, key: Hashable) -> list[FetchedAhead]:
+        if key not in self._ahead:
             return []
         with self._lock:
-            return list(self._ahead.get(url, ()))
+            return list(self._ahead.get(key, ()))
 
 
 _CLEAN_AT = 1024
 """URLs of which what was asked for may have been freed without being dropped."""
-_AHEAD = PerProcess(_AheadByUrl)
+_AHEAD = PerProcess(_AheadByTarget)
 
 
 class RangeReader:
@@ -152,14 +150,21 @@ class RangeReader:
     Args:
         target: The object.
         version: Which version the bytes must be of; None for the one of the first answer.
+        confirm: Is called if the first answer is of another version, and returns one whose bytes are the same.
 
     Attributes:
         version: Of the object, once an answer is there; all bytes are of this version.
         fetched: What its reads waited for.
     """
 
-    def __init__(self, target: Target, version: ObjectVersion | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        version: ObjectVersion | None = None,
+        confirm: Callable[[], ObjectVersion] | None = None,
+    ) -> None:
         self._target = target
+        self._confirm = confirm
         self._name = show_name(target.url)
         self.version = version
         self.fetched = FetchCounts()
@@ -217,7 +222,17 @@ class RangeReader:
             if self.version is not None and at >= self.version.size:
                 break
             part = self._find(at) or self._take_ahead(at) or self._fetch(at, len(buffer) - got)
-            piece = self._wait(part)[at - part.start : at - part.start + len(buffer) - got]
+            try:
+                data = self._wait(part)
+            except StaleSource:
+                if part.is_shared and part.asked and self.version and not self.version.is_same(part.asked):
+                    continue  # It was asked for before another version was accepted.
+                if self._confirm is None:
+                    raise
+                self._accept_other(self._confirm)
+                continue
+            self._confirm = None
+            piece = data[at - part.start : at - part.start + len(buffer) - got]
             if not piece:
                 break
             buffer[got : got + len(piece)] = piece
@@ -243,7 +258,7 @@ class RangeReader:
         return self._find(offset)
 
     def _add_ahead(self, ranges: Sequence[Range]) -> None:
-        for ahead in _AHEAD.value.list_ahead(self._target.url):
+        for ahead in _AHEAD.value.list_ahead(self._target.key):
             for part in ahead.parts:
                 overlaps = any(part.start < stop and start < part.stop for start, stop in ranges)
                 if overlaps and part not in self._parts:
@@ -282,7 +297,7 @@ class RangeReader:
     def _start(self, start: int, stop: int) -> _Part:
         if self.version is not None:
             stop = min(stop, self.version.size)
-        part = _Part(start, stop, PendingCall(RangeGet(self._target, start, stop, self.version)))
+        part = _Part(self._target, start, stop, self.version, is_shared=False)
         self._parts.append(part)
         return part
 
@@ -316,6 +331,14 @@ class RangeReader:
         self._start_announced()
         return part.data
 
+    def _accept_other(self, confirm: Callable[[], ObjectVersion]) -> None:
+        """Begin anew with another version whose bytes are the same; nothing was read of the first one."""
+        self._confirm = None
+        self.version = confirm()
+        self._give_up(self._parts)
+        for ahead in _AHEAD.value.list_ahead(self._target.key):
+            ahead.parts = []
+
     def _count(self, counts: FetchCounts) -> None:
         self.fetched += counts
         count_fetch(counts)
@@ -324,7 +347,7 @@ class RangeReader:
         """Forget a range that failed, so that it is asked for again."""
         self._parts.remove(part)
         if part.is_shared:
-            for ahead in _AHEAD.value.list_ahead(self._target.url):
+            for ahead in _AHEAD.value.list_ahead(self._target.key):
                 ahead.forget(part)
 
     def _drop_oldest(self) -> None:

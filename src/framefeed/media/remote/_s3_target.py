@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -19,9 +19,14 @@ from framefeed.media.remote._targets import Problem
 
 
 class S3State:
-    """How this process reaches buckets: the settings, and the regions of buckets that are elsewhere."""
+    """How this process reaches buckets: the settings, and the regions of buckets that are elsewhere.
 
-    def __init__(self) -> None:
+    Args:
+        options: Of the user.
+    """
+
+    def __init__(self, options: S3Options) -> None:
+        self._options = options
         self._regions: dict[str, str] = {}
         self._settings: S3Settings | None = None
 
@@ -29,7 +34,7 @@ class S3State:
     def settings(self) -> S3Settings:
         """How buckets are reached."""
         if self._settings is None:
-            self._settings = resolve_s3(S3Options())
+            self._settings = resolve_s3(self._options)
         return self._settings
 
     def renew(self) -> None:
@@ -45,7 +50,7 @@ class S3State:
         self._regions[bucket] = region
 
 
-_STATE = PerProcess(S3State)
+_STATES: PerProcess[dict[S3Options, S3State]] = PerProcess(dict)
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class S3Target:
 
     Attributes:
         url: As the user gave it.
+        options: How to reach it; what they lack comes from the environment.
         name: Bucket and key.
         query: Names and values, of a request about the bucket; its URL says more than the bucket to people alone.
 
@@ -62,6 +68,7 @@ class S3Target:
     """
 
     url: str = field(repr=False)
+    options: S3Options = field(default_factory=S3Options, repr=False)
     name: S3Name = field(init=False)
     query: tuple[tuple[str, str], ...] = ()
     explains: ClassVar[bool] = True
@@ -73,13 +80,22 @@ class S3Target:
         elif not self.name.key:
             raise UsageError(f"{show_name(self.url)}: names a bucket: name an object in it, s3://bucket/key")
 
+    @property
+    def key(self) -> Hashable:
+        """Key of the object and of how it is asked for."""
+        return self.url, self.options
+
+    @property
+    def _state(self) -> S3State:
+        return _STATES.value.get(self.options) or _STATES.value.setdefault(self.options, S3State(self.options))
+
     def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         """Make the URL and all headers of a request with these headers, signed now if there are keys.
 
         Raises:
             UsageError: There are no keys, or they are wrong.
         """
-        known = _STATE.value
+        known = self._state
         region = known.find(self.name.bucket)
         address = locate(self.name, region, known.settings.endpoint, self.query)
         credentials = known.settings.get_credentials()
@@ -91,7 +107,7 @@ class S3Target:
 
     def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
         """Explain an error of S3; learn from it where the bucket is."""
-        known = _STATE.value
+        known = self._state
         bucket = self.name.bucket
         region = find_other_region(status, headers, document, known.find(bucket))
         if region is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
@@ -56,6 +56,11 @@ class Target(Protocol):
         """Its URL as the user gave it, with its secrets."""
         ...
 
+    @property
+    def key(self) -> Hashable:
+        """Key of the object and of how it is asked for."""
+        ...
+
     def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         """Make the URL and all headers of a request with these headers."""
         ...
@@ -93,6 +98,11 @@ class HttpTarget:
         # Characters that no URL may have are escaped; what is escaped already stays.
         path, query = (quote(each, safe="/%:@!$&'()*+,;=~?") for each in (parts.path, parts.query))
         return urlunsplit((parts.scheme.lower(), host, path, query, "")), headers
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Key of the object and of how it is asked for."""
+        return self.url, tuple(sorted(self.headers.items()))
 
     def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         """Make the URL and all headers of a request with these headers."""

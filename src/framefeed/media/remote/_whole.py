@@ -17,7 +17,10 @@ from framefeed.media.remote._client import PIECE_BYTES, ObjectGet, TryAgainError
 from framefeed.media.remote._s3_listing import KEYS_PER_PAGE, MOST_PAGE_BYTES, S3Entry, list_pages
 from framefeed.media.remote._s3_target import S3Target
 from framefeed.media.remote._s3_urls import split_s3_url
+from framefeed.media.remote._storage_options import S3Options
 from framefeed.media.remote._targets import Target
+
+_NO_OPTIONS = S3Options()
 
 
 class WholeGet(ObjectGet[bytes]):
@@ -86,16 +89,19 @@ class ListedObject(NamedTuple):
     version: str
 
 
-def list_keys(url: str, max_keys: int = KEYS_PER_PAGE) -> Iterator[list[ListedObject]]:
+def list_keys(
+    url: str, options: S3Options = _NO_OPTIONS, max_keys: int = KEYS_PER_PAGE
+) -> Iterator[list[ListedObject]]:
     """List the objects of S3 whose URLs begin so, page by page, in the order of the server.
 
     Args:
         url: ``s3://bucket`` or ``s3://bucket/`` and the first characters of the keys.
+        options: How to reach the bucket.
         max_keys: Keys a page.
     """
 
     def fetch(query: list[tuple[str, str]]) -> bytes:
-        return WholeGet(S3Target(url, query=tuple(query)), MOST_PAGE_BYTES)()
+        return WholeGet(S3Target(url, options, query=tuple(query)), MOST_PAGE_BYTES)()
 
     for page in list_pages(fetch, split_s3_url(url).key, show_name(url), max_keys):
         yield [ListedObject(entry.key, entry.size, _get_version(entry).text) for entry in page.entries]

@@ -1,0 +1,75 @@
+"""Identify sources: which file it was, and whether it is still that one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import xxhash
+
+from framefeed._values import SourceStat
+
+FINGERPRINT_BLOCK = 64 * 1024
+"""Bytes hashed at the head, at the middle and at the tail."""
+
+
+# A type of its own, and not a stat whose fingerprint may be missing: a stat costs no read, and must not stand where
+# frames are found again by their file's bytes. Only a failed row of a catalog has one that is empty.
+@dataclass(frozen=True, slots=True)
+class SourceIdentity:
+    """Size, modification time, and hash of head, middle and tail: another file under the same name differs in one."""
+
+    bytes: int
+    mtime_ns: int | None
+    fingerprint: str
+
+    @property
+    def stat(self) -> SourceStat:
+        """What the file system said of the file."""
+        return SourceStat(self.bytes, self.mtime_ns)
+
+
+class FileStamp(NamedTuple):
+    """What the file system says of a file: another file, or a changed one, has another stamp."""
+
+    path: str
+    device: int
+    inode: int
+    nbytes: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, path: str, facts: os.stat_result) -> FileStamp:
+        """Make the stamp of a file from its facts."""
+        return cls(path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+
+
+class ObjectIdentity:
+    """One object in a key, equal to itself alone. The key keeps it: another at its address would be taken for it."""
+
+    __slots__ = ("_object",)
+
+    def __init__(self, an_object: object) -> None:
+        self._object = an_object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectIdentity) and self._object is other._object
+
+    def __hash__(self) -> int:
+        return id(self._object)
+
+
+def list_hashed(size: int) -> list[tuple[int, int]]:
+    """List the ranges of a file of so many bytes that its fingerprint is made of."""
+    starts = sorted({0, max(0, (size - FINGERPRINT_BLOCK) // 2), max(0, size - FINGERPRINT_BLOCK)})
+    return [(start, min(size, start + FINGERPRINT_BLOCK)) for start in starts]
+
+
+HEAD_FINGERPRINT_PREFIX = "h"
+"""First character of fingerprints made of a head alone; no hexadecimal digit."""
+
+
+hash_head = xxhash.xxh3_128_hexdigest
+"""Hash a head; the size of the file is the seed."""
