@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -152,3 +152,61 @@ def test_credentials_that_expire_between_two_pages(monkeypatch: pytest.MonkeyPat
         assert "sEcReT" not in str(caught.value)
         assert [("continuation-token=t" in each.target) for each in server.asked] == [False, True, True]
         assert all("Authorization" in each.headers for each in server.asked)
+
+
+def test_D09_a_second_scan_opens_what_is_new_or_changed(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    make_request = _s3_target.S3Target.make_request
+
+    def count(target: _s3_target.S3Target, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        asked.append(f"{'list' if target.query else target.name.key}")
+        return make_request(target, headers)
+
+    monkeypatch.setattr(_s3_target.S3Target, "make_request", count)
+    client, out = store.boto3(), tmp_path / "cat.parquet"
+    client.create_bucket(Bucket="again")
+    movie = corpus_file("base.mp4").read_bytes()
+    for key, body in {"a.jpg": PICTURE, "b.jpg": PICTURE, "c.mp4": movie}.items():
+        client.put_object(Bucket="again", Key=key, Body=body)
+    first = ff.scan("s3://again/", out=out)
+    assert sorted(asked) == ["a.jpg", "b.jpg", "c.mp4", "list"]
+    versions = first.table["source_version"].to_pylist()
+    assert versions == [f"{each['Size']} {each['ETag']}" for each in client.list_objects_v2(Bucket="again")["Contents"]]
+    asked.clear()
+    assert ff.scan("s3://again/", out=out).table.equals(first.table)
+    assert asked == ["list"]
+    asked.clear()
+    client.put_object(Bucket="again", Key="b.jpg", Body=saved(picture(width=48), "JPEG"))
+    client.put_object(Bucket="again", Key="d.jpg", Body=PICTURE)
+    second = ff.scan("s3://again/", out=out)
+    assert sorted(asked) == ["b.jpg", "d.jpg", "list"]
+    assert second.table["width"].to_pylist()[1] == 48
+    asked.clear()
+    client.delete_object(Bucket="again", Key="a.jpg")
+    assert [name[-5:] for name in ff.scan("s3://again/", out=out).table["source"].to_pylist()] == [
+        "b.jpg", "c.mp4", "d.jpg",
+    ]  # fmt: skip
+    assert asked == ["list"]
+
+
+def test_a_bucket_has_the_options_of_its_prefix(served: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_keys(monkeypatch, "http://127.0.0.1:1")
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "ENDPOINT_URL"):
+        monkeypatch.delenv(f"AWS_{name}")
+    options = {"s3://media/": {"endpoint_url": served.url, "key": "AKIATESTTEST", "secret": "sEcReTsEcReT"}}
+    catalog = ff.scan("s3://media/t/", storage_options=options)
+    assert not catalog.failures
+    assert len(catalog) == 3
+
+
+@pytest.mark.usefixtures("store")
+def test_a_list_in_a_bucket_starts_at_its_folder(store: Store) -> None:
+    body = b"cat/1.jpg 5\n./dog/1.jpg 6\n../a//b.jpg 7\ns3://media/a/../b.jpg 8\n"
+    store.boto3().put_object(Bucket="media", Key="t/list.txt", Body=body)
+    catalog = ff.scan("s3://media/t/list.txt")
+    expected = ["t/cat/1.jpg", "t/dog/1.jpg", "a//b.jpg", "a/../b.jpg"]
+    assert catalog.table["source"].to_pylist() == [f"s3://media/{key}" for key in expected]
+    assert catalog.table["label"].to_pylist() == [5, 6, 7, 8]
+    assert not catalog.failures
