@@ -85,15 +85,17 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     training: one scans, and the others wait, for as long as it lives, and open the result.
 
     Args:
-        roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), or several of
-            these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
+        roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), their URLs,
+            buckets and prefixes of S3 (``"s3://bucket/train/"``), or several of these. Or a table of pandas, polars or
+            pyarrow, or one column of it with the paths.
         out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
         depth: "frames" finds every frame, "header" believes the header.
         verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
             are read, their pixels are decoded with "full" alone.
         assume_fps: Frames per second of streams that have no usable times and declare no constant rate; their
             ``times_from`` is "assumed". Other streams keep their times. A warning says if no stream needed it.
-        workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
+        workers: Threads or processes; None takes the thread budget, and for objects by URL, which are waited for, more.
+            The catalog is the same for any number.
         label_from: "parent" labels each file by the name of its folder, if no list labels it. A file that links put
             into two folders is then two rows.
         columns: Names of the columns of a list or table, each with the column's number from 0 or its name there:
@@ -125,6 +127,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
         UsageError: An argument is wrong, a list cannot be understood, another process scans to ``out`` with other
             arguments, or the disk is full. Results so far are kept, and the next scan continues from them.
         MissingMedia: A manifest or a root is missing.
+        UnreadableMedia: A bucket cannot be listed, or a list by URL cannot be read.
         ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
             continues from them.
     """
