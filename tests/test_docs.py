@@ -313,7 +313,8 @@ TORCH_CALLABLES = ("ClipDataset", "ClipDataset.set_epoch", "VideoDecoder")
 
 # Members that serve framefeed itself: public to its rooms, and nobody else's to call.
 INTERNAL = {
-    "Catalog": {"compact", "rebased", "stream_values"},
+    "Catalog": {"compact", "media_source", "rebased", "stream_values"},
+    "CatalogEntry": {"as_media_source"},
     "EpochPlan": {"options", "tables"},
     "FrameFault": {"from_json", "of"},
     "ImageSequence": {"as_media_source", "digest", "name", "times"},

@@ -57,7 +57,6 @@ MAX_PICKLED_BYTES = 64_000_000
 """Largest unsaved catalog that is pickled as data."""
 BYTES_PER_PATH = 128
 """Estimated size of a pickled path of an image sequence."""
-_ROW = "\0row"
 
 
 class CatalogEntry:
@@ -304,9 +303,9 @@ class Catalog(CatalogRows):
         expression = reduce(and_, expressions if condition is None else [condition, *expressions])
         label = self.table.column("label")
         plain = self.table.set_column(self.table.column_names.index("label"), "label", decode_dictionary(label))
-        numbered = plain.append_column(_ROW, pa.array(np.arange(len(self))))
+        numbered = plain.append_column("\0row", pa.array(np.arange(len(self))))
         try:
-            rows = np.sort(numbered.filter(expression).column(_ROW).to_numpy())
+            rows = np.sort(numbered.filter(expression).column("\0row").to_numpy())
         except (pa.ArrowException, TypeError) as error:
             raise UsageError(explain_filter_error(expression, str(error), names)) from error
         return self.take(rows)
@@ -396,13 +395,12 @@ class Catalog(CatalogRows):
         bounds = resolve_limits(limits)
         if self.has_frame_indexes:
             return self
-        facts, table = self._data.facts, self.table
-        texts = [self.name(row) for row in range(len(self))]
+        table, texts = self.table, [self.name(row) for row in range(len(self))]
         sources = {self.name(row): self.media_source(row) for row in range(len(self))}
         rows = ListedRows(
             pa.array(texts, pa.string()),
             labels=decode_dictionary(table.column("label")),
-            extra=table.select(facts.extra_names),
+            extra=table.select(self._data.facts.extra_names),
             root=self._data.root,
             buffers=self._data.buffers,
             classes=self._data.classes,
@@ -420,7 +418,7 @@ class Catalog(CatalogRows):
 
         For each row these are compared: the file's size and content, the claims of its header, and, at depth "frames",
         the number, times and packets of the frames that full decoding gives. Pixels are not kept. Rows that failed in
-        the scan are left out.
+        the scan are left out. Bad files are listed in the result; they raise no error.
 
         Example: ``Catalog.open("cat.parquet").verify(sample=0.01).ok``
 
@@ -428,9 +426,6 @@ class Catalog(CatalogRows):
             sample: A number of readable rows (int), a share of them (float), or None for all.
             workers: Number of threads; None takes the thread budget. The result is the same for any number.
             seed: Decides which rows are drawn.
-
-        Returns:
-            The result. Bad files are listed; they raise no error.
 
         Raises:
             UsageError: ``sample`` or ``workers`` is out of range.

@@ -295,12 +295,15 @@ class CatalogRows:
         if pc.all(pc.starts_with(table.column("source"), os.sep), min_count=0).as_py():
             return table
         root = self._data.root or ""
-        texts = [
-            text
-            if is_url(text) or os.path.isabs(text)
-            else escape(os.path.relpath(resolve_name(text, root), folder).replace(os.sep, "/"))
-            for text in table.column("source").to_pylist()
-        ]
+
+        def rebase(text: str) -> str:
+            if (part := split_part(text)) is not None:
+                return part._replace(container=rebase(part.container)).text
+            if is_url(text) or os.path.isabs(text):
+                return text
+            return escape(os.path.relpath(resolve_name(text, root), folder).replace(os.sep, "/"))
+
+        texts = [rebase(text) for text in table.column("source").to_pylist()]
         return table.set_column(0, "source", pa.array(texts, pa.string()))
 
     # --- reading --------------------------------------------------------------------------------------
