@@ -296,7 +296,9 @@ def choose_workers(chunks: Sequence[Chunk], options: SurveyOptions) -> tuple[int
     files, pictures = sum(map(len, chunks)), 0
     groups = [group for chunk in chunks for group in chunk.groups]
     objects = [name for group in groups if has_objects(group) for name in group.names]
-    if 2 * len(objects) > files:
+    # Decoding whole files takes the time of cores, and memory for each.
+    is_waiting = not (options.depth == "frames" and options.verify == "full")
+    if is_waiting and 2 * len(objects) > files:
         if options.workers is None:
             at_once = OBJECTS_AT_ONCE if all(map(is_picture_name, objects)) else VIDEO_OBJECTS_AT_ONCE
             workers = min(max(thread_budget().threads, at_once), len(chunks))

@@ -12,7 +12,7 @@ import framefeed as ff
 from framefeed.media.remote import _client, _s3_target, _whole
 from framefeed.scanning import list_roots
 from tests.corpus import corpus_file
-from tests.media.remote.faults import Fault, faulty
+from tests.media.remote.faults import Fault, Stored, faulty
 from tests.media.remote.stores import Store, serving
 from tests.pictures.made import picture, saved
 
@@ -152,6 +152,45 @@ def test_credentials_that_expire_between_two_pages(monkeypatch: pytest.MonkeyPat
         assert "sEcReT" not in str(caught.value)
         assert [("continuation-token=t" in each.target) for each in server.asked] == [False, True, True]
         assert all("Authorization" in each.headers for each in server.asked)
+
+
+def make_page(*keys: str) -> bytes:
+    facts = f"<Size>{len(PICTURE)}</Size><ETag>&quot;one&quot;</ETag>"
+    contents = "".join(f"<Contents><Key>{key}</Key>{facts}</Contents>" for key in keys)
+    return f"<ListBucketResult><EncodingType>url</EncodingType>{contents}</ListBucketResult>".encode()
+
+
+def test_a_key_that_is_no_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with faulty({"/media/": make_page("f/caf%E9.jpg", "f/c%2Bd+e.jpg")}) as server:
+        set_keys(monkeypatch, server.url)
+        for name in ("caf\xe9.jpg", "c+d e.jpg"):
+            server.objects[f"/media/f/{name}"] = Stored(PICTURE)
+        catalog = ff.scan("s3://media/f/", out=tmp_path / "cat.parquet")
+        assert not catalog.failures
+        assert catalog.table["source"].to_pylist() == ["s3://media/f/c+d e.jpg", "s3://media/f/caf\0dce9.jpg"]
+        plan = ff.plan_clips(catalog, ff.Dense(1), seed=0, size=(8, 8))
+        with ff.ClipLoader(plan, batch_size=2, workers=1) as loader:
+            assert len(list(loader)) == 1
+
+
+def test_credentials_that_expire_within_a_scan_are_errors_of_objects(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    expired = Fault(400, body=b"<Error><Code>ExpiredToken</Code><Message>sEcReTsEcReT</Message></Error>")
+    names, out = [f"{number}.jpg" for number in range(4)], tmp_path / "cat.parquet"
+    with faulty({"/media/": make_page(*names)}) as server:
+        set_keys(monkeypatch, server.url)
+        for name in names:
+            server.objects[f"/media/{name}"] = Stored(PICTURE)
+        for name in names[2:]:
+            server.always[f"/media/{name}"] = expired
+        catalog = ff.scan("s3://media/", out=out)
+        assert catalog.table["error_type"].to_pylist() == [None, None, "UnreadableMedia", "UnreadableMedia"]
+        assert all("ExpiredToken" in message and "sEcReT" not in message for _, _, message in catalog.failures)
+        server.always.clear()
+        before = {name: server.count(f"/media/{name}") for name in names}
+        assert not ff.scan("s3://media/", out=out).failures
+        assert [server.count(f"/media/{name}") - before[name] for name in names] == [0, 0, 1, 1]
 
 
 def test_D09_a_second_scan_opens_what_is_new_or_changed(
