@@ -14,6 +14,7 @@ from tests.house import Source, package_sources
 TABLE = "framefeed.bitstreams._codecs"
 OTHER_QUESTIONS = {
     "framefeed.index._provers": "codec -> prover: the second of the two tables to touch",
+    "framefeed.bitstreams._packet_readers": "codec -> reader of its packets, of which provers are made",
     "framefeed.decode.backends._engine": "what is left out where another library decodes",
     "framefeed.decode.backends._engine_facts": "what is left out where another library decodes",
     "framefeed.decode.backends.dali": "what another library decodes",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from av.error import FFmpegError
 
 import framefeed as ff
 from framefeed._values import KEY
@@ -19,7 +20,8 @@ from framefeed.decode.backends._pyav_starts import move_false_starts
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
 from framefeed.media import MediaSource
-from framefeed.testing import put_packets, take_packets, write_clip
+from framefeed.testing import clip_bytes, put_packets, take_packets, write_clip
+from tests.bitstreams.vpx_cases import MUTANTS as PACKET_MUTANTS
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.lengths import either
@@ -93,7 +95,7 @@ FLAGS: dict[str, Callable[[int], bool]] = {
     "some": lambda number: number % 5 == 3 or number in (0, 12),
     "third": lambda number: number % 3 == 0,
 }
-CODEC_NAMES = ["h264", "hevc", "mpeg4", "mjpeg"]
+CODEC_NAMES = ["h264", "hevc", "av1", "vp9", "mpeg4", "mjpeg"]
 
 
 @pytest.mark.parametrize("flags", either(short=["all", "some"], long=list(FLAGS)))
@@ -182,9 +184,109 @@ def test_damage_to_a_picture_to_which_no_other_refers_costs_that_one_alone(tmp_p
     assert outcomes(path, range(30)) == [CORRUPT if number == damaged else SAME for number in range(30)]
 
 
+def _coded(codec: str) -> Stream:
+    data = clip_bytes(
+        replace(CODECS[codec].spec, codec_options={"lag-in-frames": "0"} if codec == "vp9" else {}), "mp4"
+    )
+    packets, time_base = take_packets(data)
+    return Stream(data, packets, time_base)
+
+
+def _with_two_frames(codec: str) -> Stream:
+    """Code a clip of which one packet shows two frames."""
+    stream = _coded(codec)
+    packets = list(stream.packets)
+    one, other = packets[_TWICE].data, packets[_TWICE + 1].data
+    if codec == "vp9":
+        sizes = b"".join(len(frame).to_bytes(2, "little") for frame in (one, other))
+        both = one + other + b"\xc9" + sizes + b"\xc9"  # a superframe of two, whose sizes take two bytes each
+    else:
+        both = one + other
+    packets[_TWICE : _TWICE + 2] = [replace(packets[_TWICE], data=both)]
+    return stream.with_packets(packets)
+
+
+_TWICE = 15
+
+
+@pytest.mark.parametrize("codec", ["av1", "vp9"])
+def test_M11_a_packet_of_two_frames_gives_none(codec: str, tmp_path: Path) -> None:
+    """By the rules of MP4 a packet shows one frame: which of two is the table's cannot be known."""
+    path = _with_two_frames(codec).write(tmp_path / "two.mp4")
+    with indexed(path) as (url, index), ff.VideoDecoder(url) as far, ff.VideoDecoder(path) as near:
+        assert (len(index), len(near)) == (23, 24)
+        for number in range(23):
+            if number == _TWICE:
+                with pytest.raises(CorruptMedia) as caught:
+                    far[number]
+                assert list(caught.value.frames) == [number]
+            else:
+                np.testing.assert_array_equal(far[number], near[number + (number > _TWICE)])
+
+
+def test_M11_a_packet_without_a_frame_gives_none(tmp_path: Path) -> None:
+    stream = _coded("av1")
+    metadata = b"\x2a\x02\x06\x80"
+    packets = [replace(each, data=metadata) if number == 15 else each for number, each in enumerate(stream.packets)]
+    actual = outcomes(stream.with_packets(packets).write(tmp_path / "none.mp4"))
+    assert actual == [CORRUPT if number == 15 else SAME for number in range(24)]
+
+
+def test_M14_key_frames_of_av1_without_a_sequence_are_not_decoded_from(tmp_path: Path) -> None:
+    """Their headers say less than others, and the decoder takes no sequence from the container."""
+    stream = _coded("av1")
+    packets = [replace(each, data=_without_sequence(each.data) if number else each.data)
+               for number, each in enumerate(stream.packets)]  # fmt: skip
+    assert packets[12].data != stream.packets[12].data
+    path = stream.with_packets(packets).write(tmp_path / "header.mp4")
+    near = ff.build_index(path)
+    near = replace(near, frame_start=np.zeros_like(near.frame_start))
+    with indexed(path) as (url, _), ff.VideoDecoder(url) as far, ff.VideoDecoder(path, frame_index=near) as whole:
+        for number in (18, 13, 3):
+            np.testing.assert_array_equal(far[number], whole[number])
+
+
+def _without_sequence(data: bytes) -> bytes:
+    return data[2 + data[1] :] if data[0] == 0x0A else data
+
+
+EDITED = sorted(name for name in PACKET_MUTANTS if not name.startswith("VP8") and not name.endswith(("size", "large")))
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.* are read to index it:UserWarning")
+@pytest.mark.parametrize("name", either(short=EDITED[::6], long=EDITED))
+def test_M11_no_edited_packet_of_av1_or_vp9_gives_another_picture(name: str, tmp_path: Path) -> None:
+    data, path = PACKET_MUTANTS[name].make(), tmp_path / "edited.mp4"
+    packets, time_base = take_packets(data)
+    try:
+        put_packets(path, data, packets, time_base)
+        full, proved = ff.build_index(path, "full"), ff.build_index(path)
+    except (FFmpegError, ff.FramefeedError) as error:
+        pytest.skip(f"not in MP4, or without a frame: {error}")
+    assert np.array_equal(proved.frame_packet, full.frame_packet)
+    assert np.array_equal(proved.key_frame_indices, full.key_frame_indices)
+    with stored(a=path.read_bytes()) as (url,):
+        is_by_tables = ff.build_index(url).built_from == "packets"
+    if is_by_tables:
+        assert WRONG not in outcomes(path, either(short=range(9, 13), long=range(100)))
+
+
+@pytest.mark.parametrize("codec", ["av1", "vp9"])
+def test_direct_frames_are_those_of_the_container(codec: str, tmp_path: Path) -> None:
+    path = _coded(codec).write(tmp_path / "clip.mp4")
+    index = ff.build_index(path)
+    assert index.stream.contiguous
+    through = replace(index, stream=replace(index.stream, contiguous=False))
+    numbers = Random(1).sample(range(24), 24)
+    with ff.VideoDecoder(path) as direct, ff.VideoDecoder(path, frame_index=through) as demuxed:
+        for number in numbers:
+            np.testing.assert_array_equal(direct[number], demuxed[number])
+
+
 PATHOLOGIES = [
     "all_key_flags.mp4", "open_gop.mp4", "open_gop_hevc.mp4", "intra_refresh.mp4", "flipped_bit.mp4",
-    "silent_pyramid.mp4", "fragmented.mp4", "edit_list.mp4",
+    "silent_pyramid.mp4", "fragmented.mp4", "edit_list.mp4", "temporal_units_av1.mp4",
 ]  # fmt: skip
 
 

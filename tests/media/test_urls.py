@@ -53,6 +53,7 @@ def check_same_frames(url: str, path: Path) -> None:
             assert far.get_frame_at(number).pts_seconds == near.get_frame_at(number).pts_seconds
 
 
+@pytest.mark.filterwarnings("ignore:.* are read to index it:UserWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_an_object_in_memory_is_as_the_file(name: str, memory: str) -> None:
     path = corpus_file(name)
@@ -61,6 +62,7 @@ def test_an_object_in_memory_is_as_the_file(name: str, memory: str) -> None:
     check_same_frames(memory + name, path)
 
 
+@pytest.mark.filterwarnings("ignore:.* are read to index it:UserWarning")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.usefixtures("route")
 def test_an_object_behind_http_is_as_the_file(name: str) -> None:
@@ -72,6 +74,7 @@ def test_an_object_behind_http_is_as_the_file(name: str) -> None:
             ff.probe(f"{server}/none.mp4")
 
 
+@pytest.mark.filterwarnings("ignore:.* are read to index it:UserWarning")
 @pytest.mark.usefixtures("route")
 def test_a_server_without_range_requests_is_refused() -> None:
     with (

@@ -19,7 +19,8 @@ _STSD = "moov.trak.mdia.minf.stbl.stsd"
 @lru_cache(maxsize=4)
 def coded(codec: str = "libx264") -> tuple[bytes, tuple[bytes, ...], tuple[int, ...], tuple[int, ...]]:
     """A small clip: sample description, packets in decode order, numbers (from 1) of key packets, times for display."""
-    clip = clip_bytes(ClipSpec(num_frames=24, gop=8, b_frames=2, codec=codec), "mp4")
+    b_frames = 2 if codec in ("libx264", "libx265") else None
+    clip = clip_bytes(ClipSpec(num_frames=24, gop=8, b_frames=b_frames, codec=codec), "mp4")
     packets, _ = take_packets(clip)
     keys = tuple(number for number, packet in enumerate(packets, 1) if packet.is_key)
     times = tuple(packet.pts for packet in packets)

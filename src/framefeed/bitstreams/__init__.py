@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.bitstreams._av1 import Av1Reader
-from framefeed.bitstreams._bits import EXISTING, KEY_FRAME, SHOWN, OddUnits
+from framefeed.bitstreams._bits import EXISTING, KEY_FRAME, OTHERWISE_PARSED, SHOWN, OddUnits
 from framefeed.bitstreams._codecs import CODECS, STREAM_FORMATS, Codec, UnitTypes
 from framefeed.bitstreams._configuration import Configuration, read_configuration
 from framefeed.bitstreams._formats import FULL_RANGE, LIMITED_RANGE, make_known_colors
@@ -24,6 +24,7 @@ from framefeed.bitstreams._nal import (
     split_nal_units,
 )
 from framefeed.bitstreams._order import find_levels, number_pictures, unwrap
+from framefeed.bitstreams._packet_readers import PACKET_READERS, PacketReader
 from framefeed.bitstreams._sets import (
     H264Picture,
     H264Sequence,
@@ -48,6 +49,8 @@ __all__ = [
     "KEY_FRAME",
     "LIMITED_RANGE",
     "MAX_PARAMETER_SETS",
+    "OTHERWISE_PARSED",
+    "PACKET_READERS",
     "SHOWN",
     "STREAM_FORMATS",
     "Av1Reader",
@@ -60,6 +63,7 @@ __all__ = [
     "HevcSequence",
     "IntraReader",
     "OddUnits",
+    "PacketReader",
     "UnitTypes",
     "UnitWalk",
     "Vp8Reader",

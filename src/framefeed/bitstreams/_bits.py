@@ -6,8 +6,9 @@ _MAX_BYTES = 1024
 _LONGEST_ZEROS = 31
 
 
-SHOWN, KEY_FRAME, EXISTING = 1, 2, 4
-"""Flags of a packet's frame: it is output, it is a key frame, it was decoded earlier."""
+SHOWN, KEY_FRAME, EXISTING, OTHERWISE_PARSED = 1, 2, 4, 8
+"""Flags of a packet's frame: it is output, it is a key frame, it was decoded earlier; of the packet: libav's parser,
+which reads the first frame in it, says otherwise whether it is a key frame."""
 
 
 class OddUnits(Exception):

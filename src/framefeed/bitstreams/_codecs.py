@@ -66,6 +66,10 @@ class Codec:
         units: The types of its NAL units, whose headers say whether decoding can start at a packet; None of a codec
             without such units, for which the container's key flags count.
         mp4_tags: Sample entries of MP4 whose packets libav takes from the sample table as they are.
+        mp4_box: MP4's box of the configuration of a codec without NAL units whose first packet has all other facts.
+        is_direct: Packets of MP4 are decoded without their container, by a decoder that has their configuration.
+        has_parsed_keys: libav takes key frames of MP4 from the packets' headers, not from the container.
+        decoder: libav's decoder, where the one of the codec's own name is another, for which hardware is needed.
         stream_formats: Demuxers of its bare streams, which have no times and no positions of packets.
         is_withheld: libav decodes its first picture on opening, the slowest part of it, and framefeed's provers read
             the same facts in the header of that picture.
@@ -84,6 +88,10 @@ class Codec:
     name: str
     units: UnitTypes | None = None
     mp4_tags: tuple[bytes, ...] = ()
+    mp4_box: bytes = b""
+    is_direct: bool = False
+    has_parsed_keys: bool = False
+    decoder: str = ""
     stream_formats: tuple[str, ...] = ()
     is_withheld: bool = False
     is_reliable: bool = False
@@ -140,6 +148,8 @@ CODECS: dict[str, Codec] = {
             "h264",
             units=_H264_UNITS,
             mp4_tags=(b"avc1", b"avc3"),
+            is_direct=True,
+            has_parsed_keys=True,
             stream_formats=("h264",),
             is_withheld=True,
             is_reliable=True,
@@ -150,6 +160,7 @@ CODECS: dict[str, Codec] = {
             "hevc",
             units=_HEVC_UNITS,
             mp4_tags=(b"hvc1", b"hev1"),
+            is_direct=True,
             stream_formats=("hevc",),
             is_withheld=True,
             is_reliable=True,
@@ -158,6 +169,11 @@ CODECS: dict[str, Codec] = {
         ),
         Codec(
             "av1",
+            mp4_tags=(b"av01",),
+            mp4_box=b"av1C",
+            is_direct=True,
+            has_parsed_keys=True,
+            decoder="libdav1d",
             stream_formats=("obu", "av1"),
             is_withheld=True,
             is_reliable=True,
@@ -165,7 +181,16 @@ CODECS: dict[str, Codec] = {
             seconds_per_byte=5.8e-7,
             is_common=True,
         ),
-        Codec("vp9", is_withheld=True, seconds_per_byte=1.8e-7, is_common=True),
+        Codec(
+            "vp9",
+            mp4_tags=(b"vp09",),
+            mp4_box=b"vpcC",
+            is_direct=True,
+            has_parsed_keys=True,
+            is_withheld=True,
+            seconds_per_byte=1.8e-7,
+            is_common=True,
+        ),
         Codec("vp8", is_silent=True, seconds_per_byte=9e-8, is_common=True),
         Codec("mpeg4", mp4_tags=(b"mp4v",), stream_formats=("m4v",), is_reliable=True, is_common=True),
         Codec("mpeg2video", stream_formats=("mpegvideo",), is_common=True),

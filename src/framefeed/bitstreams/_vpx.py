@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from framefeed._values import Limits, PictureFormat, StreamColors
-from framefeed.bitstreams._bits import EXISTING, KEY_FRAME, SHOWN, OddUnits
+from framefeed.bitstreams._bits import EXISTING, KEY_FRAME, OTHERWISE_PARSED, SHOWN, OddUnits
 
 _IS_INTER, _IS_SHOWN, _FIRST_PARTITION = 1, 16, 5
 _TAG_BYTES, _KEY_BYTES = 3, 10
@@ -159,6 +159,7 @@ class Vp9Reader:
                 raise OddUnits("two frames come of one packet")
             # A key frame in two parts: the one that shows it takes its flag.
             flags = SHOWN | KEY_FRAME if each == [KEY_FRAME, SHOWN | EXISTING] else sum(shown)
+            flags |= OTHERWISE_PARSED * ((each[0] ^ flags) & KEY_FRAME != 0)
         # A frame that is not shown is no frame of the packet.
         return flags if flags & SHOWN else 0
 

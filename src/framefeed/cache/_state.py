@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections import Counter
 from contextlib import suppress
@@ -11,6 +10,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, Literal
 
+from framefeed._callers import find_callers_level
 from framefeed._checks import expected
 from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
@@ -306,7 +306,7 @@ class CacheState:
                 return
             self._has_warned = True
         with suppress(UserWarning):  # Raised if warnings are errors, but this warning must not stop anything.
-            warnings.warn(trouble, UserWarning, stacklevel=_find_callers_level())
+            warnings.warn(trouble, UserWarning, stacklevel=find_callers_level())
 
     def stats(self) -> CacheStats:
         """Return the counts of this process, and whether more frames are stored."""
@@ -325,15 +325,3 @@ class CacheState:
             is_full=self._store.is_full,
             trouble=self.trouble,
         )
-
-
-def _find_callers_level() -> int:
-    """Find the ``stacklevel`` of the line that called framefeed, for a warning of the caller of this function."""
-    frame, modules = inspect.currentframe(), list[str]()
-    while frame is not None:
-        modules.append(frame.f_globals.get("__name__", ""))
-        frame = frame.f_back
-    own = [level for level, name in enumerate(modules) if name.partition(".")[0] == "framefeed"]
-    called_by = own[-1] + 1
-    # In a thread of a loader no line of the user is on the stack, only Python's threading module.
-    return called_by if called_by < len(modules) and modules[called_by] != "threading" else 2

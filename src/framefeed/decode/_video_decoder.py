@@ -104,7 +104,7 @@ class VideoDecoder:
         self._info: MediaInfo | None = None
         given = frame_index or getattr(source, "frame_index", None)
         if given is None:
-            self._info, given = index_media(self._source, stream_index=stream_index, limits=self._limits)
+            self._info, given = index_media(self._source, stream_index=stream_index, limits=self._limits, warns=True)
         elif stream_index not in (None, given.stream.stream_index):
             raise UsageError(
                 f"stream_index: expected {given.stream.stream_index}, the stream of frame_index, or None; "

@@ -15,9 +15,12 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
+from framefeed._callers import find_callers_level
 from framefeed._checks import check_choice, expected
 from framefeed._shortage import try_again_in_shortage
+from framefeed._units import format_bytes
 from framefeed._values import HEAD_BYTES, ByteReader, Limits, MediaInfo, PacketWalk, read_bytes, resolve_limits
+from framefeed.bitstreams import OddUnits
 from framefeed.errors import EmptyVideo, UnsupportedCodec
 from framefeed.index._damage import keep_promised_frames
 from framefeed.index._frame_index import BuiltFrom, FrameIndex
@@ -63,7 +66,8 @@ def build_index(
             last packets; if they do not agree with the packets, if packets are known to be wrong, or if the packets do
             not say that frames come in the order of their times, it decodes everything. "none" trusts the packets.
             "full" decodes everything, and so finds the damaged frames. For a URL, "proof" and "none" trust the tables
-            of MP4 files; packets are then read only when frames are.
+            of MP4 files; packets are then read only when frames are. Where tables do not suffice, all of the object is
+            read, and a UserWarning says so before.
         stream_index: Number of the stream to index; None takes the stream that FFmpeg takes.
         assume_fps: Frames per second for a stream that has no usable times and declares no constant rate. A stream with
             its own times keeps them, with a warning.
@@ -81,7 +85,7 @@ def build_index(
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
     check_storage_options(storage_options)
     media = MediaSource.of(source, storage_options)
-    index = index_media(media, verify, stream_index=stream_index, assume_fps=assumed, limits=limits)[1]
+    index = index_media(media, verify, stream_index=stream_index, assume_fps=assumed, limits=limits, warns=True)[1]
     if assume_fps is not None and index.times_from != "assumed":
         warnings.warn(
             f"{media.name}: assume_fps={assume_fps} was not used: the file has times of its own "
@@ -99,14 +103,18 @@ def index_media(
     stream_index: int | None = None,
     assume_fps: Fraction | None = None,
     limits: Limits | None = None,
+    warns: bool = False,
 ) -> Built:
-    """Describe and index a video in one opening; see ``build_index``."""
+    """Describe and index a video in one opening; see ``build_index``.
+
+    With ``warns``, it warns before it reads all of an object by URL.
+    """
     resolved = resolve_limits(limits)
     check_choice("verify", verify, get_args(Verify))
     if stream_index is not None and not hasattr(stream_index, "__index__"):
         raise expected("stream_index", "an integer or None", stream_index)
     media = MediaSource.of(source)
-    job = partial(_Job, media, stream_index=stream_index, assume_fps=assume_fps, limits=resolved)
+    job = partial(_Job, media, stream_index=stream_index, assume_fps=assume_fps, limits=resolved, warns=warns)
     return try_again_in_shortage(partial(_index_and_keep_promises, job, verify), media.name, "index")
 
 
@@ -122,7 +130,7 @@ def _index_and_keep_promises(make_job: Callable[[Verify], _Job], verify: Verify)
         return info, index
     # Some packets gave no frame. Those of which another verification expects one keep their numbers.
     with make_job("proof") as job:
-        job.is_remote = False  # it was downloaded as a whole
+        job.is_remote = job.warns = False  # it was downloaded as a whole
         promised = job.index_by(STRATEGIES[:-1])
     return info, index if promised is None else keep_promised_frames(index, promised[1])
 
@@ -133,10 +141,12 @@ class _Job:
     Args:
         media: The source.
         verify: As in ``build_index``, as the others.
+        warns: As in ``index_media``.
 
     Attributes:
         is_remote: It is not downloaded as a whole to find its frames.
         is_contradicted: What was decoded contradicts a proof.
+        warns: As the argument, until it has warned.
     """
 
     def __init__(
@@ -147,8 +157,10 @@ class _Job:
         stream_index: int | None,
         assume_fps: Fraction | None,
         limits: Limits,
+        warns: bool = False,
     ) -> None:
         self.media, self.verify, self.stream_index = media, verify, stream_index
+        self.warns = warns
         self.assume_fps, self.limits = assume_fps, limits
         self.is_remote = media.is_remote and verify in ("none", "proof")
         self.is_contradicted = False
@@ -163,10 +175,25 @@ class _Job:
     def index_by(self, strategies: tuple[Strategy, ...]) -> Built | None:
         """Index the source by the first strategy that applies and suffices; None if there is none."""
         for strategy in strategies:
-            if strategy.applies(self) and (built := strategy.build(self)) is not None:
+            if not strategy.applies(self):
+                continue
+            if strategy.reads_all:
+                self.warn_of_download()
+            if (built := strategy.build(self)) is not None:
                 _LOG.debug("%s: indexed: %s", self.media.name, strategy.name)
                 return built
         return None
+
+    def warn_of_download(self) -> None:
+        """Warn once, if it was asked for, that an object by URL is read as a whole though no one asked for that."""
+        if self.warns and self.is_remote and not self.is_picture:
+            self.warns = False
+            warnings.warn(
+                f"{self.media.name}: all of its {format_bytes(self.num_bytes)} are read to index it: scan it once with "
+                "ff.scan, and open it from the catalog, or give an index that was built before (frame_index=)",
+                UserWarning,
+                stacklevel=find_callers_level(),
+            )
 
     @cached_property
     def reader(self) -> ByteReader:
@@ -177,6 +204,12 @@ class _Job:
     def head(self) -> bytes:
         """Its first bytes."""
         return read_bytes(self.reader, 0, HEAD_BYTES)
+
+    @cached_property
+    def num_bytes(self) -> int:
+        """Its size."""
+        _ = self.head  # a reader by URL knows the size of what it has read
+        return self.reader.stat().bytes
 
     @cached_property
     def is_picture(self) -> bool:
@@ -193,7 +226,14 @@ class _Job:
         """What its own tables say, if it is an MP4 file whose tables are understood."""
         if self.is_picture:
             return None
-        return open_movie(self.reader, self.head, self.media.name, self.limits, tables_only=self.is_remote)
+        return open_movie(
+            self.reader,
+            self.head,
+            self.media.name,
+            self.limits,
+            tables_only=self.is_remote,
+            before=self.warn_of_download,
+        )
 
     @property
     def has_facts(self) -> bool:
@@ -209,7 +249,7 @@ class _Job:
     @cached_property
     def container(self) -> VideoContainer:
         """The source opened by libav, at its first packet."""
-        _ = self.movie  # is read before the reader is closed
+        _ = self.movie, self.warns and self.num_bytes  # are read before the reader is closed
         headers_only = self.verify == "proof" and not self.trusts_tables
         self._open.close()
         container = VideoContainer(self.media, self.stream_index, self.limits, headers_only=headers_only)
@@ -227,8 +267,20 @@ class _Job:
     @cached_property
     def demuxed(self) -> DemuxedStream:
         """The packets of the chosen stream; with a proof, if verification asks for one and they give one."""
+        read, table = self._demux(), self.table_walk
+        # libav's parser of VP9 gives each packet the duration of a constant rate, or none.
+        if table is None or self.container.codec_name != "vp9":
+            return read
+        own, stated = read.walk.packets, table.packets
+        if not all(np.array_equal(getattr(own, name), getattr(stated, name)) for name in ("offset", "size", "pts")):
+            return read
+        return replace(read, walk=replace(read.walk, duration=table.duration))
+
+    def _demux(self) -> DemuxedStream:
         container, known, trusts = self.container, self.table_walk, self.trusts_tables
         has_units = container.codec.units is not None
+        if container.codec.has_parsed_keys and not has_units and not trusts:
+            known = None  # the tables' key frames are not libav's
         if self.verify in ("none", "full") or (trusts and known is not None):
             read = DemuxedStream(known or walk_packets(container), read_stream_colors(container))
             _check_indexable(read.walk, container)
@@ -288,11 +340,13 @@ class Strategy:
         name: For people.
         applies: Whether it is tried; nothing is read for it that a later strategy does not need.
         build: Describes and indexes the source; None if what it reads does not suffice.
+        reads_all: It reads the whole source.
     """
 
     name: str
     applies: Callable[[_Job], bool]
     build: Callable[[_Job], Built | None]
+    reads_all: bool = False
 
 
 def _index_sequence(job: _Job) -> Built:
@@ -305,27 +359,27 @@ def _prove_movie(job: _Job) -> Built | None:
     """Index an MP4 file whose own tables and packets prove its frames; with "none", all packets are believed."""
     movie = cast("OpenedMovie", job.movie)
     try:
-        order = movie.prove().order
-    except Unproved as reason:
+        movie, proof = movie.prove(job.reader, job.limits, reads_packets=job.verify == "proof")
+        order = proof.order
+    except (Unproved, OddUnits) as reason:
         _LOG.debug("an MP4 file alone does not prove its frames: %s", reason)
         return None
     if job.verify == "none" and not np.array_equal(order, order_shown_packets(movie.walk.packets)):
         return None
-    return _index_movie(job, order, "packets" if job.verify == "none" else "packets+proof")
+    return _index_movie(job, movie, order, "packets" if job.verify == "none" else "packets+proof")
 
 
 def _believe_tables(job: _Job) -> Built | None:
     """Index an MP4 file by its tables; if these lack facts, its first frame must agree with them."""
     movie = cast("OpenedMovie", job.movie)
-    if job.has_facts and movie.video is not None and movie.walk.packets.has_unique_times:
-        order = order_shown_packets(movie.walk.packets)
-        if len(order) and not has_damaged_configuration(movie.video.codec, movie.video.extradata):
-            return _index_movie(job, order, "packets")
+    if job.has_facts and movie.facts is not None and movie.walk.packets.has_unique_times:
+        order, video = order_shown_packets(movie.walk.packets), movie.facts.configuration
+        if len(order) and not (video and has_damaged_configuration(video.codec, video.extradata)):
+            return _index_movie(job, movie, order, "packets")
     return None if job.table_walk is None else job.stream.build_from_first_frame()
 
 
-def _index_movie(job: _Job, order: IntArray, built_from: BuiltFrom) -> Built:
-    movie = cast("OpenedMovie", job.movie)
+def _index_movie(job: _Job, movie: OpenedMovie, order: IntArray, built_from: BuiltFrom) -> Built:
     identity = job.media.identity_of(job.reader)
     return cast("MediaInfo", movie.info), index_movie(movie, order, built_from, identity)
 
@@ -363,12 +417,23 @@ STRATEGIES = (
         _prove_movie,
     ),
     Strategy("MP4, by its tables alone", lambda job: job.trusts_tables, _believe_tables),
-    Strategy("demuxed and proved", lambda job: job.verify == "proof" and not _has_tables_alone(job), _prove_packets),
+    Strategy(
+        "demuxed and proved",
+        lambda job: job.verify == "proof" and not _has_tables_alone(job),
+        _prove_packets,
+        reads_all=True,
+    ),
     Strategy(
         "ends",
         lambda job: job.verify != "full" and not _has_tables_alone(job),
         lambda job: None if job.is_refuted else job.stream.build_from_ends(job.verify),
+        reads_all=True,
     ),
-    Strategy("decoded", lambda _: True, lambda job: job.stream.build_from_decoding(compares_silent=job.is_refuted)),
+    Strategy(
+        "decoded",
+        lambda _: True,
+        lambda job: job.stream.build_from_decoding(compares_silent=job.is_refuted),
+        reads_all=True,
+    ),
 )
 """In this order."""

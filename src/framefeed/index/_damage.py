@@ -143,7 +143,7 @@ def find_unsteady_frames(
     is_unsteady, is_silent = np.zeros(len(index), bool), container.codec.is_silent
     stops = index.frame_packet + 1 if index.frame_stop is None else index.frame_stop
     nth = _count_earlier(index.frame_packet)
-    if index.stream.contiguous:
+    if index.stream.contiguous and container.codec.units is not None:
         # As the decoders of packets that are read from the file directly: they give damaged pictures too.
         container.set_decoder_options(skip_loop_filter="all", strict="1", flags="+output_corrupt")
     packets = _Packets(container)

@@ -57,16 +57,15 @@ def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, ide
     """Index an MP4 file from its header alone, without opening a container or decoding.
 
     Args:
-        opened: Its ``video`` is not None.
+        opened: Its ``facts`` are not None.
         order: Number of the packet of each frame, int64 [N].
         built_from: Source of the order.
         identity: Of the file.
     """
-    info, video, walk = opened.info, opened.video, opened.walk
+    info, facts, walk = opened.info, opened.facts, opened.walk
     assert info is not None
-    assert video is not None
-    sequence = video.sequence
-    stream = describe_stream(info, sequence.format, sequence.colors, walk, order, opened.number, video.extradata)
+    assert facts is not None
+    stream = describe_stream(info, facts.format, facts.colors, walk, order, opened.number, facts.extradata)
     times = read_packet_times(walk, order, Fraction(1, opened.movie.video.time_scale))
     return join_packets_and_frames(walk, order, times, built_from, stream, identity)
 
@@ -91,7 +90,6 @@ def describe_stream(
         stream_index: libav's number of the stream.
         extradata: The decoder's configuration.
     """
-    has_units = Codec.of(info.codec).units is not None
     return StreamFacts(
         stream_index=stream_index,
         container=info.container,
@@ -102,10 +100,10 @@ def describe_stream(
         pixel_format=picture.pixel_format,
         rotation=info.rotation,
         mirrored=info.mirrored,
-        contiguous=walk.is_contiguous and has_units,
+        contiguous=walk.is_contiguous,
         skips_exactly=walk.units is not None and _is_one_to_one(walk.packets, order),
-        # NAL packets that were not parsed may carry parameter sets.
-        inband_parameters=bool(walk.parameter_sets) or (has_units and walk.units is None),
+        # Packets that were not parsed may carry parameter sets.
+        inband_parameters=bool(walk.parameter_sets) or (Codec.of(info.codec).is_direct and walk.units is None),
         color_primaries=colors.primaries,
         color_transfer=colors.transfer,
         color_space=colors.space,

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from struct import Struct
 from typing import cast
 
 import numpy as np
 
-from framefeed._values import ByteReader, Limits, MediaInfo, PacketWalk, read_bytes
-from framefeed.bitstreams import Configuration, H264Sequence, OddUnits, UnitTypes, find_levels, has_turning_message
+from framefeed._stopping import check_stop
+from framefeed._values import (
+    ByteReader,
+    Limits,
+    MediaInfo,
+    PacketWalk,
+    PictureFormat,
+    StreamColors,
+    read_bytes,
+)
+from framefeed.bitstreams import (
+    KEY_FRAME,
+    PACKET_READERS,
+    SHOWN,
+    Configuration,
+    H264Sequence,
+    OddUnits,
+    PacketReader,
+    UnitTypes,
+    find_levels,
+    has_turning_message,
+)
 from framefeed.errors import LimitExceeded
 from framefeed.index._movie_facts import (
     check_size,
@@ -22,6 +43,7 @@ from framefeed.index._movie_facts import (
     sum_timing,
 )
 from framefeed.index.proofs._nal import prove_units
+from framefeed.index.proofs._packet_order import PacketOrderProver
 from framefeed.index.proofs._proving import Proof, Unproved
 from framefeed.media import has_damaged_configuration
 from framefeed.mp4 import (
@@ -34,11 +56,13 @@ from framefeed.mp4 import (
     check_counts,
     check_locations,
     check_shown,
+    check_stated_size,
     find_codec,
     read_first_size,
     read_fragments,
     read_length_size,
     read_movie,
+    read_packet_video,
     read_samples,
     read_video,
     require_box,
@@ -48,6 +72,71 @@ from framefeed.mp4 import (
 
 _HEAD_BYTES = 4096
 """Bytes of the first packet in which its first slice must begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class VideoFacts:
+    """Facts of a stream by its header, and by the beginning of its first packet.
+
+    Attributes:
+        codec: Canonical codec name.
+        extradata: The decoder's configuration.
+        format: Of the pictures.
+        colors: Colour tags.
+        configuration: The same and more, of H.264 and HEVC.
+    """
+
+    codec: str
+    extradata: bytes | None
+    format: PictureFormat
+    colors: StreamColors
+    configuration: Configuration | None = None
+
+
+def read_facts(reader: ByteReader, movie: Movie, offset: int, size: int, limits: Limits) -> VideoFacts:
+    """Read the facts of a movie's video.
+
+    Args:
+        reader: The file.
+        movie: Its moov box.
+        offset: Byte offset of the first packet.
+        size: Bytes of the first packet.
+        limits: What the file may claim.
+
+    Raises:
+        OddMovie: Header and first packet are not understood exactly, or differ.
+        OddUnits: The same, of the codec's own headers.
+    """
+    track, file_size = movie.video, movie.layout.size
+    if (make_reader := PACKET_READERS.get(find_codec(track).name)) is None:
+        video = read_video(movie, track)
+        check_size(video.sequence.format, limits)
+        check_first_packet(reader, offset, size, file_size, video)
+        return VideoFacts(video.codec, video.extradata, video.sequence.format, video.sequence.colors, video)
+    extradata, colors = read_packet_video(movie, track)
+    if not 0 < size <= min(limits.max_packet_bytes, file_size - offset):
+        raise OddMovie("a first packet beyond the end of the file, or a huge one")
+    picture, own = _read_first_headers(reader, offset, size, partial(make_reader, limits))
+    if colors.fill(own) != own.fill(colors):
+        raise OddMovie("container and codec that differ in colours")
+    check_size(picture, limits)
+    check_stated_size(movie, track, picture)
+    return VideoFacts(find_codec(track).name, extradata, picture, colors.fill(own))
+
+
+def _read_first_headers(
+    reader: ByteReader, offset: int, size: int, make_reader: Callable[[], PacketReader]
+) -> tuple[PictureFormat, StreamColors]:
+    """Read format and colours in the headers of a first packet that is a key frame."""
+    # By URL the rest of a large packet would be one request more. Headers say nothing of the bytes behind them, of
+    # which zeros are taken; but a superframe, and tiles of their own sizes, are read as a whole.
+    for count in sorted({min(size, _HEAD_BYTES), size}):
+        packets, data = make_reader(), read_bytes(reader, offset, count)
+        with suppress(OddUnits):
+            flags = packets.read(memoryview(data.ljust(size, b"\0")))
+            if flags == SHOWN | KEY_FRAME and packets.format is not None and packets.colors is not None:
+                return packets.format, packets.colors
+    raise OddMovie("a first packet that is no key frame, or with facts that only decoding gives")
 
 
 def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: int, video: Configuration) -> None:
@@ -89,7 +178,13 @@ def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: in
 _ODD_GROUPS = frozenset({b"rap ", b"sync"})
 
 
-def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size: int | None) -> PacketWalk:
+def read_packets(
+    reader: ByteReader,
+    movie: Movie,
+    walk: PacketWalk,
+    length_size: int | None,
+    before: Callable[[], object] = lambda: None,
+) -> PacketWalk:
     """Complete the walk of a movie's video by what its packets say.
 
     Args:
@@ -98,29 +193,31 @@ def read_packets(reader: ByteReader, movie: Movie, walk: PacketWalk, length_size
         walk: The packets of its video, as its tables describe them.
         length_size: Bytes of the length before each NAL unit; 0 for codecs without NAL units. With None no packet is
             read, and the tables alone say which packets are key frames.
+        before: Called before all packets are read.
 
     Raises:
         OddMovie: The packets, or the marks of key frames, are not understood exactly.
     """
     track, packets = movie.video, walk.packets
     codec = find_codec(track)
-    # libav takes key frames of H.264 from its parser, not from the container; edits take them from the container.
-    if track.groups & _ODD_GROUPS and (codec.name != "h264" or track.edits):
+    # libav's parsers read key frames in the packets; edits take them from the container.
+    if track.groups & _ODD_GROUPS and (not codec.has_parsed_keys or track.edits):
         raise OddMovie("key frames in sample groups")
     if codec.units is None or length_size is None:
-        return replace(walk, is_contiguous=codec.units is not None)
+        return replace(walk, is_contiguous=codec.is_direct)
+    before()
     units = scan_packets(reader, codec.name, length_size, packets.offset, packets.size)
-    is_key = units.is_start if codec.name == "h264" else packets.is_key & (units.is_start | ~units.has_slice)
+    is_key = units.is_start if codec.has_parsed_keys else packets.is_key & (units.is_start | ~units.has_slice)
     packets = packets.replace_flags(is_key, units.is_disposable)
     return PacketWalk(packets, walk.duration, is_contiguous=True, parameter_sets=units.parameter_sets, units=units)
 
 
-def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> PacketWalk:
+def read_tables(movie: Movie, facts: VideoFacts | None, limits: Limits) -> PacketWalk:
     """Read the packets of a movie's video from its tables.
 
     Args:
         movie: The moov box.
-        video: The codec's configuration, if it is understood.
+        facts: Those of the video, if they are understood.
         limits: What the file may claim.
 
     Raises:
@@ -129,7 +226,7 @@ def read_tables(movie: Movie, video: Configuration | None, limits: Limits) -> Pa
     track = movie.video
     samples = read_samples(movie, track, limits)
     if not samples.duration[-1]:
-        samples.duration[-1] = find_default_duration(movie, track, video)
+        samples.duration[-1] = find_default_duration(movie, track, None if facts is None else facts.configuration)
     for other in movie.tracks:
         if other is not track:
             check_locations(movie, other, limits)
@@ -147,26 +244,50 @@ class OpenedMovie:
         movie: The moov box.
         walk: The packets.
         info: Facts of the file, as libav has them; None if only libav knows them.
-        video: Configuration of the codec; None if ``info`` is.
+        facts: Of the video; None if ``info`` is.
     """
 
     movie: Movie
     walk: PacketWalk
     info: MediaInfo | None = None
-    video: Configuration | None = None
+    facts: VideoFacts | None = None
 
     @property
     def number(self) -> int:
         """Libav's index of the stream."""
         return self.movie.video.number
 
-    def prove(self) -> Proof:
-        """Prove which frames come of the packets, with the facts of the header alone.
+    def prove(self, reader: ByteReader, limits: Limits, *, reads_packets: bool = True) -> tuple[OpenedMovie, Proof]:
+        """Prove which frames come of the packets, and which of these are key frames.
+
+        Args:
+            reader: The file.
+            limits: What it may claim.
+            reads_packets: Whether packets may be read that were not yet.
+
+        Returns:
+            The movie with these key frames, and the proof.
 
         Raises:
             Unproved: They do not prove it, or the header lacks a fact.
+            OddUnits: A packet does not prove it.
         """
-        units, video = self.walk.units, self.video
+        facts, walk = self.facts, self.walk
+        if facts is None or facts.configuration is not None or not reads_packets:
+            return self, self._prove_units()
+        prover = PacketOrderProver(PACKET_READERS[facts.codec](limits))
+        for offset, size in zip(walk.packets.offset.tolist(), walk.packets.size.tolist(), strict=True):
+            check_stop()
+            packet = read_bytes(reader, offset, size)
+            if len(packet) < size:
+                raise Unproved("a file that got shorter")
+            prover.add(memoryview(packet))
+        walk = replace(walk, packets=walk.packets.replace_flags(prover.is_parsed_key))
+        proof = prover.prove(walk)
+        return replace(self, walk=replace(walk, packets=walk.packets.replace_flags(proof.is_key))), proof
+
+    def _prove_units(self) -> Proof:
+        units, video = self.walk.units, None if self.facts is None else self.facts.configuration
         if video is None or units is None:
             raise Unproved("facts that only libav knows")
         # Pictures that libav's decoder surely holds back from the start. If an H.264 stream does not declare it,
@@ -200,19 +321,24 @@ def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> Me
         return None
     with _falling_back_to_libav(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
-        video = read_video(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
-            _check_beginning(reader, movie, fragments, video, limits)
-            return describe_movie(movie, video, sum_fragment_timing(movie, movie.video, fragments))
+            facts = _read_fragment_facts(reader, movie, fragments, limits)
+            return describe_movie(movie, facts.codec, facts.format, sum_fragment_timing(movie, movie.video, fragments))
         for track in movie.tracks:
             check_counts(movie, track)
-        return _read_info(reader, movie, video, limits)
+        return _read_info(reader, movie, limits)[0]
     return None
 
 
 def open_movie(
-    reader: ByteReader, head: bytes, name: str, limits: Limits, *, tables_only: bool = False
+    reader: ByteReader,
+    head: bytes,
+    name: str,
+    limits: Limits,
+    *,
+    tables_only: bool = False,
+    before: Callable[[], object] = lambda: None,
 ) -> OpenedMovie | None:
     """Read facts and packets of a source from its moov box; None if libav has to.
 
@@ -222,6 +348,7 @@ def open_movie(
         name: For the log.
         limits: What it may claim.
         tables_only: Read no packet but the beginning of the first, if the header says that each packet is a picture.
+        before: Called before all packets are read.
 
     Raises:
         LimitExceeded: More boxes than the limits allow.
@@ -231,22 +358,20 @@ def open_movie(
     with _falling_back_to_libav(name, limits):
         movie = read_movie(reader, reader.stat().bytes, limits, head)
         info: MediaInfo | None = None
-        video: Configuration | None = None
+        facts: VideoFacts | None = None
         length_size = None if tables_only and not _may_hold_fields(movie) else read_length_size(movie, movie.video)
         if movie.is_fragmented:
             fragments = read_fragments(reader, movie, movie.video, limits)
             timing = sum_fragment_timing(movie, movie.video, fragments)
-            walk = read_packets(reader, movie, fragments.walk, length_size)
+            walk = read_packets(reader, movie, fragments.walk, length_size, before)
             with _falling_back_to_libav(name, limits):
-                configuration = read_video(movie, movie.video)
-                _check_beginning(reader, movie, fragments, configuration, limits)
-                info, video = describe_movie(movie, configuration, timing), configuration
-            return OpenedMovie(movie, walk, info, video)
+                found = _read_fragment_facts(reader, movie, fragments, limits)
+                info, facts = describe_movie(movie, found.codec, found.format, timing), found
+            return OpenedMovie(movie, walk, info, facts)
         with _falling_back_to_libav(name, limits):
-            configuration = read_video(movie, movie.video)
-            info, video = _read_info(reader, movie, configuration, limits), configuration
-        walk = read_tables(movie, video, limits)
-        return OpenedMovie(movie, read_packets(reader, movie, walk, length_size), info, video)
+            info, facts = _read_info(reader, movie, limits)
+        walk = read_tables(movie, facts, limits)
+        return OpenedMovie(movie, read_packets(reader, movie, walk, length_size, before), info, facts)
     return None
 
 
@@ -260,25 +385,19 @@ def _may_hold_fields(movie: Movie) -> bool:
         return True
 
 
-def _check_beginning(
-    reader: ByteReader, movie: Movie, fragments: Fragments, video: Configuration, limits: Limits
-) -> None:
-    """Raise OddMovie unless the first fragment begins as the header says."""
-    check_size(video.sequence.format, limits)
-    offset, size = int(fragments.walk.packets.offset[0]), int(fragments.walk.packets.size[0])
-    check_first_packet(reader, offset, size, movie.layout.size, video)
+def _read_fragment_facts(reader: ByteReader, movie: Movie, fragments: Fragments, limits: Limits) -> VideoFacts:
+    packets = fragments.walk.packets
+    return read_facts(reader, movie, int(packets.offset[0]), int(packets.size[0]), limits)
 
 
-def _read_info(reader: ByteReader, movie: Movie, video: Configuration, limits: Limits) -> MediaInfo:
+def _read_info(reader: ByteReader, movie: Movie, limits: Limits) -> tuple[MediaInfo, VideoFacts]:
     track = movie.video
-    check_size(video.sequence.format, limits)
     check_shown(movie, track, limits)
     timing = sum_timing(movie, track)
     offsets = track.tables.get(b"co64") or require_box(track.tables, b"stco")
     (first_offset,) = unpack(movie.data, offsets, Struct(">Q" if offsets.kind == b"co64" else ">I"), 8)
-    first_size = read_first_size(movie.data, track.tables)
-    check_first_packet(reader, first_offset, first_size, movie.layout.size, video)
-    return describe_movie(movie, video, timing)
+    facts = read_facts(reader, movie, first_offset, read_first_size(movie.data, track.tables), limits)
+    return describe_movie(movie, facts.codec, facts.format, timing), facts
 
 
 @contextmanager

@@ -126,10 +126,10 @@ def check_size(picture: PictureFormat, limits: Limits) -> None:
         raise OddMovie("pictures larger than the limits")
 
 
-def describe_movie(movie: Movie, video: Configuration, timing: Timing) -> MediaInfo:
+def describe_movie(movie: Movie, codec: str, picture: PictureFormat, timing: Timing) -> MediaInfo:
     """Describe a movie's video."""
     size, matrix = movie.layout.size, movie.video.matrix
-    return make_media_info(MP4_FORMAT_NAME, video.codec, video.sequence.format, matrix, timing, size)
+    return make_media_info(MP4_FORMAT_NAME, codec, picture, matrix, timing, size)
 
 
 def make_media_info(

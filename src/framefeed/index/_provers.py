@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
-from framefeed._values import PacketWalk, PictureFormat, StreamColors
+from framefeed._values import Limits, PacketWalk, PictureFormat, StreamColors
 from framefeed.bitstreams import (
-    Av1Reader,
+    PACKET_READERS,
     IntraReader,
     OddUnits,
-    Vp8Reader,
-    Vp9Reader,
+    PacketReader,
     cut_first_slice,
     make_mjpeg_reader,
     read_dnxhd,
@@ -63,8 +63,11 @@ class Prover(Protocol):
         """
 
 
+def _prove_in_order(make_reader: Callable[[Limits], PacketReader], container: VideoContainer) -> Prover:
+    return PacketOrderProver(make_reader(container.limits))
+
+
 _PROVERS: dict[str, Callable[[VideoContainer], Prover]] = {
-    "av1": lambda _: PacketOrderProver(Av1Reader()),
     "dnxhd": lambda _: PacketOrderProver(IntraReader(read_dnxhd)),
     "h264": NalProver,
     "hevc": NalProver,
@@ -72,8 +75,7 @@ _PROVERS: dict[str, Callable[[VideoContainer], Prover]] = {
     "mjpeg": lambda container: PacketOrderProver(IntraReader(make_mjpeg_reader(container.decoder().height))),
     "png": lambda _: PacketOrderProver(IntraReader(read_png)),
     "prores": lambda _: PacketOrderProver(IntraReader(read_prores)),
-    "vp8": lambda container: PacketOrderProver(Vp8Reader(container.limits)),
-    "vp9": lambda container: PacketOrderProver(Vp9Reader(container.limits)),
+    **{codec: partial(_prove_in_order, make) for codec, make in PACKET_READERS.items()},
 }
 
 

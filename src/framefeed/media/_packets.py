@@ -35,12 +35,14 @@ _BORDER = 255
 """Byte between packets, so that the end of one and the beginning of the next form no start code."""
 
 
-class _UnitReader:
-    """Reads the NAL units of packets in blocks."""
+class _BlockReader:
+    """Compares packets with the file's bytes in blocks, and reads their NAL units, if the codec has such."""
 
     def __init__(self, container: VideoContainer) -> None:
         codec = container.codec_name
-        self._walk = UnitWalk(codec, read_nal_length_size(codec, container.stream.codec_context.extradata))
+        self._walk: UnitWalk | None = None
+        if container.codec.units is not None:
+            self._walk = UnitWalk(codec, read_nal_length_size(codec, container.stream.codec_context.extradata))
         self._reader = container.reader
         self._data, self._begin, self._offsets = bytearray(), list[int](), list[int]()
         self.is_contiguous = container.format_name.startswith("mov")
@@ -58,7 +60,8 @@ class _UnitReader:
         begin = np.array(self._begin, dtype=np.int64)
         end = np.append(begin[1:], len(self._data)) - 1
         self._data += bytes(BLOCK_PADDING)
-        self._walk.block(np.frombuffer(self._data, np.uint8), begin, end)
+        if self._walk is not None:
+            self._walk.block(np.frombuffer(self._data, np.uint8), begin, end)
         self.is_contiguous = self.is_contiguous and self._is_as_in_file(begin, end)
         self._data, self._begin, self._offsets = bytearray(), [], []
 
@@ -79,6 +82,9 @@ class _UnitReader:
     def complete(self, walk: PacketWalk) -> PacketWalk:
         if self._begin:
             self._read_block()
+        is_contiguous = self.is_contiguous and not walk.is_reconfigured
+        if self._walk is None:
+            return replace(walk, is_contiguous=is_contiguous)
         units = self._walk.facts()
         # A key frame of the container may be none, and a recovery point may become exact only after more frames (M14):
         # the picture itself must say that decoding can start at it.
@@ -86,7 +92,7 @@ class _UnitReader:
         return replace(
             walk,
             packets=walk.packets.replace_flags(is_key, units.is_disposable),
-            is_contiguous=self.is_contiguous and not walk.is_reconfigured,
+            is_contiguous=is_contiguous,
             parameter_sets=units.parameter_sets,
             units=units,
         )
@@ -111,7 +117,8 @@ def walk_packets(
     offset, size, pts, duration = (array("q") for _ in range(4))
     flags, limits = bytearray(), container.limits
     is_damaged = is_reconfigured = is_encrypted = False
-    units = None if container.codec.units is None else _UnitReader(container)
+    has_files_bytes = container.codec.is_direct and container.format_name.startswith("mov")
+    blocks = _BlockReader(container) if has_files_bytes or container.codec.units is not None else None
     for batch in container.batches():
         offset.extend([-1 if (position := packet.pos) is None else position for packet in batch])
         size.extend([packet.size for packet in batch])
@@ -127,8 +134,8 @@ def walk_packets(
         if len(size) > limits.max_packets:
             claim = f"at least {limits.max_packets + 1} packets"
             raise make_limit_error(limits, "max_packets", claim, container.source.name, "index")
-        if units is not None:
-            units.add(batch)
+        if blocks is not None:
+            blocks.add(batch)
         if read is not None:
             for packet in batch:
                 read(memoryview(packet))
@@ -142,7 +149,7 @@ def walk_packets(
         is_damaged=is_damaged,
         is_reconfigured=is_reconfigured,
     )
-    return walk if units is None else units.complete(walk)
+    return walk if blocks is None else blocks.complete(walk)
 
 
 class MisplacedPacket(Exception):

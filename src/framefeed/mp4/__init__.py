@@ -12,7 +12,13 @@ from framefeed.mp4._boxes import (
     require_box,
     unpack,
 )
-from framefeed.mp4._description import find_codec, read_length_size, read_video
+from framefeed.mp4._description import (
+    check_stated_size,
+    find_codec,
+    read_length_size,
+    read_packet_video,
+    read_video,
+)
 from framefeed.mp4._edits import apply_edits, check_shown, read_edit_ticks
 from framefeed.mp4._fragments import Fragments, MovieSegmentIndex, TrackRun, read_fragments
 from framefeed.mp4._movie import IDENTITY, Movie, Track
@@ -44,6 +50,7 @@ __all__ = [
     "check_counts",
     "check_locations",
     "check_shown",
+    "check_stated_size",
     "find_codec",
     "read_edit_ticks",
     "read_first_size",
@@ -51,6 +58,7 @@ __all__ = [
     "read_layout",
     "read_length_size",
     "read_movie",
+    "read_packet_video",
     "read_pairs",
     "read_samples",
     "read_video",

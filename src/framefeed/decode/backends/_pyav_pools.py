@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from av import CodecContext, VideoCodecContext
+from av import CodecContext, VideoCodecContext, codecs_available
 
 from framefeed._lru import Lru
 from framefeed._per_process import keep_forever
@@ -313,15 +313,17 @@ def _count_pixels(decoder: VideoCodecContext) -> int:
 
 def make_decoder(index: FrameIndex, options: FeedOptions) -> VideoCodecContext:
     """Make a decoder without a container: its configuration from the index, limits enforced."""
-    context = CodecContext.create(index.stream.codec, "r")
+    codec = Codec.of(index.stream.codec)
+    context = CodecContext.create(codec.decoder if codec.decoder in codecs_available else codec.name, "r")
     assert isinstance(context, VideoCodecContext)
     if index.stream.extradata:
         context.extradata = index.stream.extradata
     set_threads(context, options.threads)
-    # strict: if the stream does not state its reorder depth, hold the maximum instead of dropping late frames.
-    # output_corrupt: the decoder would drop frames after an unusual start; here their packet number decides.
-    most_pixels = bound_padded_pixels(options.limits, Codec.of(index.stream.codec).size_factor)
-    context.options = {"strict": "1", "max_pixels": str(most_pixels), "flags": "+output_corrupt"}
+    context.options = {"max_pixels": str(bound_padded_pixels(options.limits, codec.size_factor))}
+    if codec.units is not None:
+        # strict: if the stream does not state its reorder depth, hold the maximum instead of dropping late frames.
+        # output_corrupt: the decoder would drop frames after an unusual start; here their packet number decides.
+        context.options |= {"strict": "1", "flags": "+output_corrupt"}
     return context
 
 

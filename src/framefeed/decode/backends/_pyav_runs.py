@@ -102,6 +102,7 @@ class RunDecoder:
         self._has_threads = options.threads != 1
         self._skips = options.skips
         self._lacks_flags = index.built_from == "packets" and self._codec.units is not None
+        self._expects_one = index.built_from == "packets" and self._codec.mp4_box != b""
         self._limits = options.limits
         self._flags = index.packets.flags if index.stream.skips_exactly else None
 
@@ -202,6 +203,8 @@ class RunDecoder:
                 number = cast("int", frame.pts)
                 key = number, came.get(number, 0)
                 came[number] = key[1] + 1
+                if key[1] and self._expects_one:
+                    attempt.damaged_packets.add(number)  # which of them is the frame of the table is not known
                 if key in missing:
                     held.append((key, frame))
             del frames
@@ -241,7 +244,8 @@ class RunDecoder:
         # The most pictures that come out before one that they may refer to.
         ordinals = attempt.missing.values()
         rank = self._index.frame_packet[min(ordinals) : max(ordinals) + _MAX_REORDERED + 1].argsort(kind="stable")
-        return int((np.maximum.accumulate(rank) - rank).max())
+        # A second frame of a packet may come with the next packet.
+        return max(int((np.maximum.accumulate(rank) - rank).max()), self._expects_one)
 
     def _report(self, attempt: _Attempt, number: int | None, *, is_damage: bool) -> None:
         """Note damage or a message about the picture of a packet; decide what the attempt still sends and delivers."""

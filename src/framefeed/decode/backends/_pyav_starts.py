@@ -7,13 +7,24 @@ so packets at which runs start are checked when they are first read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed._values import KEY
-from framefeed.bitstreams import BLOCK_PADDING, Codec, UnitWalk, read_nal_length_size, read_picture_facts
+from framefeed._values import DEFAULT_LIMITS, KEY
+from framefeed.bitstreams import (
+    BLOCK_PADDING,
+    KEY_FRAME,
+    PACKET_READERS,
+    SHOWN,
+    Codec,
+    OddUnits,
+    UnitWalk,
+    read_nal_length_size,
+    read_picture_facts,
+)
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import Feed
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
@@ -96,7 +107,7 @@ def find_disposable(feed: Feed, stream: StreamFacts, numbers: Sequence[int]) -> 
 
 
 def _is_start(feed: Feed, stream: StreamFacts, number: int) -> bool:
-    """Decide as full verification does: H.264 and HEVC by their NAL units, other codecs by the decoder's flag."""
+    """Decide as full verification does: by headers of the packet, or by the decoder's flag."""
     context = feed.start(number)
     packet = next(iter(feed.packets([number])), None)
     if packet is None:
@@ -104,6 +115,9 @@ def _is_start(feed: Feed, stream: StreamFacts, number: int) -> bool:
     if Codec.of(stream.codec).units is not None:
         facts = read_picture_facts(bytes(packet), stream.codec, read_nal_length_size(stream.codec, stream.extradata))
         return facts is not None and facts.is_random_access
+    if (make_reader := PACKET_READERS.get(stream.codec)) is not None:
+        with suppress(OddUnits):  # a key frame of AV1 without a sequence header of its own
+            return make_reader(DEFAULT_LIMITS).read(memoryview(packet)) == SHOWN | KEY_FRAME
     with libav_log() as messages:
         try:
             frames = context.decode(packet) + context.decode(None)

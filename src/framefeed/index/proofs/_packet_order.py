@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
+from framefeed._arrays import BoolArray
 from framefeed._values import MISSING_PTS, PacketWalk, PictureFormat, StreamColors
-from framefeed.bitstreams import EXISTING, KEY_FRAME, SHOWN
+from framefeed.bitstreams import EXISTING, KEY_FRAME, OTHERWISE_PARSED, SHOWN, PacketReader
 from framefeed.index.proofs._proving import Proof, Unproved
-
-
-class PacketReader(Protocol):
-    """Reads the packets of a codec, one after the other; `framefeed.bitstreams` has those that there are."""
-
-    @property
-    def format(self) -> PictureFormat | None:
-        """Format of the frames read so far; None if only decoding gives it."""
-
-    @property
-    def colors(self) -> StreamColors | None:
-        """Their colour tags; None if headers have none."""
-
-    def read(self, packet: memoryview) -> int:
-        """Read the next packet; return the flags of its frame, 0 if it shows none.
-
-        Raises:
-            OddUnits: A decoder may give another number of frames.
-        """
 
 
 class PacketOrderProver:
@@ -48,6 +28,13 @@ class PacketOrderProver:
         self._flags.append(self._reader.read(packet))
         if self._first is None:
             self._first, self._colors = self._reader.format, self._reader.colors
+
+    @property
+    def is_parsed_key(self) -> BoolArray:
+        """Whether libav's parser calls each packet of a frame a key frame, bool [P]."""
+        flags = np.array(self._flags, dtype=np.uint8)
+        is_key: BoolArray = (flags & KEY_FRAME != 0) ^ (flags & OTHERWISE_PARSED != 0)
+        return is_key
 
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove which packets give a frame; see ``Prover.prove``.
