@@ -68,7 +68,7 @@ def divide_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
 
 def _begin_get(target: Target, start: int, stop: int, version: ObjectVersion | None) -> PendingCall[Answer]:
     get = RangeGet(target, start, stop, version)
-    return PendingCall(get, get.interrupt)
+    return PendingCall(get)
 
 
 class _EndedCall:
