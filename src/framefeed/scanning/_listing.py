@@ -40,6 +40,7 @@ from framefeed.scanning._rows import (
     Listing,
     SourceGroup,
     get_archive_ending,
+    get_container_ending,
     get_suffix,
     has_containers,
     select_sources,
@@ -269,7 +270,7 @@ def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
         return None
     if not is_url(path) and (is_folder_path(path) or is_glob(path)):
         return None
-    return None if get_suffix(path) == PARQUET and is_packed(path, lists) else read_manifest(path, lists)
+    return None if get_container_ending(path) == PARQUET and is_packed(path, lists) else read_manifest(path, lists)
 
 
 def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[SourceGroup], Origin]:
