@@ -396,7 +396,7 @@ class Catalog(CatalogRows):
         if self.has_frame_indexes:
             return self
         table, texts = self.table, [self.name(row) for row in range(len(self))]
-        sources = {self.name(row): self.media_source(row) for row in range(len(self))}
+        sources = {self.name(row): self._find_source(row) for row in range(len(self))}
         rows = ListedRows(
             pa.array(texts, pa.string()),
             labels=decode_dictionary(table.column("label")),

@@ -65,7 +65,13 @@ class CatalogRows:
         Raises:
             UsageError: It was scanned by a signed URL, and this process has no signature.
             UnreadableMedia: The catalog is damaged.
+            MediaError: It is a part that could not be read; the error says so again.
         """
+        found = self._find_source(row)
+        return MediaSource.of(found, self._data.storage_options) if isinstance(found, str) else found
+
+    def _find_source(self, row: int) -> MediaSource | str:
+        """Find what opens a row; of a part that could not be read the name, by which its container is searched."""
         text = self.name(row)
         if not is_url(text) or text in self._data.buffers:
             return MediaSource.of(self.source(row))
@@ -76,9 +82,9 @@ class CatalogRows:
         if part is None:
             given = self._data.signed.get(path, path)
             return MediaSource.of(given, options, self._check_signed(given, version))
-        if found["bytes"] is None or found["source_offset"] is None:
-            return MediaSource.of(path, options)  # It could not be read; the error says so again.
         given = self._data.signed.get(strip_url(part.container), part.container)
+        if found["bytes"] is None or found["source_offset"] is None:
+            return part._replace(container=given).text
         container = MediaSource.of(given, options, self._check_signed(given, version))
         return make_part(container, found["source_offset"], found["bytes"], path)
 

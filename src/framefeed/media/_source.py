@@ -345,7 +345,7 @@ class MediaSource:
     def find_version(self, fingerprint: str) -> str | None:
         """Find the version of an object, or of what a part lies in, whose fingerprint was just made; None of a file."""
         known = _VERSIONS.get(self._make_key(fingerprint))
-        return self.version if known is None else known.text
+        return self.version if known is None else known.text or None
 
     def head(self, count: int) -> bytes:
         """Read the first ``count`` bytes, fewer if the source is shorter."""
@@ -493,11 +493,17 @@ def find_part(part: PartName, storage_options: StorageOptions | None) -> Part:
         MissingMedia: There is no such part.
         MediaError: The container cannot be read.
     """
+    if split_part(part.container) is not None:
+        raise UnreadableMedia(
+            f"{part.text}: lies in an archive inside another file, which is not read: unpack the inner one",
+            source=part.text,
+            stage="open",
+        )
     container = MediaSource.of(part.container, storage_options)
     with container.opened() as reader:
         offset, size = find_member(part, reader, container.name, is_remote=container.is_remote)
         version = getattr(reader, "version", None)
-        known = make_file_version(reader.stat()) if not container.is_remote else version and version.text
+        known = make_file_version(reader.stat()) if not container.is_remote else version and (version.text or None)
     return make_part(replace(container, version=known), offset, size, part.text)
 
 

@@ -35,7 +35,7 @@ from framefeed.archives import (
     write_dali_index,
 )
 from framefeed.catalog import PackedFile
-from framefeed.errors import MediaError, UnreadableMedia, UsageError
+from framefeed.errors import DeadlineExceeded, MediaError, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, StorageOptions, make_file_version
 from framefeed.parallel import ordered_map, try_again_in_shortage
 from framefeed.scanning._list_columns import ListOptions
@@ -150,7 +150,7 @@ def _cut_groups(listing: Listing) -> Iterator[_Slice]:
         else:
             is_archive = np.zeros(1, np.bool_)
         for first, last in pairwise(cuts):
-            part = group if len(cuts) == 2 else replace(group, names=group.names[first:last])
+            part = group if len(cuts) == 2 else group.take(range(first, last))
             yield _Slice(start + first, part, bool(is_archive[first]))
         start += len(group)
 
@@ -276,7 +276,7 @@ def _walk_archive(item: tuple[str, str | None], options: ArchiveOptions) -> _Wal
         return _Walked(make_error_row(container, error))
     try:
         return try_again_in_shortage(partial(_read_rows, container, index, options), show_name(container), "open")
-    except MediaError as error:
+    except (MediaError, DeadlineExceeded) as error:
         return _Walked(make_error_row(container, error))
 
 
@@ -344,7 +344,7 @@ def _read_index(source: MediaSource, options: ArchiveOptions) -> bytes | None:
     if not source.path.endswith(".tar"):  # A query, which may be a signature for this object alone.
         return None
     index = MediaSource.of(f"{source.path.removesuffix('.tar')}.idx", options.storage_options)
-    with suppress(MediaError), index.opened() as reader:
+    with suppress(MediaError, DeadlineExceeded), index.opened() as reader:
         size = reader.stat().bytes
         if size <= options.limits.max_header_bytes and read_bytes(reader, 0, len(_DALI_MAGIC)) == _DALI_MAGIC:
             return read_bytes(reader, 0, size)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from framefeed._files import stat_regular
-from framefeed._names import escape, escape_invisible, is_url, make_absolute, unescape
+from framefeed._names import escape, escape_invisible, is_url, make_absolute, split_part, unescape
 from framefeed._shown import show_name
 from framefeed.catalog import FACTS, LOCATION_FACTS
 from framefeed.errors import FramefeedError, MissingMedia, UnreadableMedia, UsageError
@@ -115,7 +115,7 @@ def read_manifest(path: str, options: ListOptions | None = None) -> Listing:
 
 def is_manifest(path: str) -> bool:
     """Whether a path, or a URL before its query, has the ending of a list."""
-    return get_suffix(_remove_query(path)) in MANIFEST_SUFFIXES
+    return get_suffix(_remove_query(path)) in MANIFEST_SUFFIXES and split_part(path) is None
 
 
 def _remove_query(path: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
@@ -13,7 +14,15 @@ import numpy as np
 from framefeed._shown import show_name
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.media import ListedObject, is_s3, list_objects
-from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, Located, ScanStats, SourceGroup
+from framefeed.scanning._rows import (
+    ALL_MEDIA_SUFFIXES,
+    Endings,
+    Located,
+    ScanStats,
+    SourceGroup,
+    get_archive_ending,
+    get_suffix,
+)
 
 _MEDIA = Endings(ALL_MEDIA_SUFFIXES)
 _WILDCARDS = re.compile(r"(?:(?<=/)|^)(\*\*/|\*\*$)|((?:(?<=/)|^)\*)|(\*)")
@@ -32,8 +41,50 @@ def is_object_glob(path: str) -> bool:
     return is_s3(path) and "*" in path
 
 
+class _Selection:
+    """The objects of a list that are rows, by the rule of folders: archives only where no media lie below.
+
+    Args:
+        endings: Endings of the objects to list.
+        stats: Statistics to complete, of objects that are passed over.
+    """
+
+    def __init__(self, endings: Endings, stats: ScanStats) -> None:
+        self._endings, self._stats = endings, stats
+        self._rows = list[ListedObject]()
+        self._archives = defaultdict[str, list[ListedObject]](list)
+        self._with_media = set[str]()
+
+    def add_named(self, each: ListedObject) -> None:
+        """Add an object with any ending."""
+        self._rows.append(each)
+
+    def add_below(self, each: ListedObject, folder: str) -> None:
+        """Add an object below a folder, if it is media or an archive."""
+        name = _get_name(each.key)
+        if self._endings.has_ending(name):
+            self._rows.append(each)
+            self._with_media.add(folder)
+        elif get_archive_ending(name):
+            self._archives[folder].append(each)
+        elif name:
+            self._stats.passed_over.update(_MEDIA.count_others([name]))
+
+    def finish(self) -> list[ListedObject]:
+        """Return the objects that are rows."""
+        for folder, archives in self._archives.items():
+            if folder in self._with_media:
+                self._stats.archives_beside += len(archives)
+                self._stats.passed_over.update(get_suffix(each.key) for each in archives)
+            else:
+                self._rows += archives
+        return self._rows
+
+
 def list_prefix(url: str, options: Mapping[str, Any], endings: Endings, stats: ScanStats) -> list[SourceGroup]:
     """List the objects below a prefix that have an ending of media, in the order of ``os.fsencode(url)``.
+
+    Archives are listed if nothing else is, as of folders.
 
     Args:
         url: ``s3://bucket`` or ``s3://bucket/prefix/``.
@@ -45,30 +96,23 @@ def list_prefix(url: str, options: Mapping[str, Any], endings: Endings, stats: S
         MissingMedia: There is no such object.
         UnreadableMedia: The bucket cannot be listed.
     """
-    is_empty = True
-
-    def select(page: list[ListedObject]) -> list[ListedObject]:
-        nonlocal is_empty
+    is_empty, selected = True, _Selection(endings, stats)
+    for page in list_objects(url, options):
         is_empty = is_empty and not page
-        names = [_get_name(each.key) for each in page]
-        is_media = [endings.has_ending(name) for name in names]
-        others = [name for name, is_listed in zip(names, is_media, strict=True) if name and not is_listed]
-        stats.passed_over.update(_MEDIA.count_others(others))
-        return [each for each, is_listed in zip(page, is_media, strict=True) if is_listed]
-
-    groups = _list(url, options, select)
+        for each in page:
+            selected.add_below(each, "")
     if is_empty:
         raise MissingMedia(
             f"{show_name(url)}: there is no object below it: check its spelling", source=show_name(url), stage="open"
         )
-    return groups
+    return _make_groups(url, selected.finish())
 
 
 def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, stats: ScanStats) -> list[SourceGroup]:
     """List the objects that match a pattern, in the order of ``os.fsencode(url)``.
 
-    Objects match with any ending. Below a match, as in a folder, objects have an ending of media; but for patterns with
-    ``**``, which match at each depth themselves.
+    Objects match with any ending. Below a match, as in a folder, objects have an ending of media, or are archives; but
+    for patterns with ``**``, which match at each depth themselves.
 
     Args:
         url: With ``*`` within a name, or ``**`` for any number of folders.
@@ -85,21 +129,20 @@ def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, sta
         raise UsageError(f"{show_name(url)}: the name of a bucket cannot be a pattern: name the bucket")
     translated = _translate(pattern)
     match = re.compile(translated if "**" in pattern else translated + _BELOW, re.DOTALL).fullmatch
-
-    def is_listed(key: str) -> bool:
-        matched = match(key)
-        if matched is None or key.endswith("/"):
-            return False
-        if matched.groupdict().get("below") is None or endings.has_ending(_get_name(key)):
-            return True
-        stats.passed_over.update(_MEDIA.count_others([_get_name(key)]))
-        return False
-
-    first = f"s3://{bucket}/{pattern.partition('*')[0]}"
-    groups = _list(first, options, lambda page: [each for each in page if is_listed(each.key)])
-    if not groups:
+    selected = _Selection(endings, stats)
+    for page in list_objects(f"s3://{bucket}/{pattern.partition('*')[0]}", options):
+        for each in page:
+            matched = match(each.key)
+            if matched is None or each.key.endswith("/"):
+                continue
+            if matched.groupdict().get("below") is None:
+                selected.add_named(each)
+            else:
+                selected.add_below(each, each.key[: matched.start("below")])
+    listed = selected.finish()
+    if not listed:
         raise UsageError(f"{show_name(url)}: this pattern matches no object: check its spelling")
-    return groups
+    return _make_groups(url, listed)
 
 
 def _translate(pattern: str) -> str:
@@ -118,12 +161,9 @@ def _get_name(key: str) -> str:
     return key.rpartition("/")[2]
 
 
-def _list(
-    url: str, options: Mapping[str, Any], select: Callable[[list[ListedObject]], list[ListedObject]]
-) -> list[SourceGroup]:
-    """List the selected objects whose URLs begin so, as groups of one folder each."""
+def _make_groups(url: str, listed: list[ListedObject]) -> list[SourceGroup]:
+    """Make groups of one folder each of objects in the bucket of a URL."""
     bucket = "/".join(url.split("/")[:3])
-    listed = [each for page in list_objects(url, options) for each in select(list(page))]
     # Servers other than AWS may have an order of their own.
     listed.sort(key=lambda each: os.fsencode(each.key))
     groups = []

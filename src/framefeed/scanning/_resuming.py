@@ -15,7 +15,7 @@ import xxhash
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._names import make_printable, resolve_name
+from framefeed._names import is_remote, make_printable, resolve_name
 from framefeed.catalog import (
     ROWS_PER_BATCH,
     SIGNED,
@@ -25,6 +25,7 @@ from framefeed.catalog import (
     FrameTables,
     SurveyedSources,
     SurveyOptions,
+    SurveyResult,
     find_first_rows,
     format_rate,
     gather_rows,
@@ -40,6 +41,8 @@ from framefeed.scanning._journal import JOURNALED, Journal, JournalWriter
 from framefeed.scanning._rows import ScanStats, SourceGroup, SourceRows, select_sources
 from framefeed.scanning._still_rows import to_time_column
 
+UNKNOWN, FAILED = -1, -2
+"""In place of a size: of a source that must be opened, and of one whose error this scan knows already."""
 _BELIEVED = [get_args(BuiltFrom).index(name) for name in ("packets+proof", "packets+ends")]
 
 
@@ -124,9 +127,11 @@ class RunResults:
         """
         if not self._num_journaled or not (size < 0).any():
             return np.zeros(len(numbers), np.bool_)
-        is_url = pc.match_substring(self.rows.source_texts, "://").to_numpy(zero_copy_only=False)
         is_read = self.column("error_type").is_null().to_numpy()
-        goes_on: BoolArray = (size < 0) & is_url & (numbers < self._num_journaled) & is_read[numbers]
+        goes_on: BoolArray = (size == UNKNOWN) & (numbers < self._num_journaled) & is_read[numbers]
+        candidates = np.flatnonzero(goes_on)
+        texts = self.rows.source_texts.take(pa.array(candidates)).to_pylist()
+        goes_on[candidates] = [is_remote(text) for text in texts]
         return goes_on
 
     @property
@@ -261,7 +266,7 @@ def survey_sources(
 
 
 def stat_all(groups: Sequence[SourceGroup]) -> tuple[IntArray, IntArray]:
-    """Get size and mtime_ns of every source without opening it, int64 [S] each; size -1 if unknown.
+    """Get size and mtime_ns of every source without opening it, int64 [S] each; size ``UNKNOWN`` or ``FAILED``.
 
     In place of the time, sources with a version have its hash.
     """
@@ -275,8 +280,10 @@ def _stat_group(group: SourceGroup) -> tuple[IntArray, IntArray]:
     if group.located is not None:
         hashed = np.array([hash_version(version) for version in group.located.versions], np.int64)
         is_known = np.array([bool(version) for version in group.located.versions])
-        return np.where(is_known, group.located.sizes, -1), hashed
-    sizes, times = [-1] * len(group), [-1] * len(group)
+        return np.where(is_known, group.located.sizes, UNKNOWN), hashed
+    sizes, times = [UNKNOWN] * len(group), [-1] * len(group)
+    if group.kind == "sources":
+        sizes = [FAILED if isinstance(name, SurveyResult) else UNKNOWN for name in group.names]
     if group.kind == "image_folder":
         # The same facts of folders of pictures as `ImageSequence`, without opening their files.
         for number, path in enumerate(group.paths()):

@@ -267,13 +267,13 @@ _CONTAINER_PARTS = [ending for ending in (*_ARCHIVE_ENDINGS, PARQUET) if not end
 
 
 def get_archive_ending(name: str) -> str:
-    """Get the lower-case ending of an archive's name, such as ``.tar`` or ``.tar.gz``; "" for any other name.
+    """Get the lower-case ending of an archive's name, such as ``.tar`` or ``.tar.gz``; "" for any other, also of a part.
 
     Archives with another ending than ``.tar`` and ``.zip`` are compressed, and refused.
     """
     path = name.partition("?")[0].partition("#")[0] if name.lower().startswith(("http://", "https://")) else name
     lowered = path[-8:].lower()
-    if not lowered.endswith(_ARCHIVE_ENDINGS):
+    if not lowered.endswith(_ARCHIVE_ENDINGS) or split_part(name) is not None:
         return ""
     return next((ending for ending in _ARCHIVE_ENDINGS if lowered.endswith(ending)), "")
 
@@ -281,7 +281,9 @@ def get_archive_ending(name: str) -> str:
 def get_container_ending(name: str) -> str:
     """Get the lower-case ending of the name of an archive or a Parquet file; "" for any other name."""
     path = name.partition("?")[0].partition("#")[0] if name.lower().startswith(("http://", "https://")) else name
-    return PARQUET if path[-len(PARQUET) :].lower() == PARQUET else get_archive_ending(name)
+    if path[-len(PARQUET) :].lower() != PARQUET:
+        return get_archive_ending(name)
+    return PARQUET if split_part(name) is None else ""
 
 
 def may_have_containers(names: Sequence[str]) -> bool:

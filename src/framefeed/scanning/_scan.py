@@ -295,7 +295,8 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     listing = read_archives(listing, request.archive_options)
     for path in _list_paths(roots):
         if is_url(path) and not is_object_root(path):
-            MediaSource.of(path, request.options.storage_options)
+            part = split_part(path)
+            MediaSource.of(path if part is None else part.container, request.options.storage_options)
     rows = _make_rows(listing, request)
     if rows.classes is not None:
         find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.

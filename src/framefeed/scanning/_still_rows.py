@@ -161,7 +161,7 @@ class StillRows:
                 more = CountedReads(_OpenObject.read, opened, self.limits.max_header_bytes)
                 header = read_still_header(head, more, opened.size)
             self._add([header], [head], [opened.size], [None])
-            self.versions[-1] = mark_signed(media, opened.version.text)
+            self.versions[-1] = mark_signed(media, opened.version.text or None)
         except FramefeedError as error:
             return error
         except (OddHeader, *_NOT_READ):

@@ -219,7 +219,8 @@ def _make_target(
 
 def _check_other(media: MediaSource, path: str) -> None:
     """Check that an output is not the source, also by a link."""
-    if media.kind == "path" and os.path.exists(path) and os.path.samefile(path, media.path):
+    own = media.local_path
+    if own is not None and os.path.exists(path) and os.path.samefile(path, own):
         raise UsageError(f"out: {path} is the source itself: choose another name")
 
 
@@ -260,7 +261,7 @@ def _make_identity(
         "decoder": describe_recipe(DECODER, index),
         "source": [
             media.kind,
-            media.name if media.kind == "url" else media.path or media.name,  # a URL may be signed anew
+            media.name if media.is_remote else media.path or media.name,  # a URL may be signed anew
             identity.fingerprint,
             index.stream.stream_index,
             len(index),

@@ -14,6 +14,7 @@ from framefeed.scanning import list_roots
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Fault, Stored, faulty
 from tests.media.remote.stores import Store, serving
+from tests.packed import pack
 from tests.pictures.made import picture, saved
 
 PICTURE = saved(picture(), "JPEG")
@@ -249,3 +250,36 @@ def test_a_list_in_a_bucket_starts_at_its_folder(store: Store) -> None:
     assert catalog.table["source"].to_pylist() == [f"s3://media/{key}" for key in expected]
     assert catalog.table["label"].to_pylist() == [5, 6, 7, 8]
     assert not catalog.failures
+
+
+ARCHIVES = {
+    "mix/a.jpg": PICTURE,
+    "mix/b.tar": pack([("in.jpg", PICTURE)]),
+    "mix/c.jpg": PICTURE + bytes(9),
+    "shards/0.tar": pack([("x.jpg", PICTURE)]),
+    "shards/deep/1.tar": pack([("y.jpg", PICTURE), ("z.jpg", PICTURE)]),
+    "shards/notes.md": b"",
+}
+
+
+@pytest.mark.parametrize("root", ["shards/", "mix/", "", "*", "mix/*", "sh*", "**"])
+@pytest.mark.filterwarnings("ignore:.*not read")
+def test_archives_below_a_prefix_are_read_as_those_of_folders(root: str, store: Store, tmp_path: Path) -> None:
+    client = store.boto3()
+    client.create_bucket(Bucket="packed")
+    for key, data in ARCHIVES.items():
+        client.put_object(Bucket="packed", Key=key, Body=data)
+        (tmp_path / "d" / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "d" / key).write_bytes(data)
+    far, near = (list_roots(each) for each in (f"s3://packed/{root}", f"{tmp_path}/d/{root}"))
+    assert far.stats == near.stats
+    for kind in ("far", "far again"):  # a scan that finds nothing new
+        catalog = ff.scan(f"s3://packed/{root}", out=tmp_path / "far.parquet")
+        local = ff.scan(f"{tmp_path}/d/{root}")
+        names = [name.replace("s3://packed/", f"{tmp_path}/d/") for name in catalog.table["source"].to_pylist()]
+        assert names == local.table["source"].to_pylist(), kind
+        for name in ("bytes", "width", "error_type", "fingerprint"):
+            assert catalog.table[name].to_pylist() == local.table[name].to_pylist(), (kind, name)
+        for row in catalog.usable_rows.tolist():
+            catalog.media_source(row).check_identity(catalog.frame_index(row).identity)
+            assert catalog.media_source(row).head(9) == PICTURE[:9]

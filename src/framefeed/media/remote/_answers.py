@@ -41,14 +41,15 @@ class ObjectVersion:
     def parse(cls, text: str) -> ObjectVersion | None:
         """Read what ``text`` wrote; None if it is something else."""
         size, _, tag = text.partition(" ")
-        if not _NUMBER.fullmatch(size):
+        if not tag or not _NUMBER.fullmatch(size):
             return None
-        return cls(int(size), tag) if _STRONG_ETAG.fullmatch(tag) else cls(int(size), None, tag or None)
+        return cls(int(size), tag) if _STRONG_ETAG.fullmatch(tag) else cls(int(size), None, tag)
 
     @property
     def text(self) -> str:
-        """Size and entity tag, or else ``Last-Modified``."""
-        return f"{self.size} {self.etag or self.modified or ''}".rstrip()
+        """Size and entity tag, or else ``Last-Modified``; "" without both: other bytes may be as many."""
+        tag = self.etag or self.modified
+        return f"{self.size} {tag}" if tag else ""
 
     def is_same(self, other: ObjectVersion) -> bool:
         """Whether both are of the same bytes, as far as is known."""

@@ -1,0 +1,126 @@
+"""Parts of archives in lists, tables and roots; parts that failed; archives that fail among others."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import framefeed as ff
+from framefeed import _stopping
+from tests.corpus import corpus_file
+from tests.media.remote.faults import Fault, Stored, faulty
+from tests.packed import get_facts, pack
+from tests.pictures.made import picture, saved
+
+VIDEO = corpus_file("base.mp4").read_bytes()
+PICTURE = saved(picture(), "JPEG")
+MEDIA = [("a.mp4", VIDEO), ("b.jpg", PICTURE), ("c/d.mp4", VIDEO + bytes(8))]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    (tmp_path / "x.tar").write_bytes(pack(MEDIA))
+    return tmp_path / "x.tar"
+
+
+def test_a_list_of_parts_is_no_list_of_archives(archive: Path) -> None:
+    names = [*(f"tar://{name}::x.tar" for name, _ in MEDIA), "tar://none.mp4::x.tar"]
+    (archive.parent / "list.txt").write_text("\n".join(names))
+    listed, packed = ff.scan(archive.parent / "list.txt"), ff.scan(archive)
+    assert get_facts(listed[:3]).equals(get_facts(packed))
+    assert [kind for _, kind, _ in listed.failures] == ["MissingMedia"]
+    for name in ("source", "source_offset", "source_version"):
+        assert listed[:3].table[name].to_pylist() == packed.table[name].to_pylist()
+
+
+def test_the_table_of_a_catalog_of_parts_is_scanned_again(archive: Path) -> None:
+    catalog = ff.scan(archive)
+    again = ff.scan(catalog.table)
+    assert again.table["source"].to_pylist() == catalog.table["source"].to_pylist()
+    assert get_facts(again).equals(get_facts(catalog))
+
+
+def test_values_of_parquet_files_are_no_lists(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"video": [VIDEO, VIDEO + bytes(8)]}), tmp_path / "v.parquet")
+    catalog = ff.scan(tmp_path / "v.parquet")
+    assert get_facts(ff.scan(catalog.source(1))).equals(get_facts(catalog[1:]))  # type: ignore[arg-type]
+    (tmp_path / "list.txt").write_text("\n".join(catalog.table["source"].to_pylist()))
+    assert get_facts(ff.scan(tmp_path / "list.txt")).equals(get_facts(catalog))
+
+
+def test_a_root_that_is_no_member_is_a_row_among_others(archive: Path) -> None:
+    catalog = ff.scan([f"tar://a.mp4::{archive}", f"tar://none.mp4::{archive}"])
+    assert catalog.table["error_type"].to_pylist() == [None, "MissingMedia"]
+
+
+def test_parts_inside_of_parts_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "outer.tar").write_bytes(pack([("inner.tar", pack(MEDIA))]))
+    for ask in (ff.probe, ff.VideoDecoder):
+        with pytest.raises(ff.UnreadableMedia, match="unpack the inner one"):
+            ask(f"tar://a.mp4::tar://inner.tar::{tmp_path}/outer.tar")
+
+
+def zip_some() -> bytes:
+    """A stored video and a compressed one, which cannot be read in place."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a.mp4", VIDEO)
+        archive.writestr("b.mp4", VIDEO, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()
+
+
+def test_parts_that_failed_are_rows_with_frame_indexes_too(tmp_path: Path) -> None:
+    (tmp_path / "z.zip").write_bytes(zip_some())
+    catalog = ff.scan(tmp_path / "z.zip", depth="header")
+    indexed = catalog.with_frame_indexes()
+    assert get_facts(indexed).equals(get_facts(ff.scan(tmp_path / "z.zip")))
+    assert [row.info is None for row in indexed] == [False, True]
+    with pytest.raises(ff.UnreadableMedia, match="compressed with deflate"):
+        indexed.media_source(1)
+
+
+def test_parts_that_failed_in_an_archive_by_a_signed_url() -> None:
+    pytest.importorskip("urllib3", reason="objects are read by ranges with it")
+    with faulty({"/z.zip": zip_some()}) as server:
+        catalog = ff.scan(f"{server.url}/z.zip?sig=0", depth="header")
+        assert catalog.with_frame_indexes().table["error_type"].to_pylist() == [None, "UnreadableMedia"]
+        assert {each.target for each in server.asked} == {"/z.zip?sig=0"}
+
+
+@pytest.mark.parametrize("stalled", ["/a.tar", "/b.idx"])
+def test_an_archive_whose_server_is_silent_delays_itself_alone(stalled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("urllib3", reason="objects are read by ranges with it")
+    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.5)
+    objects = {f"/{name}": Stored(pack([(f"{name}.jpg", PICTURE)])) for name in ("a.tar", "b.tar")}
+    with faulty({**objects, "/b.idx": b"v1.2"}) as server:
+        server.plan(stalled, *[Fault(before="head", end="stall")] * 9)
+        catalog = ff.scan([f"{server.url}/a.tar", f"{server.url}/b.tar"])
+    errors = ["DeadlineExceeded" if stalled == "/a.tar" else None, None]
+    assert catalog.table["error_type"].to_pylist() == errors
+
+
+def test_an_error_that_this_scan_knows_is_not_that_of_an_interrupted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from framefeed.scanning import _scan
+
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
+        for name in ("a.mp4", "b.mp4"):
+            archive.writestr(name, VIDEO)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_scan, "build_catalog_data", stop)
+        with pytest.raises(KeyboardInterrupt):
+            ff.scan(tmp_path / "z.zip", out=tmp_path / "cat.parquet")
+    (tmp_path / "z.zip").write_bytes(zip_some())
+    catalog = ff.scan(tmp_path / "z.zip", out=tmp_path / "cat.parquet")
+    assert catalog.table["error_type"].to_pylist() == [None, "UnreadableMedia"]
