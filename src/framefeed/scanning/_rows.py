@@ -267,7 +267,7 @@ _CONTAINER_PARTS = [ending for ending in (*_ARCHIVE_ENDINGS, PARQUET) if not end
 
 
 def get_archive_ending(name: str) -> str:
-    """Get the lower-case ending of an archive's name, such as ``.tar`` or ``.tar.gz``; "" for any other, also of a part.
+    """Get the lower-case ending of an archive, such as ``.tar`` or ``.tar.gz``; "" for any other name and for parts.
 
     Archives with another ending than ``.tar`` and ``.zip`` are compressed, and refused.
     """
