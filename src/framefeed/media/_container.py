@@ -36,6 +36,7 @@ from framefeed._values import (
 )
 from framefeed.bitstreams import Codec
 from framefeed.errors import CorruptMedia, LimitExceeded, NoVideoStream, UnreadableMedia, UnsupportedCodec
+from framefeed.media._identity import SourceIdentity
 from framefeed.media._libav_errors import (
     LIBAV_EXCEPTIONS,
     LogLine,
@@ -85,6 +86,7 @@ class VideoContainer:
         limits: What the file may claim.
         headers_only: Keep libav from decoding the first pictures of the codecs whose headers framefeed's provers
             read: pixel format, some colours and the reorder depth stay unknown until ``open_whole``.
+        indexed: Which file it must be; see `MediaSource.reader`.
 
     Attributes:
         log: The first errors that libav logged, each once.
@@ -106,8 +108,9 @@ class VideoContainer:
         limits: Limits = DEFAULT_LIMITS,
         *,
         headers_only: bool = False,
+        indexed: SourceIdentity | None = None,
     ) -> None:
-        self.source = source
+        self.source, self._indexed = source, indexed
         self.limits = limits
         self._headers_only = headers_only
         self._decoder_options: dict[str, str] = {}
@@ -126,7 +129,7 @@ class VideoContainer:
         self.matrix: tuple[int, ...] | None = None
         self.has_decoded = False
         self.too_large: tuple[int, int] | None = None
-        self._input = LibavInput(self.source)  # refuses a FIFO or a folder before libav sees it
+        self._input = LibavInput(self.source, self._indexed)  # refuses a FIFO or a folder before libav sees it
         try:
             self._container = self._open_container()
             if self._headers_only and needs_decoders(self._container):
@@ -236,7 +239,7 @@ class VideoContainer:
             return
         context = self.decoder()
         # A second container, so that this one keeps its position.
-        with VideoContainer(self.source, self.stream.index, self.limits) as beginning:
+        with VideoContainer(self.source, self.stream.index, self.limits, indexed=self._indexed) as beginning:
             for first in islice(beginning.packets(), 1):
                 decode_packet(self, first)
         context.flush_buffers()

@@ -19,6 +19,7 @@ from framefeed._stopping import check_stop
 from framefeed._values import Limits, bound_padded_pixels, read_bytes
 from framefeed.bitstreams import STREAM_FORMATS, Codec
 from framefeed.errors import LimitExceeded
+from framefeed.media._identity import SourceIdentity
 from framefeed.media._libav_errors import LogLine
 from framefeed.media._source import MediaSource
 
@@ -36,6 +37,7 @@ class LibavInput:
 
     Args:
         source: Where the bytes are.
+        indexed: Which file it must be; see `MediaSource.reader`.
 
     Attributes:
         name: The file's name for libav.
@@ -43,8 +45,8 @@ class LibavInput:
         has_failed: Whether a read raised, which is the end of the file for libav.
     """
 
-    def __init__(self, source: MediaSource) -> None:
-        self.reader = source.reader()
+    def __init__(self, source: MediaSource, indexed: SourceIdentity | None = None) -> None:
+        self.reader = source.reader(indexed)
         self._offset = 0
         self._source_name = source.name
         self._error: BaseException | None = None

@@ -257,7 +257,8 @@ class ThreadPools:
 
         container = self._containers.take(key)
         if container is None:
-            container = VideoContainer(source, index.stream.stream_index, options.limits)
+            stream_index = index.stream.stream_index
+            container = VideoContainer(source, stream_index, options.limits, indexed=index.identity)
             set_up(container)
             counts.opens += 1
             counts.contexts_made += 1

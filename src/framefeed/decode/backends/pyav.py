@@ -21,7 +21,7 @@ from framefeed.decode.backends._pyav_feed import find_ranges
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.decode.backends._pyav_runs import NumberedFrame, RunDecoder
 from framefeed.decode.backends._pyav_starts import find_true_starts
-from framefeed.errors import ResourceExhausted
+from framefeed.errors import ResourceExhausted, StaleSource
 from framefeed.index import FrameIndex, plan_runs
 from framefeed.media import MediaSource, MisplacedPacket
 from framefeed.request import OutputSpec
@@ -110,9 +110,11 @@ class PyAVDecoder(BaseDecoder):
         """Yield (ordinal, picture) of some frames, each once.
 
         After a seek that failed, in a shortage, and after an error in several threads of libavcodec, the frames that
-        have not come yet are decoded again.
+        have not come yet are decoded again; so are all, if a source was replaced since another call opened it: the
+        next open file decides whether its bytes are the same.
         """
         missing = dict.fromkeys(np.asarray(ordinals, dtype=np.int64).tolist())
+        count, num_opened, is_renewed = len(missing), counts.opens, False
         options, is_second_try, feed = self._options, False, None
         if with_damage or Codec.of(index.stream.codec).is_silent or index.shares_packet is not None:
             options = replace(options, threads=1)
@@ -141,6 +143,13 @@ class PyAVDecoder(BaseDecoder):
                 if not options.seeks:
                     raise
                 options = replace(options, seeks=False)
+                continue
+            except StaleSource:
+                # What this call opened is not opened again, and a clip is of one version.
+                if is_renewed or not source.is_remote or counts.opens > num_opened or len(missing) < count:
+                    raise
+                is_renewed = True
+                get_thread_pools().clear()
                 continue
             except MAY_BE_SHORTAGES as error:
                 if is_second_try:

@@ -327,8 +327,8 @@ class RangeReader:
             try:
                 data = self._wait(part)
             except StaleSource:
-                if part.is_shared and part.asked and self.version and not self.version.is_same(part.asked):
-                    continue  # It was asked for before another version was accepted.
+                if part.is_shared and self.version and not (part.asked and self.version.is_same(part.asked)):
+                    continue  # It was asked for before this version was known.
                 if self._confirm is None:
                     raise
                 self._accept_other(self._confirm)
@@ -364,7 +364,9 @@ class RangeReader:
     def _add_ahead(self, ranges: Sequence[Range]) -> None:
         for ahead in _AHEAD.value.list_ahead(self._target.key):
             for part in ahead.parts:
-                if part.overlaps(ranges) and part not in self._parts:
+                # A reader of any version must not get what holds for an earlier one.
+                is_usable = part.asked is None or self.version is not None
+                if is_usable and part.overlaps(ranges) and part not in self._parts:
                     self._parts.append(part)
 
     def _fetch(self, offset: int, count: int) -> _Part:
@@ -433,11 +435,11 @@ class RangeReader:
 
     def _accept_other(self, confirm: Callable[[], ObjectVersion]) -> None:
         """Begin anew with another version whose bytes are the same; nothing was read of the first one."""
-        self._confirm = None
-        self.version = confirm()
+        self._confirm, before = None, self.version
         self._give_up(self._parts)
+        self.version = confirm()
         for ahead in _AHEAD.value.list_ahead(self._target.key):
-            ahead.parts = []
+            ahead.parts = [part for part in ahead.parts if before is None or part.asked != before]
 
     def _remove(self, part: _Part) -> None:
         """Forget a range that failed, so that it is asked for again."""

@@ -1,0 +1,129 @@
+"""D09: objects that are replaced while clips are read: accepted where the bytes are the same, else stale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("urllib3", reason="objects are read by ranges with it")
+
+import framefeed as ff
+from framefeed._values import read_bytes
+from framefeed.media import MediaSource, _source
+from framefeed.media.remote._answers import ObjectVersion
+from framefeed.media.remote._reader import FetchedAhead, RangeReader
+from framefeed.media.remote._targets import HttpTarget
+from framefeed.parallel import release_idle
+from tests.corpus import corpus_file
+from tests.load.media import folder
+from tests.media.remote.faults import FaultServer, Stored, faulty
+from tests.packed import pack
+
+pytestmark = pytest.mark.timeout(120)
+LATER = "Thu, 22 Oct 2026 07:28:00 GMT"
+VIDEOS = [(path.name, path.read_bytes()) for path in sorted(folder().rglob("*.mp4"))[:3]]
+OBJECTS = {
+    "mp4": {f"/{name}": data for name, data in VIDEOS},
+    "mkv": {"/a.mkv": corpus_file("open_gop.mkv").read_bytes()},
+    "tar": {"/a.tar": pack(VIDEOS)},
+}
+
+
+@pytest.fixture(params=list(OBJECTS))
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[FaultServer, ff.Catalog]]:
+    """A server, and a catalog of its objects as a process opens it that has read none of them."""
+    with faulty(OBJECTS[request.param]) as server:
+        ff.scan([server.url + name for name in OBJECTS[request.param]], out=tmp_path / "cat.parquet")
+        forget()
+        yield server, ff.Catalog.open(tmp_path / "cat.parquet")
+
+
+def forget() -> None:
+    """Forget what this process knows of objects."""
+    release_idle()
+    _source._ACCEPTED.clear()
+    _source._VERSIONS.clear()
+
+
+def replace(server: FaultServer, catalog: ff.Catalog, *, is_other: bool = False) -> None:
+    """Replace all objects; other ones differ in a byte behind the first ones of each medium."""
+    for name, stored in server.objects.items():
+        data = bytearray(stored.data)
+        for row in range(len(catalog)) if is_other else ():
+            columns = catalog.table.slice(row, 1).to_pylist()[0]
+            if name in columns["source"]:
+                data[columns["source_offset"] + columns["bytes"] - 9 if columns.get("source_offset") else -9] ^= 1
+        server.objects[name] = Stored(bytes(data), '"two"', LATER)
+
+
+def test_D09_other_bytes_are_refused_by_each_reader(served: tuple[FaultServer, ff.Catalog]) -> None:
+    server, catalog = served
+    replace(server, catalog, is_other=True)
+    for entry in catalog:
+        with ff.VideoDecoder(entry) as decoder, pytest.raises(ff.StaleSource):
+            decoder[len(decoder) - 1]
+
+
+def test_D09_the_same_bytes_are_accepted_by_open_decoders(served: tuple[FaultServer, ff.Catalog]) -> None:
+    server, catalog = served
+    for entry in catalog:
+        with ff.VideoDecoder(entry) as decoder:
+            before = [decoder[number] for number in (0, len(decoder) - 1)]
+            release_idle()  # what it keeps of the object
+            decoder[0]
+            replace(server, catalog)
+            after = [decoder[number] for number in (len(decoder) - 1, 0)]
+        for one, other in zip(before, reversed(after), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+@pytest.mark.parametrize("read_ahead", [0, "64MB"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_D09_loaders_go_on_with_the_same_bytes(
+    kind: str, read_ahead: int | str, workers: int, served: tuple[FaultServer, ff.Catalog]
+) -> None:
+    server, catalog = served
+    requests = [ff.DecodeRequest(entry, indices=[first, 9 - first]) for first in range(4) for entry in catalog]
+    plan = ff.plan_requests(requests, size=(32, 32))
+    with ff.ClipLoader(plan, batch_size=2, workers=workers, kind=kind, read_ahead=read_ahead) as loader:  # type: ignore[arg-type]
+        before = [batch.data.copy() for batch in loader]
+        replace(server, catalog)
+        after = [batch.data.copy() for batch in loader]
+    np.testing.assert_array_equal(np.concatenate(before), np.concatenate(after))
+
+
+def test_D09_another_version_is_confirmed_without_what_was_asked_of_the_first() -> None:
+    data = bytes(range(256)) * 800
+    with faulty({"/a": Stored(data)}) as server:
+        target, first = HttpTarget(f"{server.url}/a"), ObjectVersion(len(data), '"one"')
+        ahead = FetchedAhead(target, [(0, 100_000)], first)
+        for part in ahead.parts:
+            part.wait("a")
+        server.objects["/a"] = Stored(data, '"two"', LATER)
+        late = FetchedAhead(target, [(150_000, 160_000)], first)
+
+        def confirm() -> ObjectVersion:
+            reader = RangeReader(target)
+            assert read_bytes(reader, 0, len(data)) == data
+            assert reader.version is not None
+            return reader.version
+
+        reader = RangeReader(target, first, confirm)
+        assert read_bytes(reader, 155_000, 100) == data[155_000:155_100]
+        assert read_bytes(reader, 0, 100) == data[:100]
+        assert reader.version == ObjectVersion(len(data), '"two"', LATER)
+        assert (ahead.parts, late.parts) == ([], [])
+        reader.close()
+
+
+def test_D09_one_reader_is_of_one_version() -> None:
+    data = bytes(range(256)) * 800
+    with faulty({"/a": Stored(data)}) as server, MediaSource.of(f"{server.url}/a").opened() as reader:
+        assert read_bytes(reader, 0, 100) == data[:100]
+        server.objects["/a"] = Stored(data, '"two"', LATER)
+        with pytest.raises(ff.StaleSource):
+            read_bytes(reader, len(data) - 100, 100)
