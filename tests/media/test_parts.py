@@ -15,7 +15,7 @@ from PIL import Image
 import framefeed as ff
 from framefeed._names import PartName, make_absolute, resolve_name, split_part, to_stored_name
 from framefeed._shown import show_name, strip_url
-from framefeed.errors import CorruptMedia, MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.errors import CorruptMedia, MissingMedia, StaleSource, UnreadableMedia
 from framefeed.media import MediaSource, Part
 from tests.corpus import corpus_file
 
@@ -178,9 +178,3 @@ def test_parts_travel_to_other_processes(packed: Path) -> None:
     assert isinstance(again, Part)
     assert again.head(20) == part.head(20)
     assert again.fingerprint() == part.fingerprint()
-
-
-def test_schemes_that_are_not_there_yet(tmp_path: Path) -> None:
-    (tmp_path / "x.zip").write_bytes(b"PK")
-    with pytest.raises(UsageError, match="not in this version"):
-        ff.probe(f"zip://a::{tmp_path / 'x.zip'}")

@@ -16,7 +16,7 @@ import pytest
 import framefeed as ff
 from framefeed._values import read_bytes
 from framefeed.errors import MissingDependency, MissingMedia, StaleSource, UnreadableMedia, UsageError
-from framefeed.media import _source
+from framefeed.media import _identity
 from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 from tests.media.test_other_files import HLS, MPD, PLS
@@ -187,12 +187,12 @@ def test_without_any_client_for_http_the_extra_is_named(url: str, missing: str) 
     assert re.search(rf"MissingDependency: .*pip install 'framefeed\[{extra}\]'", ran.stderr), ran.stderr
 
 
-def test_a_replaced_object_is_stale_for_a_process_that_has_not_seen_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replaced_object_is_stale_for_a_process_that_has_not_seen_it() -> None:
     data = corpus_file("base.mp4").read_bytes()
     with stored(a=data) as (url,):
         index = ff.build_index(url)
         CountedFiles.objects["a"] = data[:-1] + bytes([data[-1] ^ 1])
-        monkeypatch.setattr(_source, "_ACCEPTED", set())
+        _identity.ACCEPTED.clear()
         with ff.VideoDecoder(url, frame_index=index) as decoder, pytest.raises(StaleSource, match="scan or index"):
             decoder[0]
 

@@ -20,6 +20,7 @@ from framefeed.media._identity import (
     FileStamp,
     SourceIdentity,
     hash_head,
+    make_file_version,
 )
 from framefeed.media._libav_errors import (
     LIBAV_EXCEPTIONS,
@@ -38,7 +39,7 @@ from framefeed.media._readers import FileReader, is_real_file
 from framefeed.media._sequence import SEQUENCE_CONTAINER, ImageSequence, SequenceSource, parse_rate, source_name
 from framefeed.media._sequence_files import PICTURE_SUFFIXES, list_folder
 from framefeed.media._sniff import has_signature, sniff
-from framefeed.media._source import MediaSource, Part, make_file_version, make_part
+from framefeed.media._source import MediaSource, Part, make_part
 from framefeed.media._urls import BLOCK_BYTES
 from framefeed.media.remote import (
     FetchedRange,

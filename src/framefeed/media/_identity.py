@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import xxhash
 
+from framefeed._lru import Lru
+from framefeed._per_process import PerProcess
 from framefeed._values import SourceStat
+from framefeed.media.remote import ObjectVersion
 
 FINGERPRINT_BLOCK = 64 * 1024
 """Bytes hashed at the head, at the middle and at the tail."""
@@ -73,3 +78,44 @@ HEAD_FINGERPRINT_PREFIX = "h"
 
 hash_head = xxhash.xxh3_128_hexdigest
 """Hash a head; the size of the file is the seed."""
+
+
+def make_file_version(stat: SourceStat) -> str:
+    """Write the version of a file with parts: its size and modification time."""
+    return f"{stat.bytes} {stat.mtime_ns}"
+
+
+_MOST_ACCEPTED = 2**16
+"""Those that are forgotten are hashed again."""
+
+
+class AcceptedSources:
+    """Sources that have a fingerprint, those that were used last, by key; and the versions of those by URL."""
+
+    def __init__(self) -> None:
+        self._lock = PerProcess(threading.Lock)
+        self.clear()
+
+    def add(self, key: Hashable, fingerprint: str, version: ObjectVersion | None = None) -> None:
+        """Add a source; None leaves the version that is known."""
+        with self._lock.value:
+            known = self._sources.get((key, fingerprint))
+            self._sources.put((key, fingerprint), (version or (known and known[0]),))
+
+    def has(self, key: Hashable, fingerprint: str) -> bool:
+        """Whether a source has a fingerprint, as far as is known."""
+        with self._lock.value:
+            return self._sources.get((key, fingerprint)) is not None
+
+    def find_version(self, key: Hashable, fingerprint: str) -> ObjectVersion | None:
+        """Find the version of an object with a fingerprint; None if it is not known."""
+        with self._lock.value:
+            known = self._sources.get((key, fingerprint))
+        return known and known[0]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._sources = Lru[tuple[Hashable, str], tuple[ObjectVersion | None]](_MOST_ACCEPTED)
+
+
+ACCEPTED = AcceptedSources()

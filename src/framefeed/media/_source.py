@@ -30,6 +30,7 @@ from framefeed._values import (
 )
 from framefeed.errors import StaleSource, UnreadableMedia, UsageError
 from framefeed.media._identity import (
+    ACCEPTED,
     FINGERPRINT_BLOCK,
     HEAD_FINGERPRINT_PREFIX,
     FileStamp,
@@ -37,6 +38,7 @@ from framefeed.media._identity import (
     SourceIdentity,
     hash_head,
     list_hashed,
+    make_file_version,
 )
 from framefeed.media._members import READ_BY_ARROW, find_member, import_packed_values, split_value
 from framefeed.media._readers import FileReader, PartReader, UrlReader, ValueReader, make_reader, shift_ranges
@@ -238,11 +240,11 @@ class MediaSource:
 
     def _is_accepted(self, stamp: Hashable, fingerprint: str) -> bool:
         """Whether the source has a fingerprint; hash it once a process for each stamp."""
-        if (stamp, fingerprint) in _ACCEPTED:
+        if ACCEPTED.has(stamp, fingerprint):
             return True
         if not self._has_fingerprint(fingerprint):
             return False
-        _ACCEPTED.add((stamp, fingerprint))
+        ACCEPTED.add(stamp, fingerprint)
         return True
 
     def _has_fingerprint(self, fingerprint: str) -> bool:
@@ -256,10 +258,9 @@ class MediaSource:
         Raises:
             StaleSource: They are others.
         """
-        key = self._make_key(indexed.fingerprint)
-        if not self._has_fingerprint(indexed.fingerprint) or key not in _VERSIONS:
-            raise self._make_changed_error(indexed, self.stat().bytes)
-        return _VERSIONS[key]
+        if self._has_fingerprint(indexed.fingerprint) and (version := self._find_accepted(indexed.fingerprint)):
+            return version
+        raise self._make_changed_error(indexed, self.stat().bytes)
 
     def _make_changed_error(self, indexed: SourceIdentity, size: int) -> StaleSource:
         return StaleSource(
@@ -282,8 +283,7 @@ class MediaSource:
         if indexed is not None and not self._has_known_version and not self._is_known(indexed):
             is_of_head = indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
             checked = [(0, HEAD_BYTES)] if is_of_head else list_hashed(indexed.bytes)
-        shifted = self._shift([*checked, *ranges])
-        return fetch_ahead(self.path, shifted, self._get_version(indexed), self.options)
+        return fetch_ahead(self.path, self._shift([*checked, *ranges]), self._get_version(indexed), self.options)
 
     def _shift(self, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Convert ranges of the source to those of the object that it lies in."""
@@ -322,7 +322,7 @@ class MediaSource:
         return None if self.version is None else ObjectVersion.parse(self.version)
 
     def _is_known(self, indexed: SourceIdentity) -> bool:
-        return (self._make_key(indexed.fingerprint), indexed.fingerprint) in _ACCEPTED
+        return ACCEPTED.has(self._make_key(indexed.fingerprint), indexed.fingerprint)
 
     def _make_key(self, fingerprint: str) -> Hashable:
         """Make the key of an object by URL with a fingerprint."""
@@ -332,19 +332,17 @@ class MediaSource:
     def _accept(self, reader: ByteReader, fingerprint: str) -> None:
         """Remember the fingerprint of an object by URL, and which version has it if the reader knows versions."""
         if self.is_remote:
-            key = self._make_key(fingerprint)
-            _ACCEPTED.add((key, fingerprint))
-            if (version := getattr(reader, "version", None)) is not None:
-                _VERSIONS[key] = version
+            ACCEPTED.add(self._make_key(fingerprint), fingerprint, getattr(reader, "version", None))
 
     def _get_version(self, indexed: SourceIdentity | None) -> ObjectVersion | None:
-        if indexed is None:
-            return None
-        return _VERSIONS.get(self._make_key(indexed.fingerprint)) or self._known_version
+        return None if indexed is None else self._find_accepted(indexed.fingerprint) or self._known_version
+
+    def _find_accepted(self, fingerprint: str) -> ObjectVersion | None:
+        return ACCEPTED.find_version(self._make_key(fingerprint), fingerprint)
 
     def find_version(self, fingerprint: str) -> str | None:
         """Find the version of an object, or of what a part lies in, whose fingerprint was just made; None of a file."""
-        known = _VERSIONS.get(self._make_key(fingerprint))
+        known = self._find_accepted(fingerprint)
         return self.version if known is None else known.text or None
 
     def head(self, count: int) -> bytes:
@@ -481,11 +479,6 @@ def make_part(source: MediaSource, offset: int, size: int, text: str) -> Part:
     return Part(source, offset, size, text)
 
 
-def make_file_version(stat: SourceStat) -> str:
-    """Write the version of a file with parts: its size and modification time."""
-    return f"{stat.bytes} {stat.mtime_ns}"
-
-
 def find_part(part: PartName, storage_options: StorageOptions | None) -> Part:
     """Find a part by its name: its container is searched.
 
@@ -505,8 +498,3 @@ def find_part(part: PartName, storage_options: StorageOptions | None) -> Part:
         version = getattr(reader, "version", None)
         known = make_file_version(reader.stat()) if not container.is_remote else version and (version.text or None)
     return make_part(replace(container, version=known), offset, size, part.text)
-
-
-_VERSIONS: dict[Hashable, ObjectVersion] = {}
-"""Versions of the objects whose fingerprint was compared."""
-_ACCEPTED: set[tuple[Hashable, str]] = set()

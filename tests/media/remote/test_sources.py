@@ -14,14 +14,13 @@ from PIL import Image
 
 import framefeed as ff
 from framefeed._units import format_bytes
-from framefeed.media import MediaSource, _source
-from framefeed.media.remote._answers import ObjectVersion
+from framefeed.media import MediaSource
 from framefeed.media.remote._reader import RangeReader
 from framefeed.parallel import release_idle
 from framefeed.testing import ClipSpec, clip_bytes, put_packets, take_packets, write_clip
 from tests.corpus import corpus_file
 from tests.media.nal_mutants import edit, h264
-from tests.media.remote.faults import FaultServer, Stored, faulty
+from tests.media.remote.faults import FaultServer, Stored
 
 FREE = (2 << 20).to_bytes(4, "big") + b"free" + bytes((2 << 20) - 8)
 
@@ -200,18 +199,3 @@ def test_a_picture_is_identified_by_one_request(server: FaultServer) -> None:
     before = server.count()
     assert MediaSource.of(f"{server.url}/a.jpg").head_fingerprint() == fingerprint
     assert server.count() == before + 1
-
-
-def test_an_object_without_a_version_is_compared_by_its_fingerprint(tmp_path: Path) -> None:
-    data = bytearray(corpus_file("base.mp4").read_bytes())
-    with faulty({"/a.mp4": Stored(bytes(data), None, None)}) as server:
-        catalog = ff.scan(server.url + "/a.mp4", out=tmp_path / "cat.parquet")
-        assert "source_version" not in catalog.table.column_names
-        data[-9] ^= 1  # as many bytes as before
-        server.objects["/a.mp4"] = Stored(bytes(data), None, None)
-        _source._ACCEPTED.clear()
-        _source._VERSIONS.clear()
-        with pytest.raises(ff.StaleSource):
-            ff.VideoDecoder(ff.Catalog.open(tmp_path / "cat.parquet")[0])[0]
-    for text in ("7", "", "7 ", "x y"):  # The first is what the first catalogs of this format have.
-        assert ObjectVersion.parse(text) is None

@@ -12,7 +12,7 @@ pytest.importorskip("urllib3", reason="objects are read by ranges with it")
 
 import framefeed as ff
 from framefeed._values import read_bytes
-from framefeed.media import MediaSource, _source
+from framefeed.media import MediaSource, _identity
 from framefeed.media.remote._answers import ObjectVersion
 from framefeed.media.remote._reader import FetchedAhead, RangeReader
 from framefeed.media.remote._targets import HttpTarget
@@ -44,8 +44,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Fau
 def forget() -> None:
     """Forget what this process knows of objects."""
     release_idle()
-    _source._ACCEPTED.clear()
-    _source._VERSIONS.clear()
+    _identity.ACCEPTED.clear()
 
 
 def replace(server: FaultServer, catalog: ff.Catalog, *, is_other: bool = False) -> None:
