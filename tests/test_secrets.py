@@ -9,11 +9,14 @@ import re
 import socket
 import traceback
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import framefeed as ff
@@ -22,6 +25,7 @@ from framefeed.cli import main
 from framefeed.media import MediaSource
 from framefeed.report import write_report
 from tests.corpus import corpus_file
+from tests.packed import pack
 from tests.remote import served
 
 pytestmark = pytest.mark.timeout(300)
@@ -196,7 +200,9 @@ def test_S17_catalogs_loaders_and_reports(base: str, texts: Texts, tmp_path: Pat
         texts.call("without", catalog.without, wrong)
     write_report(catalog, tmp_path / "report.html")
     texts.add("report", (tmp_path / "report.html").read_text())
-    check_loaders(plan, texts, tmp_path)
+    skipped = check_loaders(plan, texts, tmp_path)
+    assert "of 3 files" in skipped
+    assert skipped.count("/good.mp4?... (clip at position") == 2
     check_verification(catalog, texts)
     # Catalogs keep fragments, which are sent to no server.
     texts.add_files(tmp_path, without=("list.csv", "cat.parquet", "cat.frames.arrow"))
@@ -251,8 +257,8 @@ def test_S17_commands(base: str, texts: Texts, tmp_path: Path, monkeypatch: pyte
     texts.add_files(tmp_path, without=("cat.parquet", "cat.frames.arrow"))
 
 
-def check_loaders(plan: ff.EpochPlan, texts: Texts, tmp_path: Path) -> None:
-    """Load a plan with a transform whose errors name the source, as a user's may."""
+def check_loaders(plan: ff.EpochPlan, texts: Texts, tmp_path: Path) -> str:
+    """Load a plan with a transform whose errors name the source, as a user's may; return what its ledger shows."""
     pytest.importorskip("torch")
 
     def fail(clip: Any, _: Any) -> Any:
@@ -263,6 +269,7 @@ def check_loaders(plan: ff.EpochPlan, texts: Texts, tmp_path: Path) -> None:
         list(dataset)
     texts.add("dataset", failed.value, failed.value.source, failed.value.remote_traceback)
     texts.add("ledger of a dataset", dataset, dataset.ledger, *dataset.ledger)
+    skipped = ""
     for on_error in ("raise", "skip", "substitute"):
         with ff.ClipLoader(plan, batch_size=1, workers=1, transform=fail, on_error=on_error) as loader:  # type: ignore[arg-type]
             try:
@@ -274,8 +281,8 @@ def check_loaders(plan: ff.EpochPlan, texts: Texts, tmp_path: Path) -> None:
             texts.add("jsonl", (tmp_path / "ledger.jsonl").read_text())
             if on_error == "skip":
                 assert len(plan.catalog.without(loader.ledger)) == len(plan.catalog.errors)
-                assert "of 3 files" in str(loader.ledger)
-                assert str(loader.ledger).count("/good.mp4?... (clip at position") == 2
+                skipped = str(loader.ledger)
+    return skipped
 
 
 def check_verification(catalog: ff.Catalog, texts: Texts) -> None:
@@ -290,3 +297,101 @@ def check_verification(catalog: ff.Catalog, texts: Texts) -> None:
 
 def _find_nothing(get: Any, _: object) -> NoReturn:
     raise ff.MissingMedia(f"{get.target.url}: no such file", source=get.target.url)
+
+
+def pack_all() -> dict[str, bytes]:
+    """Archives and a Parquet file with a good video and one that is none."""
+    media = [("a/good.mp4", corpus_file("base.mp4").read_bytes()), ("a/text.mp4", b"no media")]
+    zipped, table = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as archive:
+        for name, data in media:
+            archive.writestr(name, data)
+        archive.writestr("packed.mp4", media[0][1], zipfile.ZIP_DEFLATED)
+    packed = pa.table({"video": pa.array([data for _, data in media] + [None], pa.binary())})
+    pq.write_table(packed, table, compression="none", use_dictionary=False)
+    cut = pack(media)[:-3000]
+    names = ("m.tar", "m.zip", "m.parquet", "cut.tar", "none.tar")
+    objects = dict(zip(names, (pack(media), zipped.getvalue(), table.getvalue(), cut), strict=False))
+    return {**objects, "stalled.tar": pack(media)}
+
+
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Start of the URLs of a server of archives."""
+    pytest.importorskip("urllib3", reason="objects are read by HTTP with it")
+    monkeypatch.setattr("framefeed.media.remote._client._FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("framefeed._stopping.SILENCE_SECONDS", 1.0)
+    objects = {f"/{name}{QUERY}": data for name, data in pack_all().items()}
+    with served(objects, status=403, stalled={f"/stalled.tar{QUERY}"}) as server:
+        base = server.replace("://", f"://u{SECRET}:p{SECRET}@")
+        objects[f"/m.list{QUERY}"] = "".join(f"{base}/m.{kind}{QUERY}\n" for kind in ("tar", "zip")).encode()
+        yield base
+
+
+@pytest.mark.slow
+def test_S17_parts_of_containers_by_signed_urls(packed: str, texts: Texts, tmp_path: Path) -> None:
+    names = ("m.tar", "m.zip", "m.parquet", "cut.tar", "none.tar", "stalled.tar")
+    urls = [f"{packed}/{name}{QUERY}" for name in names]
+    options = {packed: {"headers": {"X-Key": f"h{SECRET}"}}}
+    catalog = texts.call("scan", ff.scan, urls, out=tmp_path / "cat.parquet", storage_options=options)
+    assert {kind for _, kind, _ in catalog.failures} >= {"UnreadableMedia", "DeadlineExceeded"}
+    assert len(catalog.usable_rows) == 4  # that of the archive that was cut too
+    assert len(texts.call("list", ff.scan, f"{packed}/m.list{QUERY}", storage_options=options).usable_rows) == 2
+    texts.call("index", ff.scan, urls[0], write_idx=True)
+    texts.call("index", ff.scan, urls[0], write_idx=True, idx_folder=tmp_path / "indexes")
+    texts.add("rows", catalog, *catalog, *catalog.failures, catalog.table["error"].to_pylist())
+    texts.add("sources", *(catalog.media_source(row) for row in catalog.usable_rows.tolist()))
+    plan = texts.call("plan", ff.plan_clips, catalog, ff.Uniform(2), seed=1, shuffle=False)
+    texts.add("plan", plan, plan.describe(), *plan.excluded)
+    write_report(catalog, tmp_path / "report.html")
+    assert check_loaders(plan, texts, tmp_path).count("?... (clip at position") == len(plan)
+    again = ff.Catalog.open(tmp_path / "cat.parquet")
+    for row in again.usable_rows.tolist():
+        for ask in (ff.VideoDecoder, ff.probe, ff.build_index):
+            texts.call(f"{ask} without rights", ask, again[row])
+        texts.call("map without rights", ff.map_video, again[row], same, tmp_path / f"no-{row}.mp4")
+        texts.call("map", ff.map_video, catalog[row], same, tmp_path / f"{row}.mp4")
+        texts.call("map broken", ff.map_video, catalog[row], bad, tmp_path / f"bad-{row}.mp4")
+    for member in ("tar://a/none.mp4", "tar://a/good.mp4", "zip://packed.mp4", "parquet://video/2"):
+        for url in urls:
+            texts.call(f"{member} {url[-30:]}", ff.VideoDecoder, f"{member}::{url}", storage_options=options)
+    assert list(tmp_path.glob(".bad-*.map/identity.json"))
+    assert any("scan again, or give storage_options" in str(error) for error in texts.errors)
+    # Catalogs keep fragments, and queries that are no signatures, which are sent to no server here.
+    texts.add_files(tmp_path, without=())
+
+
+def same(frame: Any, **_: Any) -> Any:
+    return frame
+
+
+def bad(frame: Any, index: int, **_: Any) -> Any:
+    return frame if index < 60 else 1 / 0
+
+
+@pytest.mark.slow
+def test_S17_commands_over_containers(
+    packed: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    url, cut = f"{packed}/m.tar{QUERY}", f"{packed}/cut.tar{QUERY}"
+    part, none = f"tar://a/good.mp4::{url}", f"tar://a/none.mp4::{url}"
+    commands = [
+        ["scan", url, cut, f"{packed}/m.zip{QUERY}", "-o", "cat.parquet"],
+        ["scan", f"{packed}/none.tar{QUERY}"],
+        ["scan", part, none],
+        ["report", "cat.parquet", "-o", "report.html"],
+        ["doctor", "cat.parquet"],
+        ["feed", "cat.parquet", "--rates", "5:2", "--workers", "1"],
+        ["clip", part, "--at", "0", "-o", "stills"],
+        ["clip", none, "--at", "0", "-o", "stills"],
+        ["map", part, "one.mp4", "--function", "mine:same"],
+        ["map", part, "bad.mp4", "--function", "mine:bad", "--workers", "1"],
+        ["map", part, none, "many", "--function", "mine:same", "--workers", "1"],
+        ["bench", "decode", part],
+    ]
+    for words in commands:
+        for form in ([], ["--json"]):
+            texts.call(" ".join([*words[:2], *words[3:], *form]).replace(SECRET, ""), main, [*words, *form])
+    texts.add_files(tmp_path, without=())
