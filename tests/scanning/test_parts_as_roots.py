@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import zipfile
 from pathlib import Path
 
@@ -124,3 +125,29 @@ def test_an_error_that_this_scan_knows_is_not_that_of_an_interrupted_one(
     (tmp_path / "z.zip").write_bytes(zip_some())
     catalog = ff.scan(tmp_path / "z.zip", out=tmp_path / "cat.parquet")
     assert catalog.table["error_type"].to_pylist() == [None, "UnreadableMedia"]
+
+
+def test_parts_are_those_of_their_view_their_options_and_their_process(archive: Path) -> None:
+    catalog = ff.scan(archive, out=archive.parent / "cat.parquet")
+    parts = [catalog.media_source(row) for row in (0, 1, 2, 0, 1, 2)]
+    assert [part.name for part in parts[:3]] == catalog.table["source"].to_pylist()
+    assert [one is other for one, other in zip(parts[:3], parts[3:], strict=True)] == [True] * 3
+    view = catalog.take([2, 0])
+    assert [view.media_source(row).name for row in (0, 1, 0)] == [parts[row].name for row in (2, 0, 2)]
+    again = pickle.loads(pickle.dumps(view))
+    assert [again.media_source(row).head(9) for row in (0, 1)] == [parts[row].head(9) for row in (2, 0)]
+    moved = archive.parent / "moved"
+    moved.mkdir()
+    rooted = ff.scan(archive, root=archive.parent, out=moved / "cat.parquet")
+    archive.rename(moved / "x.tar")
+    assert rooted.media_source(0).path == str(archive)
+    assert ff.Catalog.open(moved / "cat.parquet").media_source(0).head(9) == VIDEO[:9]
+
+
+def test_a_catalog_remembers_few_parts(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framefeed.catalog._catalog_rows._MOST_PARTS", 2)
+    catalog = ff.scan(archive)
+    for _ in range(3):
+        names = [catalog.media_source(row).name for row in range(3)]
+        assert names == catalog.table["source"].to_pylist()
+        assert len(catalog._parts) <= 2

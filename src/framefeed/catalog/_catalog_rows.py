@@ -41,6 +41,9 @@ from framefeed.media import (
     source_name,
 )
 
+_MOST_PARTS = 256
+"""Parts of archives that a catalog remembers: to make one takes as long as 2 % of a clip."""
+
 
 class CatalogRows:
     """Reader of a catalog's rows and columns. Values that plans read often come from NumPy arrays, not Arrow scalars.
@@ -53,6 +56,7 @@ class CatalogRows:
     def __init__(self, data: CatalogData, rows: IntArray | None = None) -> None:
         self._data = data
         self._rows = rows
+        self._parts: dict[int, MediaSource] = {}
 
     # --- one row --------------------------------------------------------------------------------------
 
@@ -67,8 +71,18 @@ class CatalogRows:
             UnreadableMedia: The catalog is damaged.
             MediaError: It is a part that could not be read; the error says so again.
         """
+        # A clip needs it several times: to ask ahead, and to read.
+        known = self._parts.get(row)
+        if known is not None:
+            return known
         found = self._find_source(row)
-        return MediaSource.of(found, self._data.storage_options) if isinstance(found, str) else found
+        if isinstance(found, str):
+            return MediaSource.of(found, self._data.storage_options)
+        if found.kind == "part":
+            if len(self._parts) >= _MOST_PARTS:
+                self._parts.clear()
+            self._parts[row] = found
+        return found
 
     def _find_source(self, row: int) -> MediaSource | str:
         """Find what opens a row; of a part that could not be read the name, by which its container is searched."""
