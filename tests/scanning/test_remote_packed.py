@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("urllib3", reason="our own reader needs it")
 
 import framefeed as ff
-from tests.media.remote.faults import FaultServer, faulty
+from tests.media.remote.faults import Fault, FaultServer, faulty
 from tests.packed import Members, get_facts, make_media, unpack
 from tests.scanning.test_packed_rows import PLAIN, read_frames, write, zip_media
 
@@ -56,3 +56,15 @@ def test_parts_open_by_url(server: FaultServer, media: Members, tmp_path: Path) 
                    f"parquet://video/{row}::{server.url}/packed.parquet"):  # fmt: skip
         with ff.VideoDecoder(source) as decoder:
             np.testing.assert_array_equal(decoder[3], expected)
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault(headers={"Content-Range": "bytes 0-9/10"}), Fault(headers={"Content-Range": None}), Fault(403)]
+)
+@pytest.mark.parametrize("name", ["plain.parquet", "packed.parquet"])
+def test_a_file_that_is_not_read_by_ranges_is_not_read_as_a_list(name: str, fault: Fault, server: FaultServer) -> None:
+    server.plan(f"/{name}", *[fault] * 9)
+    with pytest.raises(ff.UnreadableMedia, match=rf"/{name}: .*the server answered") as caught:
+        ff.scan(f"{server.url}/{name}")
+    assert "ftyp" not in str(caught.value)
+    assert None not in server.ranges  # Nothing is asked for as a whole.

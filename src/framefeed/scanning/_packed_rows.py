@@ -88,11 +88,18 @@ def make_zip_rows(container: str, reader: ByteReader, limits: Limits, find_versi
 
 
 def is_packed(path: str, options: ListOptions) -> bool:
-    """Whether a Parquet file at a path holds media; False for a list, and for what cannot be read."""
+    """Whether a Parquet file at a path holds media; False for a list, and for a file that cannot be read.
+
+    Raises:
+        MediaError: An object cannot be read; as a list it would be asked for as a whole.
+        UsageError: Several columns may be meant, or the options do not fit.
+    """
     try:
         with MediaSource.of(path, options.storage_options).opened() as reader:
             return find_media_column(PackedFile(reader, path, DEFAULT_LIMITS), reader, options) is not None
     except MediaError:
+        if is_url(path):
+            raise
         return False  # Reading it as a list says why.
     except UsageError as error:
         raise UsageError(f"{path}: {error}", source=path) from error
