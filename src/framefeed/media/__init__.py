@@ -32,6 +32,7 @@ from framefeed.media._libav_errors import (
     libav_errors,
     libav_log,
 )
+from framefeed.media._objects import check_put_url, copy_object, put_object, read_version, remove_object
 from framefeed.media._packets import MisplacedPacket, demux_from, make_empty_error, number_after_seek, walk_packets
 from framefeed.media._parameter_sets import has_damaged_configuration, has_damaged_parameters, make_packet
 from framefeed.media._readers import FileReader, is_real_file
@@ -40,7 +41,7 @@ from framefeed.media._sequence_files import PICTURE_SUFFIXES, list_folder
 from framefeed.media._sniff import has_signature, sniff
 from framefeed.media._source import MediaSource, Part, make_file_version, make_part
 from framefeed.media._urls import BLOCK_BYTES
-from framefeed.media.remote import RangesAhead, SentRanges, StorageOptions, check_storage_options, find_options
+from framefeed.media.remote import RangesAhead, SentRanges, StorageOptions, check_storage_options, find_options, is_s3
 
 __all__ = [
     "BLOCK_BYTES",
@@ -71,7 +72,9 @@ __all__ = [
     "VideoContainer",
     "bound_picture_bytes",
     "check_memory",
+    "check_put_url",
     "check_storage_options",
+    "copy_object",
     "decode_alone",
     "decode_facts",
     "decode_packet",
@@ -86,6 +89,7 @@ __all__ = [
     "is_harmless",
     "is_memory_there",
     "is_real_file",
+    "is_s3",
     "libav_errors",
     "libav_log",
     "list_folder",
@@ -95,9 +99,12 @@ __all__ = [
     "make_part",
     "number_after_seek",
     "parse_rate",
+    "put_object",
     "read_claimed_duration",
     "read_stream_colors",
     "read_stream_details",
+    "read_version",
+    "remove_object",
     "sniff",
     "source_name",
     "walk_packets",

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, perf_counter, time
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 import urllib3
@@ -112,8 +112,16 @@ class HttpClient:
         self._lock = threading.Lock()
         self._moved = Lru[str, tuple[str, bool]](_MOST_MOVED)
 
-    def send(self, url: str, headers: Mapping[str, str], *, public_only: bool) -> Any:
-        """Send a GET request; return urllib3's response, whose body was not read."""
+    def send(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        public_only: bool = False,
+        method: str = "GET",
+        body: IO[bytes] | None = None,
+    ) -> Any:
+        """Send a request; return urllib3's response, whose body was not read."""
         parts = urlsplit(url)
         proxy = find_proxy(parts.scheme, parts.netloc)
         if public_only and proxy and not is_public_name(parts.hostname or ""):
@@ -127,8 +135,9 @@ class HttpClient:
         if parts.query:
             target += f"?{parts.query}"
         return pool.urlopen(
-            "GET",
+            method,
             target,
+            body=body,
             headers=headers,
             timeout=Timeout(connect=min(_CONNECT_SECONDS, _stopping.SILENCE_SECONDS), read=_stopping.SILENCE_SECONDS),
             redirect=False,
@@ -232,9 +241,8 @@ class RangeGet:
         raise error
 
     def _try(self) -> ObjectVersion:
-        request = RangeRequest(self._name, self._start + self._got, self._stop, self._version)
         try:
-            return self._ask(request)
+            return self._ask()
         except FramefeedError:
             raise  # Some are an OSError too.
         except (HTTPError, PrivateAddressError, ProxyUrlError, OSError, ValueError) as error:
@@ -242,24 +250,36 @@ class RangeGet:
         # Outside of the handler: the library's error refers to its connection, and may name what is secret.
         raise failure
 
-    def _ask(self, request: RangeRequest) -> ObjectVersion:
-        response = self._follow(request)
+    @property
+    def _request(self) -> RangeRequest:
+        return RangeRequest(self._name, self._start + self._got, self._stop, self._version)
+
+    def _make_headers(self) -> dict[str, str]:
+        """Make the headers of the next request."""
+        return self._request.headers
+
+    def _ask(self) -> ObjectVersion:
+        response = self._follow(self._make_headers())
         try:
             if response.status >= 300 and self.target.explains:
                 self._explain(response)
             if response.status in TRANSIENT:
                 pause = read_pause(response.headers.get("Retry-After"), time())
                 raise _TryAgainError(self._make_error(describe_refusal(self._name, response.status)), pause=pause)
-            body = check_answer(request, response.status, response.headers)
-            # The rest of a range, and the next ones, are of this version.
-            self._version = body.version
-            head_at = perf_counter()
-            self._read(response, body)
-            times = AnswerTime(body.size, head_at - self._exchange.sent_at, perf_counter() - head_at)
-            GAP_PRICES.value.learn(self.target.url, times)
-            return body.version
+            return self._take(response)
         finally:
             _close(response)
+
+    def _take(self, response: Any) -> ObjectVersion:
+        """Check an answer that is no transient failure, and read it."""
+        body = check_answer(self._request, response.status, response.headers)
+        # The rest of a range, and the next ones, are of this version.
+        self._version = body.version
+        head_at = perf_counter()
+        self._read(response, body)
+        times = AnswerTime(body.size, head_at - self._exchange.sent_at, perf_counter() - head_at)
+        GAP_PRICES.value.learn(self.target.url, times)
+        return body.version
 
     def _explain(self, response: Any) -> None:
         """Raise what the document of an error says, if it says more than its status."""
@@ -278,11 +298,11 @@ class RangeGet:
         if response.status not in (404, 412, 416):
             raise self._make_error(message)
 
-    def _follow(self, request: RangeRequest) -> Any:
+    def _follow(self, own: Mapping[str, str]) -> Any:
         """Open the answer to a request, behind all redirects."""
         client = _CLIENT.value
-        original, headers = self.target.make_request(request.headers)
-        response = self._ask_where_it_was(original, headers, request)
+        original, headers = self.target.make_request(own)
+        response = self._ask_where_it_was(original, headers, own)
         if response is not None:
             return response
         url, public_only = original, False
@@ -298,11 +318,11 @@ class RangeGet:
             public_only = public_only or is_public_answer(response, url)
             _close(response)
             next_url = self._find_next(url, location)
-            headers = _keep_headers(headers, request.headers, url, next_url)
+            headers = _keep_headers(headers, own, url, next_url)
             url = next_url
         raise self._make_error(f"{self._name}: is behind more than {_MOST_REDIRECTS} redirects: check the URL")
 
-    def _ask_where_it_was(self, original: str, headers: Mapping[str, str], request: RangeRequest) -> Any:
+    def _ask_where_it_was(self, original: str, headers: Mapping[str, str], own: Mapping[str, str]) -> Any:
         """Ask where an object was found before; None if it is not there now, as a signature for a time is over."""
         client = _CLIENT.value
         moved = client.find_moved(original)
@@ -311,7 +331,7 @@ class RangeGet:
         response: Any = None
         try:
             url, public_only = moved
-            kept = _keep_headers(headers, request.headers, original, url)
+            kept = _keep_headers(headers, own, original, url)
             response = self._send(url, kept, public_only)
         finally:
             if response is None or response.status not in (200, 206):
@@ -325,6 +345,9 @@ class RangeGet:
         if self._is_abandoned.is_set():
             raise self._make_silent_error()
         self._count(FetchCounts(requests=1))
+        return self._open(url, headers, public_only)
+
+    def _open(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
         return _CLIENT.value.send(url, headers, public_only=public_only)
 
     def _find_next(self, url: str, location: str) -> str:
