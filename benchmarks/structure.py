@@ -37,7 +37,11 @@ CONCERNS = [
      "index._provers"),
     ("MP4 without FFmpeg", "facts in microseconds, packets read at their offsets, remote files by ranges",
      "mp4 index._movie index._movie_facts"),
-    ("archives", "clips in shards as they are: where members lie, without unpacking them", "archives"),
+    ("archives and Parquet", "clips in shards as they are: where members lie, their labels; nothing is unpacked",
+     "archives catalog._packed_values scanning._archives scanning._packed_rows scanning._tar_rows scanning._tar_columns "
+     "scanning._braces media._members"),
+    ("objects by URL", "only the bytes of the wanted frames, asked for ahead, from one version of each object; buckets "
+     "are listed", "media.remote load._ahead scanning._objects _fetched"),
     ("pictures", "image data sets behind the same calls; a header a file in bulk", "pictures scanning._still_rows "
      "decode.backends.still index._pictures"),
     ("other engines", "OpenCV, TorchCodec, decord and DALI by name, checked against the index frame by frame",
@@ -62,8 +66,8 @@ CONCERNS = [
     ("measuring on own files", "which way is fastest here, against the libraries that are installed", "bench"),
     ("reports", "a page that shows what is in a data set", "report"),
     ("exams for other people's parts", "a decoder or codec of one's own is checked as ours are", "testing"),
-    ("shared values, messages, errors", "errors that name file, reason and next step", "errors _arrays _cached _checks "
-     "_compute _fetched _files _lru _names _nearest _outcome _per_process _shortage _shown _stopping _units _values"),
+    ("shared values, messages, errors", "errors that name file, reason and next step", "errors _arrays _cached _callers _checks "
+     "_compute _files _lru _names _nearest _outcome _per_process _shortage _shown _stopping _units _values"),
 ]  # fmt: skip
 LOADED = """
 import sys

@@ -141,8 +141,28 @@ def cancelled_by(is_cancelled: Callable[[], bool]) -> Iterator[None]:
         _work.is_cancelled = before
 
 
-# Seconds between two checks whether the run was cancelled.
-_CHECK_SECONDS = 0.2
+CHECK_SECONDS = 0.2
+"""Seconds between two checks whether the run was cancelled."""
+
+
+def get_fetch_seconds() -> float:
+    """Seconds for which the calling thread may wait for a fetch; 0 if its run was cancelled."""
+    if _work.is_cancelled is not None and _work.is_cancelled():
+        return 0.0
+    return max(0.0, min(_work.until, _work.fetch_until) - monotonic())
+
+
+def check_fetch(name: str, stage: str) -> None:
+    """Raise if the calling thread may wait for a fetch no longer.
+
+    Raises:
+        Cancelled: Its run was cancelled.
+        DeadlineExceeded: Its limits are over.
+    """
+    if _work.is_cancelled is not None and _work.is_cancelled():
+        raise Cancelled
+    if not get_fetch_seconds():
+        raise make_late_error(0, name, stage, is_deadline=True)
 
 
 class PendingCall(Generic[R]):
@@ -150,7 +170,6 @@ class PendingCall(Generic[R]):
 
     Args:
         function: Called once, with ``is_abandoned``.
-        interrupt: Ends what the function waits for, when it is abandoned; any thread may call it, more than once.
 
     Attributes:
         is_abandoned: Set when the outcome is no longer waited for, so that the function may end early.
@@ -159,9 +178,8 @@ class PendingCall(Generic[R]):
         OSError: EAGAIN, as there is no thread.
     """
 
-    def __init__(self, function: Callable[[threading.Event], R], interrupt: Callable[[], object] | None = None) -> None:
+    def __init__(self, function: Callable[[threading.Event], R]) -> None:
         self.is_abandoned = threading.Event()
-        self._interrupt = interrupt
         self._outcome: Ok[R] | Err | None = None
         self._has_ended = threading.Event()
         _start_thread(partial(self._run, function))
@@ -170,11 +188,14 @@ class PendingCall(Generic[R]):
         self._outcome = catch_outcome(function, self.is_abandoned)
         self._has_ended.set()
 
+    @property
+    def was_abandoned(self) -> bool:
+        """Whether its outcome was no longer waited for."""
+        return self.is_abandoned.is_set()
+
     def abandon(self) -> None:
         """Wait for the outcome no longer; more than once is fine."""
         self.is_abandoned.set()
-        if self._interrupt is not None and not self._has_ended.is_set():
-            self._interrupt()
 
     def wait(self, seconds: float, name: str, stage: str) -> Ok[R] | Err:
         """Wait for the outcome; see `call_in_time`."""
@@ -190,7 +211,7 @@ class PendingCall(Generic[R]):
         while (left := min(silent_at, late_at) - monotonic()) > 0:
             if _work.is_cancelled is not None and _work.is_cancelled():
                 raise Cancelled
-            wait_began, wait_seconds = perf_counter(), min(left, _CHECK_SECONDS)
+            wait_began, wait_seconds = perf_counter(), min(left, CHECK_SECONDS)
             if self._has_ended.wait(wait_seconds):
                 return cast("Ok[R] | Err", self._outcome)
             if stops.was_stopped(wait_began, wait_seconds):

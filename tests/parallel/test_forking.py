@@ -30,7 +30,7 @@ EXEMPT = {
     ("parallel/_lent_memory.py", "LentMemory"): "of one worker; a child makes memory of its own",
     ("parallel/_shared_memory.py", "SharedMemory"): "of the workers of one process; a child makes memory of its own",
     ("_stopping.py", "PendingCall"): "of one call, which a child does not wait for",
-    ("media/remote/_client.py", "RangeGet"): "of one call, which a child does not wait for",
+    ("media/remote/_client.py", "ObjectGet"): "of one call, which a child does not wait for",
     ("parallel/_pools.py", "ThreadPool"): "a child is refused before the lock is taken",
 }
 """Locks that are not replaced in a child, by file and class or function, and why that hangs nothing."""

@@ -51,7 +51,7 @@ from framefeed.catalog._packed_values import (
 )
 from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number_true
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
-from framefeed.catalog._survey import SIGNED, Depth, SurveyOptions, SurveyResult, survey
+from framefeed.catalog._survey import SIGNED, Depth, SurveyOptions, SurveyResult, mark_signed, survey
 
 __all__ = [
     "BUILT_FROM_IN_WORDS",
@@ -107,6 +107,7 @@ __all__ = [
     "is_media_struct",
     "list_unindexed_rows",
     "make_memory_catalog",
+    "mark_signed",
     "number_sources",
     "number_true",
     "open_catalog",

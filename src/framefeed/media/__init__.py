@@ -41,7 +41,19 @@ from framefeed.media._sequence_files import PICTURE_SUFFIXES, list_folder
 from framefeed.media._sniff import has_signature, sniff
 from framefeed.media._source import MediaSource, Part, make_file_version, make_part
 from framefeed.media._urls import BLOCK_BYTES
-from framefeed.media.remote import RangesAhead, SentRanges, StorageOptions, check_storage_options, find_options, is_s3
+from framefeed.media.remote import (
+    FetchedRange,
+    ListedObject,
+    RangesAhead,
+    SentRanges,
+    StorageOptions,
+    check_storage_options,
+    find_options,
+    is_http,
+    is_read_by_ranges,
+    is_s3,
+    list_objects,
+)
 
 __all__ = [
     "BLOCK_BYTES",
@@ -55,9 +67,11 @@ __all__ = [
     "SEQUENCE_CONTAINER",
     "TRANSFERS",
     "DecodedFact",
+    "FetchedRange",
     "FileReader",
     "FileStamp",
     "ImageSequence",
+    "ListedObject",
     "MediaSource",
     "MisplacedPacket",
     "Packet",
@@ -87,12 +101,15 @@ __all__ = [
     "hash_head",
     "is_damage_logged",
     "is_harmless",
+    "is_http",
     "is_memory_there",
+    "is_read_by_ranges",
     "is_real_file",
     "is_s3",
     "libav_errors",
     "libav_log",
     "list_folder",
+    "list_objects",
     "make_empty_error",
     "make_file_version",
     "make_packet",

@@ -17,7 +17,17 @@ from framefeed._files import stat_regular
 from framefeed._names import PartName, split_part
 from framefeed._shortage import try_again_in_shortage
 from framefeed._shown import show_name
-from framefeed._values import HEAD_BYTES, ByteReader, BytesReader, SourceStat, announce_reads, clamp_ns, read_bytes
+from framefeed._values import (
+    HEAD_BYTES,
+    ByteReader,
+    BytesReader,
+    Limits,
+    SourceStat,
+    announce_reads,
+    clamp_ns,
+    make_limit_error,
+    read_bytes,
+)
 from framefeed.errors import StaleSource, UnreadableMedia, UsageError
 from framefeed.media._identity import (
     FINGERPRINT_BLOCK,
@@ -32,14 +42,17 @@ from framefeed.media._members import READ_BY_ARROW, find_member, import_packed_v
 from framefeed.media._readers import FileReader, PartReader, UrlReader, ValueReader, make_reader, shift_ranges
 from framefeed.media._urls import check_url
 from framefeed.media.remote import (
+    FetchedRange,
     ObjectVersion,
     RangesAhead,
     StorageOptions,
     check_remote_url,
     fetch_ahead,
     find_options,
+    get_range,
     is_read_by_ranges,
     open_ranges,
+    read_whole,
 )
 
 
@@ -286,6 +299,16 @@ class MediaSource:
         """Path of the file that has its bytes, among others or alone; None if there is none."""
         return self.path if self.kind == "path" else None
 
+    def get_range(self, start: int, stop: int, version: ObjectVersion | None = None) -> FetchedRange:
+        """Get a range of an object that is read by ranges, in the calling thread.
+
+        Args:
+            start: First byte.
+            stop: Behind the last byte.
+            version: Which version it must be of; None for any.
+        """
+        return get_range(self.path, start, stop, self.options, version)
+
     @property
     def _has_ranges(self) -> bool:
         return self.is_remote and is_read_by_ranges(self.path)
@@ -328,6 +351,22 @@ class MediaSource:
         """Read the first ``count`` bytes, fewer if the source is shorter."""
         with self.opened() as reader:
             return read_bytes(reader, 0, count)
+
+    def read_all(self, most_bytes: int) -> bytes:
+        """Read all bytes.
+
+        Raises:
+            LimitExceeded: There are more.
+        """
+        if self._has_ranges:
+            data = read_whole(self.path, most_bytes, self.options)
+        else:
+            with self.opened() as reader:
+                data = read_bytes(reader, 0, min(reader.stat().bytes, most_bytes + 1))
+        if len(data) > most_bytes:
+            limits = Limits(max_header_bytes=most_bytes)
+            raise make_limit_error(limits, "max_header_bytes", "more bytes", self.name, "read")
+        return data
 
     def opened(self) -> closing[ByteReader]:
         """Open for positioned reads, and close again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from framefeed._checks import can_show_bar
 from framefeed._compute import pc
+from framefeed._fetched import FetchCounter, counting_fetches
 from framefeed._names import make_printable
 from framefeed._units import format_bytes
 from framefeed.catalog import SurveyOptions, SurveyResult, collect_results, survey
 from framefeed.errors import WorkerLost
-from framefeed.media import ImageSequence
+from framefeed.media import ImageSequence, MediaSource, is_read_by_ranges
 from framefeed.parallel import ordered_map, thread_budget
 from framefeed.scanning._rows import SourceGroup
 from framefeed.scanning._still_rows import StillRows
@@ -74,16 +75,20 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
         record: Called after each source that is surveyed on its own: all but pictures whose headers are read in
             batches.
     """
-    stills, slow = StillRows(options.limits), dict[int, Any]()
-    start, before = 0, count_bytes_read_by_thread()
+    fetched, before = FetchCounter(), count_bytes_read_by_thread()
+    with counting_fetches(fetched):
+        result = _survey_chunk(chunk, options, record)
+    return replace(result, bytes_read=count_bytes_read_by_thread() - before + fetched.read().nbytes)
+
+
+def _survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | None) -> ChunkResult:
+    stills, slow, start = StillRows(options.limits), dict[int, Any](), 0
     for group in chunk.groups:
         sources = group.make_sources(options.storage_options)
         if group.kind == "image_folder":
             sources = [ImageSequence(path, fps=options.fps) for path in sources]
-        if group.kind == "files" and group.located is None and not options.decodes_pictures:
-            num_unread = len(stills.unread)
-            stills.read(sources, start)
-            slow |= {position: sources[position - start] for position in stills.unread[num_unread:]}
+        if group.kind == "files" and not options.decodes_pictures:
+            slow |= _read_stills(stills, sources, start, options)
         else:
             slow |= dict(enumerate(sources, start))
         start += len(sources)
@@ -105,7 +110,29 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
         order = np.argsort(np.append(np.flatnonzero(is_picture), list(slow)))
         table = pa.Table.from_batches([pictures, others]).take(pa.array(order))
         facts = table.combine_chunks().to_batches()[0]
-    return ChunkResult(facts, frames, count_bytes_read_by_thread() - before, by_library)
+    return ChunkResult(facts, frames, by_library=by_library)
+
+
+def _read_stills(
+    stills: StillRows, sources: Sequence[str | MediaSource], start: int, options: SurveyOptions
+) -> dict[int, str | MediaSource | SurveyResult]:
+    """Read the headers of pictures; return all other sources, and errors of objects, by their positions, ascending."""
+    paths = [source if isinstance(source, str) else source.path for source in sources]
+    num_unread, others = len(stills.unread), dict[int, str | MediaSource | SurveyResult]()
+    if not has_urls(paths):
+        stills.read(paths, start)
+        return {position: sources[position - start] for position in stills.unread[num_unread:]}
+    for position, (source, path) in enumerate(zip(sources, paths, strict=True), start):
+        if not is_object(path):
+            stills.read([path], position)
+        elif not is_picture_name(path):
+            others[position] = source
+        else:
+            media = MediaSource.of(source, options.storage_options)
+            if (error := stills.read_object(media, position, options.deadline_seconds)) is not None:
+                others[position] = SurveyResult(error=error)
+    others |= {position: sources[position - start] for position in stills.unread[num_unread:]}
+    return dict(sorted(others.items()))
 
 
 def count_bytes_read_by_thread() -> int:
@@ -122,6 +149,14 @@ CHUNK_WEIGHT = 8192
 VIDEO_WEIGHT = 1024
 DECODED_WEIGHT = 32
 """Weight of a picture that is decoded: a chunk of them takes about a second."""
+OBJECT_WEIGHT = 256
+"""Weight of a picture by URL, which takes a request: a chunk of them takes less than a second."""
+OBJECTS_AT_ONCE = 96
+"""Threads that ask for pictures by URL: at 20 ms a request they keep one core busy, by HTTP alone."""
+VIDEO_OBJECTS_AT_ONCE = 32
+"""Threads that index videos by URL, each with its buffers."""
+OBJECT_CHUNKS_IN_FLIGHT = 4096
+"""Of objects. One that does not answer for a minute delays the ordered results, and not the other objects."""
 IN_FLIGHT_PER_WORKER = 4
 """Enough chunks that workers stay busy while a slow file delays the ordered results, few enough to hold in memory."""
 MIN_PICTURES_FOR_PROCESSES = 200_000
@@ -137,20 +172,43 @@ _PICTURE_ENDINGS = frozenset(
 _LAST_THREE = itemgetter(slice(-3, None))
 
 
+def has_urls(names: Sequence[str]) -> bool:
+    """Whether any of the paths may be a URL."""
+    return "://" in "\0".join(names)
+
+
+def is_object(source: str) -> bool:
+    """Whether a path is the URL of an object that is read by ranges."""
+    return "://" in source and is_read_by_ranges(source)
+
+
+def is_picture_name(name: str) -> bool:
+    """Whether a path, or a URL before its query, has the ending of a picture."""
+    return name[-3:] in _PICTURE_ENDINGS or name.partition("?")[0][-3:] in _PICTURE_ENDINGS
+
+
+def has_objects(group: SourceGroup) -> bool:
+    """Whether a group has sources by URL."""
+    return group.kind == "files" and ("://" in group.folder or (not group.folder and has_urls(group.names)))
+
+
 def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> Iterator[Chunk]:
     """Cut groups of sources into chunks of about ``CHUNK_WEIGHT``."""
-    picture_weight = DECODED_WEIGHT if options.decodes_pictures else 1
+    file_weight = DECODED_WEIGHT if options.decodes_pictures else 1
     chunk: list[SourceGroup] = []
     first, weight_left = 0, CHUNK_WEIGHT
     for group in groups:
-        start = 0
+        start, is_remote = 0, has_objects(group)
+        picture_weight = OBJECT_WEIGHT if is_remote else file_weight
         while start < len(group):
             names = group.names[start : start + -(-weight_left // picture_weight)]
             if group.kind == "files" and _PICTURE_ENDINGS.issuperset(map(_LAST_THREE, names)):
                 weight_left -= len(names) * picture_weight
             else:
                 for count, name in enumerate(names, 1):
-                    is_picture = group.kind == "files" and name[-3:] in _PICTURE_ENDINGS
+                    is_picture = group.kind == "files" and (
+                        name[-3:] in _PICTURE_ENDINGS or (is_remote and is_picture_name(name))
+                    )
                     weight_left -= picture_weight if is_picture else VIDEO_WEIGHT
                     if weight_left <= 0:
                         names = names[:count]
@@ -179,6 +237,7 @@ def survey_chunks(
     Raises:
         WorkerLost: A worker process died.
     """
+    are_remote = any(has_objects(group) for chunk in chunks for group in chunk.groups)
     workers, kind = choose_workers(chunks, options)
     work = partial(survey_chunk, options=options)
     results = ordered_map(
@@ -186,7 +245,7 @@ def survey_chunks(
         chunks,
         workers=workers,
         kind=kind,
-        max_in_flight=IN_FLIGHT_PER_WORKER * max(1, workers),
+        max_in_flight=max(IN_FLIGHT_PER_WORKER * max(1, workers), OBJECT_CHUNKS_IN_FLIGHT if are_remote else 1),
         max_bytes=MAX_BYTES_IN_FLIGHT,
         size_of=lambda surveyed: surveyed.facts.nbytes + sum(batch.nbytes for batch in surveyed.frames),
     )
@@ -235,10 +294,19 @@ def choose_workers(chunks: Sequence[Chunk], options: SurveyOptions) -> tuple[int
     """Choose the number and kind of workers; 0 works in the calling thread.
 
     Headers of pictures are read in Python, where threads are no faster; processes are, once the headers take longer
-    than their start. Videos are mostly read by libav, which threads run in parallel.
+    than their start. Videos are mostly read by libav, which threads run in parallel. Objects are mostly waited for.
     """
     workers = min(thread_budget().threads if options.workers is None else options.workers, len(chunks))
     files, pictures = sum(map(len, chunks)), 0
+    groups = [group for chunk in chunks for group in chunk.groups]
+    objects = [name for group in groups if has_objects(group) for name in group.names]
+    # Decoding whole files takes the time of cores, and memory for each.
+    is_waiting = not (options.depth == "frames" and options.verify == "full")
+    if is_waiting and 2 * len(objects) > files:
+        if options.workers is None:
+            at_once = OBJECTS_AT_ONCE if all(map(is_picture_name, objects)) else VIDEO_OBJECTS_AT_ONCE
+            workers = min(max(thread_budget().threads, at_once), len(chunks))
+        return (0 if workers < 2 else workers), "threads"
     for chunk in chunks:
         # A large chunk has almost nothing but pictures.
         pictures += len(chunk) if len(chunk) > CHUNK_WEIGHT // 2 else sum(

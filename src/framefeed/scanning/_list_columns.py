@@ -7,13 +7,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framefeed._checks import describe_value
 from framefeed._names import unescape
 from framefeed._nearest import did_you_mean
+from framefeed._values import DEFAULT_LIMITS, Limits
 from framefeed.errors import UsageError
+from framefeed.media import StorageOptions
 from framefeed.scanning._list_table import (
     LABEL,
     PATH_COLUMNS,
@@ -35,6 +37,8 @@ class ListOptions:
         columns: New name of a column ("path", "label", ...) -> its name in the list, or its number from 0.
         path_template: Path built from columns, in the syntax of ``str.format``: ``"{label}/{youtube_id}.mp4"``.
         folder: Folder where relative paths start; None for that of the list.
+        limits: Limits of a list by URL.
+        storage_options: Options by URL prefix, for lists by URL and for buckets.
 
     Raises:
         UsageError: An option has a wrong type, or both name the paths.
@@ -43,6 +47,8 @@ class ListOptions:
     columns: Mapping[str, str | int] | None = None
     path_template: str | None = None
     folder: str | None = None
+    limits: Limits = DEFAULT_LIMITS
+    storage_options: StorageOptions | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         is_mapping = isinstance(self.columns, Mapping) and all(
@@ -206,14 +212,14 @@ def build_paths(listed: ListTable, renamed: ListTable, options: ListOptions) -> 
     parts, fields = options.template_parts, options.template_fields
     # Without a header, the names of the list are only the numbers of its columns.
     known = {**renamed.columns, **listed.columns} if listed.has_header else renamed.columns
-    for field in fields:
-        if field not in known:
+    for needed in fields:
+        if needed not in known:
             names = list((listed if listed.has_header else renamed).columns)
-            if not field.isdecimal() or int(field) >= len(names):
-                raise _unknown_column(names, field)
+            if not needed.isdecimal() or int(needed) >= len(names):
+                raise _unknown_column(names, needed)
             raise UsageError(
-                f"path_template takes the names of columns, not their numbers: write {{{names[int(field)]}}} in place "
-                f"of {{{field}}}"
+                f"path_template takes the names of columns, not their numbers: write {{{names[int(needed)]}}} in place "
+                f"of {{{needed}}}"
             )
     columns = [column if isinstance(column := known[name], list) else column.to_pylist() for name in fields]
     for number, values in enumerate(zip(*columns, strict=True)):

@@ -25,12 +25,13 @@ from framefeed.scanning._braces import expand_lines, expand_root
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._list_json import to_texts
 from framefeed.scanning._manifests import (
-    MANIFEST_SUFFIXES,
     ArrowStream,
+    is_manifest,
     read_arrow,
     read_manifest,
     to_table,
 )
+from framefeed.scanning._objects import is_object_root
 from framefeed.scanning._packed_rows import is_packed
 from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
@@ -39,6 +40,7 @@ from framefeed.scanning._rows import (
     Listing,
     SourceGroup,
     get_archive_ending,
+    get_container_ending,
     get_suffix,
     has_containers,
     select_sources,
@@ -223,13 +225,14 @@ def list_roots(
             mistyped folder. Another missing file is a row.
     """
     names = [name for root in check_roots(roots) for name in (expand_root(root) if isinstance(root, str) else [root])]
-    walk = Walk(suffixes, image_folders, by_parent=by_parent)
+    lists = lists or ListOptions()
+    walk = Walk(suffixes, image_folders, by_parent=by_parent, storage_options=lists.storage_options)
     listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats)
     column_rows, origins, has_list = [listing.column_rows], list[Origin](), False
     for root in names:
         if isinstance(root, str) and (len(names) == 1 or not _is_media_or_archive(root)):
             _check_exists(make_absolute(root))
-        listed = _read_list(root, lists or ListOptions())
+        listed = _read_list(root, lists)
         if listed is None:
             groups, origin = _list_groups(root, walk, without)
             column_rows.append(np.full(sum(map(len, groups)), NO_COLUMN_ROW))
@@ -244,8 +247,7 @@ def list_roots(
         listing.groups += groups
         # A folder of pictures, or a path as a whole, is compared as if it was named.
         origins += [origin if group.folder and group.kind == "files" else "name" for group in groups]
-    is_for_lists = lists is not None and bool(lists.columns or lists.path_template)
-    if is_for_lists and not has_list and not has_containers(listing):
+    if (lists.columns or lists.path_template) and not has_list and not has_containers(listing):
         raise UsageError(
             "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
             "name a list such as train.txt"
@@ -264,15 +266,17 @@ def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
     if isinstance(root, pa.Table):
         return read_arrow(root, lists)
     path = make_absolute(root)
-    if get_suffix(path) not in MANIFEST_SUFFIXES or is_url(path) or "\0" in path:
+    if not is_manifest(path) or is_object_root(path) or "\0" in path:
         return None
-    if is_folder_path(path) or is_glob(path) or (get_suffix(path) == PARQUET and is_packed(path, lists)):
+    if not is_url(path) and (is_folder_path(path) or is_glob(path)):
         return None
-    return read_manifest(path, lists)
+    return None if get_container_ending(path) == PARQUET and is_packed(path, lists) else read_manifest(path, lists)
 
 
 def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[SourceGroup], Origin]:
     path = make_absolute(root)
+    if is_object_root(path):
+        return walk.list_objects(path), "name"
     if not is_url(path) and "\0" not in path:
         if is_folder_path(path):
             return walk.list_folder(path), "walk"
@@ -305,7 +309,7 @@ def check_roots(roots: object) -> list[str | pa.Table]:
 
 
 def _check_exists(path: str) -> None:
-    if is_url(path) or not path or "\0" in path or is_glob(path) or get_suffix(path) in MANIFEST_SUFFIXES:
+    if is_url(path) or not path or "\0" in path or is_glob(path) or is_manifest(path):
         return
     try:
         os.stat(path)

@@ -7,6 +7,7 @@ one object per line. Relative paths start at the folder of the options, else at 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -20,8 +21,10 @@ import pyarrow.parquet as pq
 
 from framefeed._files import stat_regular
 from framefeed._names import escape, escape_invisible, is_url, make_absolute, unescape
+from framefeed._shown import show_name
 from framefeed.catalog import FACTS, LOCATION_FACTS
 from framefeed.errors import FramefeedError, MissingMedia, UnreadableMedia, UsageError
+from framefeed.media import MediaSource, is_http
 from framefeed.parallel import try_again_in_shortage
 from framefeed.scanning._list_columns import ListOptions, build_paths, find_path_column, rename_columns
 from framefeed.scanning._list_json import read_json, show_json, to_column
@@ -50,6 +53,8 @@ CATALOG_IS_NO_LIST = (
     "is a catalog, not a list of media: open it with ff.Catalog.open. To scan its media again, give the roots that it "
     "was made of, or its table: ff.Catalog.open(path).table"
 )
+_SLASHES_OF_HOST = 2
+"""In the URL of a host or a bucket."""
 
 _INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 # Not what would lose something: leading zeros, more digits than a float has, or ids such as 12e34567890.
@@ -87,21 +92,35 @@ def read_manifest(path: str, options: ListOptions | None = None) -> Listing:
         UsageError: It cannot be understood.
     """
     options = options or ListOptions()
+    name, media = show_name(path), MediaSource.of(path, options.storage_options)
     try:
-        stat_regular(path)
+        if not is_url(path):
+            stat_regular(path)
+        data = media.read_all(options.limits.max_header_bytes) if is_url(path) else None
     except MissingMedia as error:
         raise MissingMedia(
-            f"list {path}: there is no such file: check its spelling", source=path, stage="open"
+            f"list {name}: there is no such file: check its spelling", source=name, stage="open"
         ) from error
     except UnreadableMedia as error:
-        raise UnreadableMedia(f"list {error}", source=path, stage="open") from error
+        raise UnreadableMedia(f"list {error}", source=name, stage="open") from error
     try:
-        listed = try_again_in_shortage(partial(_read_table, path, options), path, "open")
-        return _make_listing(path, listed, options, os.path.dirname(path))
+        listed = try_again_in_shortage(partial(_read_table, path, data, options), name, "open")
+        return _make_listing(name, listed, options, os.path.dirname(_remove_query(path)))
     except UsageError as error:
-        raise UsageError(f"list {path}: {error}", source=path) from error
+        raise UsageError(f"list {name}: {error}", source=name) from error
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
-        raise UsageError(f"list {path}: not readable as {get_suffix(path)[1:]}: {error}", source=path) from error
+        suffix = get_suffix(_remove_query(path))[1:]
+        raise UsageError(f"list {name}: not readable as {suffix}: {error}", source=name) from error
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a path, or a URL before its query, has the ending of a list."""
+    return get_suffix(_remove_query(path)) in MANIFEST_SUFFIXES
+
+
+def _remove_query(path: str) -> str:
+    """Remove the query of a URL of http; those of other protocols may have "?" in names."""
+    return re.split("[?#]", path, maxsplit=1)[0] if is_http(path) else path
 
 
 def read_arrow(table: pa.Table, options: ListOptions) -> Listing:
@@ -127,13 +146,14 @@ def to_table(stream: ArrowStream) -> pa.Table:
     return pa.table({"": column})
 
 
-def _read_table(path: str, options: ListOptions) -> ListTable:
-    suffix = get_suffix(path)
+def _read_table(path: str, given: bytes | None, options: ListOptions) -> ListTable:
+    suffix = get_suffix(_remove_query(path))
     if suffix == ".parquet":
-        if is_catalog(pq.read_schema(path).names):
+        source = path if given is None else pa.BufferReader(given)
+        if is_catalog(pq.read_schema(source).names):
             raise UsageError(CATALOG_IS_NO_LIST)
-        return _take_columns(pq.read_table(path, use_threads=False))
-    data = to_utf8(Path(path).read_bytes())
+        return _take_columns(pq.read_table(source, use_threads=False))
+    data = to_utf8(Path(path).read_bytes() if given is None else given)
     return read_json(data) if suffix in JSON_SUFFIXES else read_text(data, suffix, options)
 
 
@@ -347,4 +367,16 @@ def _join_folder(names: list[str], folder: str) -> SourceGroup:
         num_complete = text.count("\n/")
         if num_complete in (0, len(names)) and folder != os.sep:
             return SourceGroup("" if num_complete else folder, names)
-    return SourceGroup("", [make_absolute(name, folder) for name in names])
+    join = _join_url if is_url(folder) else make_absolute
+    return SourceGroup("", [join(name, folder) for name in names])
+
+
+def _join_url(name: str, folder: str) -> str:
+    """Join a path to the URL of a folder; only ``./`` and ``../`` before it are resolved: keys may have them within."""
+    if not name or "\0" in name or is_url(name) or name.startswith(os.sep):
+        return name
+    while name.startswith(("./", "../")):
+        dots, _, name = name.partition("/")
+        if dots == ".." and folder.count("/") > _SLASHES_OF_HOST:
+            folder = folder.rpartition("/")[0]
+    return f"{folder}/{name}"

@@ -90,7 +90,7 @@ def make_zip_rows(container: str, reader: ByteReader, limits: Limits, find_versi
 def is_packed(path: str, options: ListOptions) -> bool:
     """Whether a Parquet file at a path holds media; False for a list, and for what cannot be read."""
     try:
-        with MediaSource.of(path).opened() as reader:
+        with MediaSource.of(path, options.storage_options).opened() as reader:
             return find_media_column(PackedFile(reader, path, DEFAULT_LIMITS), reader, options) is not None
     except MediaError:
         return False  # Reading it as a list says why.

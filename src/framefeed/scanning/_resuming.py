@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import BoolArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._names import make_printable, resolve_name
 from framefeed.catalog import (
@@ -56,7 +56,9 @@ class RunResults:
         self, rows: SourceRows, runs: Iterable[SurveyedSources], old: tuple[Facts, CatalogHeader] | None = None
     ) -> None:
         self.rows = rows
-        self.runs = [run for run in runs if run.facts.num_rows]
+        given = list(runs)
+        self.runs = [run for run in given if run.facts.num_rows]
+        self._num_journaled = sum(run.facts.num_rows for run in (given if old is None else given[:-1]))
         self.old = old
         self._num_rows = sum(run.facts.num_rows for run in self.runs)
 
@@ -100,7 +102,7 @@ class RunResults:
             numbers = indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         size, mtime_ns = stat_all(rows.sources)
         is_same = (self._numbers("bytes")[numbers] == size) & (self._read_stamps()[numbers] == mtime_ns)
-        earlier_rows = np.where((numbers >= 0) & (size >= 0) & is_same, numbers, -1)
+        earlier_rows = np.where((numbers >= 0) & (((size >= 0) & is_same) | self._goes_on(numbers, size)), numbers, -1)
         if rows.root is not None:
             # The error of a failed source names another path if its folder has been moved: it is surveyed again.
             failed = self.column("error_type").is_valid().to_numpy()
@@ -110,6 +112,22 @@ class RunResults:
                 if make_printable(resolve_name(text, rows.root)) not in error:
                     earlier_rows[number] = -1
         return earlier_rows
+
+    def _goes_on(self, numbers: IntArray, size: IntArray) -> BoolArray:
+        """Find the objects of which nothing is known before they are opened, and which the scan that goes on opened.
+
+        To ask for one again takes as long as to survey it. Readers of the catalog notice if one was replaced.
+
+        Args:
+            numbers: Row of each source, int64 [S]; -1 if it is new.
+            size: Bytes of each source, int64 [S]; -1 if unknown.
+        """
+        if not self._num_journaled or not (size < 0).any():
+            return np.zeros(len(numbers), np.bool_)
+        is_url = pc.match_substring(self.rows.source_texts, "://").to_numpy(zero_copy_only=False)
+        is_read = self.column("error_type").is_null().to_numpy()
+        goes_on: BoolArray = (size < 0) & is_url & (numbers < self._num_journaled) & is_read[numbers]
+        return goes_on
 
     @property
     def is_unchanged(self) -> bool:

@@ -45,6 +45,7 @@ from framefeed.scanning._archives import ArchiveOptions, read_archives
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
+from framefeed.scanning._objects import is_object_root
 from framefeed.scanning._resuming import RunResults, read_earlier_results, survey_sources
 from framefeed.scanning._rows import Listing, ScanStats, SourceGroup, SourceRows, select_sources
 from framefeed.scanning._targets import Target
@@ -89,8 +90,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
 
     Args:
         roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), archives (tar,
-            zip), Parquet files with media, or several of these. Or a table of pandas, polars or pyarrow, or one column
-            of it with the paths.
+            zip), Parquet files with media, URLs of these, buckets and prefixes of S3 (``"s3://bucket/train/"``), or
+            several of these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
         out: Where to save the catalog, such as ``"cat.parquet"`` or ``"s3://bucket/cat.parquet"``; by default it stays
             in memory.
         depth: "frames" finds every frame, "header" believes the header.
@@ -98,7 +99,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             are read, their pixels are decoded with "full" alone.
         assume_fps: Frames per second of streams that have no usable times and declare no constant rate; their
             ``times_from`` is "assumed". Other streams keep their times. A warning says if no stream needed it.
-        workers: Threads or processes; None takes the thread budget. The catalog is the same for any number.
+        workers: Threads or processes; None takes the thread budget, and for objects by URL, which are waited for, more.
+            The catalog is the same for any number.
         label_from: "parent" labels each file by the name of its folder, if no list labels it. A file that links put
             into two folders is then two rows.
         columns: Names of the columns of a list or table, each with the column's number from 0 or its name there:
@@ -135,6 +137,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
         UsageError: An argument is wrong, a list cannot be understood, another process scans to ``out`` with other
             arguments, or the disk is full. Results so far are kept, and the next scan continues from them.
         MissingMedia: A manifest or a root is missing.
+        UnreadableMedia: A bucket cannot be listed, or a list by URL cannot be read.
         StaleSource: While the scan ran, another writer has put another catalog into the bucket.
         ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
             continues from them.
@@ -148,7 +151,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     rate = check_fps(folders, fps)
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
     options = SurveyOptions(depth, verify, workers, progress, rate, bounds, deadline_seconds, assumed, storage_options)
-    lists = ListOptions(columns, path_template, base)
+    lists = ListOptions(columns, path_template, base, bounds, storage_options)
     known = None if classes is None else check_classes(classes)
     show_line = None if progress is False else _write_line
     indexes = None if idx_folder is None else make_absolute(check_path("idx_folder", idx_folder, "indexes/"))
@@ -307,7 +310,7 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     )
     listing = read_archives(listing, request.archive_options)
     for path in _list_paths(roots):
-        if is_url(path):
+        if is_url(path) and not is_object_root(path):
             MediaSource.of(path, request.options.storage_options)
     rows = _make_rows(listing, request)
     if rows.classes is not None:

@@ -55,7 +55,7 @@ class Target:
             check_put_url(self.name, storage_options)
             self.own = frozenset[str]()
             name = xxhash.xxh3_64_hexdigest(os.fsencode(self.name))
-            self.journal = journal or os.path.join(get_user_cache("journals"), name)
+            self.journal: str | None = journal or os.path.join(get_user_cache("journals"), name)
             self.find_old()  # Something else may be there, or the rights may be missing.
         else:
             check_target(self.name)

@@ -21,9 +21,11 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Literal, TypeVar
 
+from framefeed._shown import show_name
 from framefeed.errors import FramefeedError, UnreadableMedia, UsageError
-from framefeed.media import PICTURE_SUFFIXES
+from framefeed.media import PICTURE_SUFFIXES, StorageOptions, find_options
 from framefeed.parallel import raise_shortage, try_again_in_shortage
+from framefeed.scanning._objects import is_object_glob, list_object_glob, list_prefix
 from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     Endings,
@@ -96,13 +98,20 @@ class Walk:
         suffixes: Lower-case endings of the files to list.
         image_folders: "video" makes one row of each folder that directly contains pictures, and none of its pictures.
         by_parent: List a folder again under each of its names, because these label its files.
+        storage_options: Options by URL prefix, for buckets.
     """
 
     def __init__(
-        self, suffixes: frozenset[str], image_folders: ImageFolders = "image", *, by_parent: bool = False
+        self,
+        suffixes: frozenset[str],
+        image_folders: ImageFolders = "image",
+        *,
+        by_parent: bool = False,
+        storage_options: StorageOptions | None = None,
     ) -> None:
         self.facts = WalkFacts()
         self._by_parent = by_parent
+        self._storage_options = storage_options
         self._files = Endings(suffixes if image_folders == "image" else suffixes - PICTURE_SUFFIXES)
         self._frames = Endings(suffixes & PICTURE_SUFFIXES) if image_folders == "video" else None
         self._archives = list[SourceGroup]()
@@ -141,6 +150,22 @@ class Walk:
             else:
                 joined.append(group)
         return joined
+
+    def list_objects(self, url: str) -> list[SourceGroup]:
+        """List the objects of S3 below a prefix, or that match a pattern.
+
+        Raises:
+            UsageError: Folders of pictures are to be videos, or a pattern matches nothing.
+            MissingMedia: There is no object below the prefix.
+            UnreadableMedia: The bucket cannot be listed.
+        """
+        if self._frames is not None:
+            raise UsageError(
+                f'{show_name(url)}: image_folders="video" is for folders on a disk: name files or folders there, or '
+                "leave it out"
+            )
+        list_them = list_object_glob if is_object_glob(url) else list_prefix
+        return list_them(url, find_options(self._storage_options, url), self._files, self.facts.stats)
 
     def _list(self, folder: _Folder, groups: list[SourceGroup]) -> tuple[list[_Folder], list[_Folder]]:
         """Add the rows of a folder, and return its real and its linked subfolders; none if it was listed before."""

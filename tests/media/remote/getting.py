@@ -29,7 +29,7 @@ def begin(
 
 def start_get(get: RangeGet) -> PendingCall[Answer]:
     """Get a range in a thread of its own."""
-    return PendingCall(get, get.interrupt)
+    return PendingCall(get)
 
 
 def wait(pending: PendingCall[Answer], url: str) -> Answer:

@@ -339,7 +339,7 @@ def test_a_pause_that_is_longer_than_the_time_left_is_not_waited_for(server: Fau
 
 
 def test_a_wait_ends_with_its_run(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_stopping, "_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(_stopping, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.5)
     url = server.plan("/a.mp4", Fault(before="head", end="stall"))
     with pytest.raises(Cancelled), cancelled_by(lambda: server.count() > 0):

@@ -310,6 +310,27 @@ def test_L27_what_is_given_up_leaves_its_connection_at_once(server: FaultServer,
         server.wait_for_connections(0)  # A silent server is waited for twice as long as this test waits.
 
 
+def test_what_was_given_up_is_asked_for_again_by_its_reader(server: FaultServer, reader: RangeReader) -> None:
+    url = server.plan("/a.mp4", Fault(before="head", end="stall"))
+    ahead, is_waiting, read = FetchedAhead(HttpTarget(url), [(0, 1000)]), threading.Event(), []
+
+    def note() -> bool:
+        is_waiting.set()
+        return False
+
+    def read_on() -> None:
+        with cancelled_by(note):
+            read.append(read_bytes(reader, 0, 100))
+
+    thread = threading.Thread(target=read_on)
+    thread.start()
+    assert is_waiting.wait(20)
+    ahead.drop()
+    thread.join(20)
+    assert read == [DATA[:100]]
+    assert server.count() == 2
+
+
 def test_what_is_here_leaves_its_connection_to_others(server: FaultServer, reader: RangeReader) -> None:
     for _ in range(5):
         ahead = FetchedAhead(HttpTarget(server.url + "/a.mp4"), [(0, 1000)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,6 +20,8 @@ from framefeed.media.remote._storage_options import (
 from framefeed.media.remote._targets import HttpTarget, Target, is_http, is_s3
 
 __all__ = [
+    "FetchedRange",
+    "ListedObject",
     "ObjectVersion",
     "RangesAhead",
     "SentRanges",
@@ -28,11 +30,14 @@ __all__ = [
     "check_storage_options",
     "fetch_ahead",
     "find_options",
+    "get_range",
     "is_http",
     "is_read_by_ranges",
     "is_s3",
+    "list_objects",
     "open_ranges",
     "put_file",
+    "read_whole",
     "remove_object",
 ]
 
@@ -90,6 +95,74 @@ class RangesAhead(Protocol):
     def send(self) -> SentRanges:
         """Wait for the answers; return them, with their errors, for readers of another process."""
         ...
+
+
+class ListedObject(Protocol):
+    """An object in a list.
+
+    Attributes:
+        key: Behind the bucket; bytes that are no UTF-8 as lone surrogates.
+        size: Bytes.
+        version: As the text of an `ObjectVersion`.
+    """
+
+    key: str
+    size: int
+    version: str
+
+
+def list_objects(url: str, options: Mapping[str, Any]) -> Iterator[Sequence[ListedObject]]:
+    """List the objects of S3 whose URLs begin so, page by page, in the order of the server.
+
+    Args:
+        url: ``s3://bucket`` or ``s3://bucket/`` and the first characters of the keys.
+        options: Of ``storage_options``, for this URL.
+
+    Raises:
+        MissingMedia: There is no such bucket.
+        UnreadableMedia: It cannot be listed.
+    """
+    pages: Iterator[Sequence[ListedObject]] = import_module("framefeed.media.remote._whole").list_keys(
+        url, parse_s3_options(options)
+    )
+    return pages
+
+
+def read_whole(url: str, most_bytes: int, options: Mapping[str, Any]) -> bytes:
+    """Read an object as a whole, in the calling thread; of one with more than ``most_bytes`` more than these."""
+    data: bytes = import_module("framefeed.media.remote._whole").WholeGet(_make_target(url, options), most_bytes)()
+    return data
+
+
+class FetchedRange(Protocol):
+    """Bytes of an object.
+
+    Attributes:
+        data: From the start that was asked for; fewer than asked for where the object ends.
+        version: Of the object.
+    """
+
+    data: bytearray | memoryview
+    version: ObjectVersion
+
+
+def get_range(
+    url: str, start: int, stop: int, options: Mapping[str, Any], version: ObjectVersion | None = None
+) -> FetchedRange:
+    """Get a range of an object in the calling thread, whose limits hold; a reader would start a thread.
+
+    Args:
+        url: The object.
+        start: First byte.
+        stop: Behind the last byte.
+        options: Of ``storage_options``, for this URL.
+        version: Which version it must be of; None for any.
+    """
+    answer = import_module("framefeed.media.remote._client").RangeGet(
+        _make_target(url, options), start, stop, version
+    )()
+    fetched: FetchedRange = answer
+    return fetched
 
 
 def fetch_ahead(

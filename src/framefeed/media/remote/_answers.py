@@ -122,10 +122,15 @@ def check_answer(request: RangeRequest, status: int, headers: Mapping[str, str])
         return _check_empty(request, headers)
     if status not in (200, 206):
         raise UnreadableMedia(describe_refusal(name, status), source=name, stage="read")
-    encoding = headers.get("Content-Encoding", "").strip().lower()
-    if encoding not in ("", "identity"):
+    if encoding := read_encoding(headers):
         raise _make_odd_error(request, f"in the encoding {shorten(encoding)}, which was not asked for")
     return (_check_part if status == 206 else _check_whole)(request, headers)
+
+
+def read_encoding(headers: Mapping[str, str]) -> str:
+    """Read the encoding of an answer, in which offsets are others; empty if there is none."""
+    encoding = headers.get("Content-Encoding", "").strip().lower()
+    return "" if encoding == "identity" else encoding
 
 
 def _check_part(request: RangeRequest, headers: Mapping[str, str]) -> Body:

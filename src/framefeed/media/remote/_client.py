@@ -1,7 +1,7 @@
 """Get ranges of objects by HTTP: this module and `_connections` know urllib3.
 
 Redirects, conditions and retries are decided here and not by the library, because a wrong one gives bytes of another
-object. A request is made in a thread of its own, which ends by itself: see `PendingCall`.
+object. A request that others do not wait for is made in a thread of its own, which ends by itself: see `PendingCall`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import re
 import socket
 import ssl
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, perf_counter, time
-from typing import IO, Any
+from typing import IO, Any, Generic, TypeVar
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 import urllib3
@@ -29,7 +30,7 @@ from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
 from framefeed._shortage import find_shortage
 from framefeed._shown import hide_secrets, show_name
-from framefeed._stopping import make_late_error
+from framefeed._stopping import check_fetch, get_fetch_seconds, make_late_error
 from framefeed.errors import DeadlineExceeded, FramefeedError, MissingMedia, UnreadableMedia
 from framefeed.media.remote._answers import (
     TRANSIENT,
@@ -43,22 +44,26 @@ from framefeed.media.remote._answers import (
     shorten,
 )
 from framefeed.media.remote._connections import (
-    Exchange,
     PrivateAddressError,
     ProxyUrlError,
+    WaitEndedError,
+    asking,
     find_proxy,
+    get_sent_at,
     is_public_answer,
     is_public_name,
     make_manager,
-    making_requests,
 )
 from framefeed.media.remote._prices import GAP_PRICES, AnswerTime
 from framefeed.media.remote._s3_listing import MOST_ERROR_BYTES
 from framefeed.media.remote._targets import Target
 
+R = TypeVar("R")
+
 PIECE_BYTES = 2**17
 """A server that sends fewer bytes in `SILENCE_SECONDS` is silent."""
 _CONNECT_SECONDS = 20.0
+_LEAST_SECONDS = 0.01
 _MOST_REDIRECTS = 10
 _MOST_TRIES = 4
 _FIRST_PAUSE_SECONDS = 0.1
@@ -89,7 +94,7 @@ class Answer:
     version: ObjectVersion
 
 
-class _TryAgainError(Exception):
+class TryAgainError(Exception):
     """A failure that a repeated request may not have.
 
     Attributes:
@@ -117,7 +122,7 @@ class HttpClient:
         url: str,
         headers: Mapping[str, str],
         *,
-        public_only: bool = False,
+        public_only: bool,
         method: str = "GET",
         body: IO[bytes] | None = None,
     ) -> Any:
@@ -139,7 +144,10 @@ class HttpClient:
             target,
             body=body,
             headers=headers,
-            timeout=Timeout(connect=min(_CONNECT_SECONDS, _stopping.SILENCE_SECONDS), read=_stopping.SILENCE_SECONDS),
+            timeout=Timeout(
+                connect=max(_LEAST_SECONDS, min(_CONNECT_SECONDS, _stopping.SILENCE_SECONDS, get_fetch_seconds())),
+                read=min(_stopping.CHECK_SECONDS, _stopping.SILENCE_SECONDS),
+            ),
             redirect=False,
             retries=False,
             assert_same_host=False,
@@ -175,111 +183,104 @@ def _escape_dots(match: re.Match[str]) -> str:
     return match[0].replace(".", "%2E")
 
 
-class RangeGet:
-    """Gets one range of an object, with as many requests as it takes.
+class ObjectGet(ABC, Generic[R]):
+    """Asks for an object, with as many requests as it takes.
 
     Args:
         target: The object.
-        start: First byte.
-        stop: Behind the last byte; more than ``start``.
-        version: Which version the bytes must be of; None for any.
 
     Attributes:
         target: The object.
     """
 
-    def __init__(self, target: Target, start: int, stop: int, version: ObjectVersion | None = None) -> None:
+    def __init__(self, target: Target) -> None:
         self.target = target
         self._name = show_name(target.url)
-        self._start, self._stop, self._version = start, stop, version
-        self._data = bytearray()
-        self._got = 0
+        self._start = self._got = 0
+        self._counter = get_fetch_counter()
         self._tries = 0
         self._is_abandoned = threading.Event()
-        self._exchange = Exchange()
-        self._counter = get_fetch_counter()
 
-    def __call__(self, is_abandoned: threading.Event) -> Answer:
-        """Get the bytes from ``start`` to ``stop``, or to the end of the object if that comes before.
+    @abstractmethod
+    def _make_headers(self) -> dict[str, str]:
+        """Make the headers of the next request."""
+
+    @abstractmethod
+    def _take(self, response: Any) -> R:
+        """Check an answer that is no transient failure, and read it."""
+
+    def __call__(self, is_abandoned: threading.Event | None = None) -> R:
+        """Ask, and ask again what may pass.
 
         Args:
-            is_abandoned: Ends the work early.
+            is_abandoned: Ends the work early. So do the limits of the calling thread.
 
         Raises:
             MissingMedia: There is no such object.
             StaleSource: The object has another version.
-            DeadlineExceeded: The server is silent.
-            UnreadableMedia: It cannot be reached, refuses, or answers with something else than this range.
+            DeadlineExceeded: The server is silent, or a limit of the calling thread is over.
+            UnreadableMedia: It cannot be reached, refuses, or answers with something else than was asked for.
             OSError: Descriptors or memory ran out.
         """
-        self._is_abandoned = is_abandoned
-        with making_requests(self._exchange):
+        if is_abandoned is not None:
+            self._is_abandoned = is_abandoned
+        with asking(self._is_over):
             return self._get()
 
-    def interrupt(self) -> None:
-        """End the wait for a server, after ``is_abandoned`` was set."""
-        self._exchange.interrupt()
+    def _is_over(self) -> bool:
+        return self._is_abandoned.is_set() or not get_fetch_seconds()
 
-    def _get(self) -> Answer:
+    def _get(self) -> R:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             got = self._got
             try:
-                version = self._try()
-            except _TryAgainError as failure:
+                return self._try()
+            except TryAgainError as failure:
                 if self._got - got >= PIECE_BYTES:  # The server gave something: this is no failure like the one before.
                     self._tries, pause = 0, _FIRST_PAUSE_SECONDS
                 self._tries += 1
                 seconds = pause if failure.pause_seconds is None else failure.pause_seconds
-                is_over = self._tries >= _MOST_TRIES or seconds > _MOST_PAUSE_SECONDS
+                is_last = self._tries >= _MOST_TRIES or seconds > _MOST_PAUSE_SECONDS
                 error = failure.error
-                if is_over or self._is_abandoned.wait(seconds):
-                    break
-                pause *= _PAUSE_FACTOR
-                continue
-            return Answer(self._data, version)
-        raise error
+            if is_last or self._pause(seconds):
+                check_fetch(self._name, "read")
+                raise error
+            pause *= _PAUSE_FACTOR
 
-    def _try(self) -> ObjectVersion:
+    def _pause(self, seconds: float) -> bool:
+        """Wait before the next try; return whether there is to be none."""
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0:
+            if self._is_abandoned.wait(min(left, _stopping.CHECK_SECONDS)) or self._is_over():
+                return True
+        return False
+
+    def _try(self) -> R:
+        failure: Exception
         try:
             return self._ask()
         except FramefeedError:
             raise  # Some are an OSError too.
+        except WaitEndedError:
+            failure = self._make_silent_error()
         except (HTTPError, PrivateAddressError, ProxyUrlError, OSError, ValueError) as error:
             failure = self._translate(error)
         # Outside of the handler: the library's error refers to its connection, and may name what is secret.
+        check_fetch(self._name, "read")
         raise failure
 
-    @property
-    def _request(self) -> RangeRequest:
-        return RangeRequest(self._name, self._start + self._got, self._stop, self._version)
-
-    def _make_headers(self) -> dict[str, str]:
-        """Make the headers of the next request."""
-        return self._request.headers
-
-    def _ask(self) -> ObjectVersion:
+    def _ask(self) -> R:
         response = self._follow(self._make_headers())
         try:
             if response.status >= 300 and self.target.explains:
                 self._explain(response)
             if response.status in TRANSIENT:
                 pause = read_pause(response.headers.get("Retry-After"), time())
-                raise _TryAgainError(self._make_error(describe_refusal(self._name, response.status)), pause=pause)
+                raise TryAgainError(self._make_error(describe_refusal(self._name, response.status)), pause=pause)
             return self._take(response)
         finally:
             _close(response)
-
-    def _take(self, response: Any) -> ObjectVersion:
-        """Check an answer that is no transient failure, and read it."""
-        body = check_answer(self._request, response.status, response.headers)
-        # The rest of a range, and the next ones, are of this version.
-        self._version = body.version
-        head_at = perf_counter()
-        self._read(response, body)
-        times = AnswerTime(body.size, head_at - self._exchange.sent_at, perf_counter() - head_at)
-        GAP_PRICES.value.learn(self.target.url, times)
-        return body.version
 
     def _explain(self, response: Any) -> None:
         """Raise what the document of an error says, if it says more than its status."""
@@ -294,7 +295,7 @@ class RangeGet:
         if problem.is_missing:
             raise MissingMedia(f"{self._name}: no such file ({problem.message})", source=self._name, stage="read")
         if problem.is_transient:
-            raise _TryAgainError(self._make_error(f"{message}: try again later"))
+            raise TryAgainError(self._make_error(f"{message}: try again later"))
         if response.status not in (404, 412, 416):
             raise self._make_error(message)
 
@@ -342,8 +343,8 @@ class RangeGet:
         return None
 
     def _send(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
-        if self._is_abandoned.is_set():
-            raise self._make_silent_error()
+        if self._is_over():
+            raise WaitEndedError
         self._count(FetchCounts(requests=1))
         return self._open(url, headers, public_only)
 
@@ -365,43 +366,6 @@ class RangeGet:
                 f"{self._name}: the server redirects from {before}: to {shorten(scheme)}:, which is not followed: give "
                 "the URL of the object itself if you trust it"
             )
-
-    def _read(self, response: Any, body: Body) -> None:
-        """Read the body behind what is there already."""
-        end = self._got + body.size
-        if not self._got:
-            self._data = bytearray(end)
-        view = memoryview(self._data)
-        try:
-            while self._got < end:
-                if self._is_abandoned.is_set():
-                    raise self._make_silent_error()
-                self._read_piece(response, view, min(end, self._got + PIECE_BYTES))
-        finally:
-            view.release()
-        if body.is_exact and read_length(response.headers) is None:
-            with suppress(HTTPError, OSError):  # All bytes are here.
-                if response.read1(1):
-                    raise self._make_error(f"{self._name}: the server sends more than the range that was asked for")
-
-    def _read_piece(self, response: Any, view: memoryview, end: int) -> None:
-        late_at, got = monotonic() + _stopping.SILENCE_SECONDS, self._got
-        try:
-            while self._got < end:
-                data = response.read1(end - self._got)
-                if not data:
-                    error = f"{self._name}: the server broke off its answer at byte {self._start + self._got}"
-                    raise _TryAgainError(self._make_error(f"{error}: try again later"))
-                view[self._got : self._got + len(data)] = data
-                self._got += len(data)
-                if monotonic() > late_at and self._got < end:
-                    raise self._make_silent_error()
-        finally:
-            self._count(FetchCounts(nbytes=self._got - got))
-
-    def _count(self, counts: FetchCounts) -> None:
-        if self._counter is not None:
-            self._counter.add(counts)
 
     def _translate(self, error: Exception) -> Exception:
         """Make framefeed's error for one of the library, without references to it; that of a shortage stays."""
@@ -433,15 +397,83 @@ class RangeGet:
                 done = "gave no answer that can be read"
             advice = "check the URL and the network, then try again"
             failure = self._make_error(f"{self._name}: {what} {done} ({reason}): {advice}")
-            return _TryAgainError(failure, Exception(f"{type(error).__name__}: {reason}"))
+            return TryAgainError(failure, Exception(f"{type(error).__name__}: {reason}"))
         failure.__cause__ = Exception(f"{type(error).__name__}: {reason}")
         return failure
+
+    def _count(self, counts: FetchCounts) -> None:
+        if self._counter is not None:
+            self._counter.add(counts)
 
     def _make_error(self, message: str) -> UnreadableMedia:
         return UnreadableMedia(message, source=self._name, stage="read")
 
     def _make_silent_error(self) -> DeadlineExceeded:
         return make_late_error(_stopping.SILENCE_SECONDS, self._name, "read")
+
+
+class RangeGet(ObjectGet[Answer]):
+    """Gets one range of an object, from its start to its stop, or to the end of the object if that comes before.
+
+    Args:
+        target: The object.
+        start: First byte.
+        stop: Behind the last byte; more than ``start``.
+        version: Which version the bytes must be of; None for any.
+    """
+
+    def __init__(self, target: Target, start: int, stop: int, version: ObjectVersion | None = None) -> None:
+        super().__init__(target)
+        self._start, self._stop, self._version = start, stop, version
+        self._data = bytearray()
+
+    @property
+    def _request(self) -> RangeRequest:
+        return RangeRequest(self._name, self._start + self._got, self._stop, self._version)
+
+    def _make_headers(self) -> dict[str, str]:
+        return self._request.headers
+
+    def _take(self, response: Any) -> Answer:
+        body = check_answer(self._request, response.status, response.headers)
+        # The rest of a range, and the next ones, are of this version.
+        self._version = body.version
+        head_at = perf_counter()
+        self._read(response, body)
+        times = AnswerTime(body.size, head_at - get_sent_at(), perf_counter() - head_at)
+        GAP_PRICES.value.learn(self.target.url, times)
+        return Answer(self._data, body.version)
+
+    def _read(self, response: Any, body: Body) -> None:
+        """Read the body behind what is there already."""
+        end = self._got + body.size
+        if not self._got:
+            self._data = bytearray(end)
+        view = memoryview(self._data)
+        try:
+            while self._got < end:
+                self._read_piece(response, view, min(end, self._got + PIECE_BYTES))
+        finally:
+            view.release()
+        if body.is_exact and read_length(response.headers) is None:
+            with suppress(HTTPError, OSError):  # All bytes are here.
+                if response.read1(1):
+                    raise self._make_error(f"{self._name}: the server sends more than the range that was asked for")
+
+    def _read_piece(self, response: Any, view: memoryview, end: int) -> None:
+        late_at, got = monotonic() + _stopping.SILENCE_SECONDS, self._got
+        try:
+            while self._got < end:
+                data = response.read1(end - self._got)
+                if not data:
+                    error = f"{self._name}: the server broke off its answer at byte {self._start + self._got}"
+                    raise TryAgainError(self._make_error(f"{error}: try again later"))
+                view[self._got : self._got + len(data)] = data
+                self._got += len(data)
+                if monotonic() > late_at and self._got < end:
+                    raise self._make_silent_error()
+        finally:
+            self._count(FetchCounts(nbytes=self._got - got))
 
 
 def _close(response: Any) -> None:

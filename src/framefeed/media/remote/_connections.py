@@ -7,10 +7,9 @@ import io
 import ipaddress
 import logging
 import os
-import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from time import monotonic, perf_counter
 from typing import Any
@@ -24,8 +23,10 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from framefeed import _stopping
 from framefeed.media.remote._targets import make_basic_rights
 
-_MOST_CONNECTIONS = 64
+_MOST_CONNECTIONS = 128
 """Idle ones that are kept for each host."""
+_BUFFER_BYTES = 2**15
+"""A short answer is one call of the system, after which a thread waits for the others to run."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -37,22 +38,27 @@ class ProxyUrlError(Exception):
     """The environment names a proxy that cannot be used."""
 
 
+class WaitEndedError(Exception):
+    """An answer is no longer waited for. No OSError, which urllib3 would translate."""
+
+
 class _Stream(io.RawIOBase):
-    """The bytes of a socket.
+    """The bytes of a socket, whose timeout is the time between two questions whether the answer is still waited for.
 
     Attributes:
         late_at: Of ``monotonic()``: until then the head of an answer must be here; None behind it.
     """
 
-    def __init__(self, file: io.RawIOBase) -> None:
-        self._file = file
+    def __init__(self, file: io.RawIOBase, sock: Any) -> None:
+        self._file = file  # counts the uses of the socket
+        self._sock = sock
         self.late_at: float | None = monotonic() + _stopping.SILENCE_SECONDS
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        count = self._file.readinto(buffer)
+        count = self._receive(buffer)
         if self.late_at is not None:
             # The timeout of a socket begins anew with each byte.
             if monotonic() > self.late_at:
@@ -62,6 +68,16 @@ class _Stream(io.RawIOBase):
                 raise ConnectionResetError("Remote end closed connection in its answer")
         return count
 
+    def _receive(self, buffer: Any) -> int:
+        silent_at = monotonic() + _stopping.SILENCE_SECONDS
+        while not _THREAD.is_over():
+            try:
+                return int(self._sock.recv_into(buffer))
+            except TimeoutError:
+                if monotonic() > (silent_at if self.late_at is None else min(silent_at, self.late_at)):
+                    raise
+        raise WaitEndedError
+
     def close(self) -> None:
         self._file.close()
         super().close()
@@ -70,44 +86,16 @@ class _Stream(io.RawIOBase):
 class _Response(http.client.HTTPResponse):
     """An answer whose head is whole, and here in time."""
 
+    def __init__(self, sock: Any, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self._sock = sock
+
     def begin(self) -> None:
         file: Any = self.fp
-        stream = _Stream(file.detach())
-        self.fp = io.BufferedReader(stream)
+        stream = _Stream(file.detach(), self._sock)
+        self.fp = io.BufferedReader(stream, _BUFFER_BYTES)
         super().begin()
         stream.late_at = None
-
-
-class Exchange:
-    """What one thread sends, waits for and reads; another thread may end the wait.
-
-    Attributes:
-        sent_at: Of ``perf_counter()``, when its last request was sent.
-    """
-
-    def __init__(self) -> None:
-        self.sent_at = 0.0
-        self._sock: Any = None
-        self._is_interrupted = False
-
-    def begin(self, sock: Any) -> None:
-        """Note that a request was sent."""
-        self._sock, self.sent_at = sock, perf_counter()
-        if self._is_interrupted:
-            self.interrupt()
-
-    def end(self) -> None:
-        """Leave the connection to others."""
-        self._sock = None
-
-    def interrupt(self) -> None:
-        """End the wait of the thread: its connection breaks off."""
-        self._is_interrupted = True
-        sock = self._sock
-        if sock is not None:
-            with suppress(OSError):  # It is closed.
-                # Not the method of a TLS socket, which would take the layer away that its thread is in.
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 class _Checked:
@@ -119,8 +107,7 @@ class _Checked:
 
     def request(self, *arguments: Any, **options: Any) -> None:
         super().request(*arguments, **options)  # type: ignore[misc]
-        if _THREAD.exchange is not None:
-            _THREAD.exchange.begin(self.sock)  # type: ignore[attr-defined]
+        _THREAD.sent_at = perf_counter()
 
     def _new_conn(self) -> Any:
         sock = super()._new_conn()  # type: ignore[misc]
@@ -212,12 +199,28 @@ def is_public_answer(response: Any, url: str) -> bool:
 
 
 class _Thread(threading.local):
-    """Which of our requests a thread makes, if any: users' functions may use urllib3 in threads of ours too."""
+    """The request that a thread makes.
 
-    exchange: Exchange | None = None
+    Attributes:
+        is_ours: Whether it makes one of ours: users' functions may use urllib3 in threads of ours too.
+        is_over: Asked while the answer is waited for: whether it still is.
+        sent_at: Of ``perf_counter()``, when the last request was sent.
+    """
+
+    is_ours = False
+    sent_at = 0.0
+
+    @staticmethod
+    def is_over() -> bool:
+        return False
 
 
 _THREAD = _Thread()
+
+
+def get_sent_at() -> float:
+    """When the calling thread sent its last request, by ``perf_counter()``."""
+    return _THREAD.sent_at
 
 
 class _HideQueries(logging.Filter):
@@ -227,7 +230,7 @@ class _HideQueries(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if _THREAD.exchange is None:
+        if not _THREAD.is_ours:
             return True
         if isinstance(record.args, tuple):
             record.args = tuple(
@@ -243,14 +246,18 @@ for _name in ("connection", "connectionpool", "response", "poolmanager", "util.r
 
 
 @contextmanager
-def making_requests(exchange: Exchange) -> Iterator[None]:
-    """Make requests of the calling thread in the block, whose secrets are kept out of urllib3's log."""
-    _THREAD.exchange = exchange
+def asking(is_over: Callable[[], bool]) -> Iterator[None]:
+    """Keep the secrets of requests that the calling thread makes in the block out of urllib3's log.
+
+    Args:
+        is_over: Is asked while an answer is waited for; if it is true, `WaitEndedError` is raised.
+    """
+    _THREAD.is_ours, _THREAD.is_over = True, is_over  # type: ignore[method-assign]
     try:
         yield
     finally:
-        _THREAD.exchange = None
-        exchange.end()
+        _THREAD.is_ours = False
+        del _THREAD.is_over
 
 
 def make_manager(public_only: bool, proxy: str) -> urllib3.PoolManager:

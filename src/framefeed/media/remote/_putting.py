@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from functools import partial
 from hashlib import file_digest
-from io import FileIO
-from typing import IO, Any
+from typing import Any
 
-from framefeed import _stopping
-from framefeed._outcome import Err
 from framefeed._shown import show_name
-from framefeed._stopping import PendingCall
 from framefeed._values import read_bytes
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.media.remote._answers import ObjectVersion, describe_refusal
-from framefeed.media.remote._client import _CLIENT, PIECE_BYTES, RangeGet
+from framefeed.media.remote._client import _CLIENT, ObjectGet
 from framefeed.media.remote._reader import RangeReader
 from framefeed.media.remote._s3_target import S3Target
 from framefeed.media.remote._storage_options import S3Options
@@ -27,34 +23,20 @@ MOST_PUT_BYTES = 5 * 2**30
 _COMPARED_BYTES = 2**22
 
 
-class _Body(FileIO):
-    """A file that is sent, until that is given up."""
+class _Change(ObjectGet[ObjectVersion]):
+    """Puts or removes an object, with as many requests as it takes.
 
-    def __init__(self, path: str, is_abandoned: Callable[[], bool]) -> None:
-        super().__init__(path)
-        self._is_abandoned = is_abandoned
-
-    def read(self, size: int | None = -1) -> bytes:
-        if self._is_abandoned():
-            raise OSError("given up")
-        return super().read(size)
-
-
-class _Change(RangeGet):
-    """Puts or removes an object, with as many requests as it takes."""
+    Args:
+        target: The object, with the method and the hash of the file.
+        path: The file; None to send nothing.
+        headers: Of the requests.
+    """
 
     def __init__(self, target: S3Target, path: str | None = None, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(target, 0, 1)
-        self._method, self._path, self._headers = target.method, path, dict(headers or {})
+        super().__init__(target)
+        self._method, self._path = target.method, path
         self._nbytes = 0 if path is None else os.path.getsize(path)
-
-    def run(self) -> ObjectVersion:
-        """Send it in a thread of its own, and wait."""
-        seconds = _stopping.SILENCE_SECONDS * (self._nbytes // PIECE_BYTES + 3)
-        outcome = PendingCall(self, self.interrupt).wait(seconds, self._name, "write")
-        if isinstance(outcome, Err):
-            raise outcome.error
-        return outcome.value.version
+        self._headers = dict(headers or {})
 
     def _make_headers(self) -> dict[str, str]:
         return self._headers
@@ -63,8 +45,7 @@ class _Change(RangeGet):
         send = partial(_CLIENT.value.send, url, public_only=public_only, method=self._method)
         if self._path is None:
             return send(headers)
-        body: IO[bytes]
-        with closing(_Body(self._path, self._is_abandoned.is_set)) as body:
+        with open(self._path, "rb") as body:
             return send({**headers, "Content-Length": str(self._nbytes)}, body=body)
 
     def _take(self, response: Any) -> ObjectVersion:
@@ -119,7 +100,7 @@ def put_file(url: str, path: str, replaced: ObjectVersion | None, options: S3Opt
         digest = file_digest(file, "sha256").hexdigest()
     target = S3Target(url, options, method="PUT", body_sha256=digest)
     try:
-        return _Change(target, path, condition).run()
+        return _Change(target, path, condition)()
     except MissingMedia:
         if replaced is None:  # There is no such bucket.
             raise
@@ -153,4 +134,4 @@ def remove_object(url: str, options: S3Options) -> None:
         UnreadableMedia: The server refuses.
     """
     with suppress(StaleSource):
-        _Change(S3Target(url, options, method="DELETE")).run()
+        _Change(S3Target(url, options, method="DELETE"))()

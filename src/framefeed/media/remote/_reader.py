@@ -68,7 +68,7 @@ def divide_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
 
 def _begin_get(target: Target, start: int, stop: int, version: ObjectVersion | None) -> PendingCall[Answer]:
     get = RangeGet(target, start, stop, version)
-    return PendingCall(get, get.interrupt)
+    return PendingCall(get)
 
 
 class _EndedCall:
@@ -76,6 +76,7 @@ class _EndedCall:
 
     def __init__(self, outcome: Ok[Answer] | Err) -> None:
         self._outcome = outcome
+        self.was_abandoned = False
 
     def wait(self, *_: object) -> Ok[Answer] | Err:
         return self._outcome
@@ -332,6 +333,8 @@ class RangeReader:
                     raise
                 self._accept_other(self._confirm)
                 continue
+            if data is None:
+                continue
             self._confirm = None
             piece = data[at - part.start : at - part.start + len(buffer) - got]
             if not piece:
@@ -401,7 +404,8 @@ class RangeReader:
         self._parts.append(part)
         return part
 
-    def _wait(self, part: _Part) -> memoryview:
+    def _wait(self, part: _Part) -> memoryview | None:
+        """Wait for a range; None if those who asked for it ahead gave it up meanwhile."""
         if part.data is None:
             try:
                 outcome = part.wait(self._name)
@@ -410,6 +414,8 @@ class RangeReader:
                 raise
             if isinstance(outcome, Err):
                 self._remove(part)
+                if part.is_shared and part.call.was_abandoned:
+                    return None
                 raise outcome.error
             answer = outcome.value
             part.stop = part.start + len(answer.data)

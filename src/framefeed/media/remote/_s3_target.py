@@ -63,6 +63,7 @@ class S3Target:
         name: Bucket and key.
         method: Of its requests.
         body_sha256: Hash of their body, in hexadecimal digits.
+        query: Names and values, of a request about the bucket; its URL says more than the bucket to people alone.
 
     Raises:
         UsageError: The URL names no object.
@@ -73,11 +74,14 @@ class S3Target:
     name: S3Name = field(init=False)
     method: str = "GET"
     body_sha256: str = EMPTY_SHA256
+    query: tuple[tuple[str, str], ...] = ()
     explains: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", split_s3_url(self.url))
-        if not self.name.key:
+        if self.query:
+            object.__setattr__(self, "name", S3Name(self.name.bucket, ""))
+        elif not self.name.key:
             raise UsageError(f"{show_name(self.url)}: names a bucket: name an object in it, s3://bucket/key")
 
     @property
@@ -97,7 +101,7 @@ class S3Target:
         """
         known = self._state
         region = known.find(self.name.bucket)
-        address = locate(self.name, region, known.settings.endpoint)
+        address = locate(self.name, region, known.settings.endpoint, self.query)
         credentials = known.settings.get_credentials()
         sent = dict(headers)
         if credentials is not None:
