@@ -7,9 +7,7 @@ object. A request that others do not wait for is made in a thread of its own, wh
 from __future__ import annotations
 
 import http.client
-import os
 import re
-import socket
 import ssl
 import threading
 from abc import ABC, abstractmethod
@@ -21,7 +19,7 @@ from typing import IO, Any, Generic, TypeVar
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 import urllib3
-from urllib3.exceptions import HTTPError, LocationValueError, NewConnectionError, ProxyError, SSLError, TimeoutError
+from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError, SSLError, TimeoutError
 from urllib3.util import Timeout
 
 from framefeed import _stopping
@@ -48,7 +46,9 @@ from framefeed.media.remote._connections import (
     ProxyUrlError,
     WaitEndedError,
     asking,
+    describe_root,
     find_proxy,
+    find_root,
     get_sent_at,
     is_public_answer,
     is_public_name,
@@ -73,8 +73,6 @@ _MOST_PAUSE_SECONDS = 20.0
 _MOST_MOVED = 2**14
 _MOST_DRAINED_BYTES = 2**12
 """Of the body of a redirect, which is read so that its connection can be used again."""
-_MOST_REASON = 200
-"""Characters of what a system or a library says about a failure."""
 _REDIRECTS = (301, 302, 303, 307, 308)
 _DOT_SEGMENT = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 _BROKEN_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
@@ -369,7 +367,7 @@ class ObjectGet(ABC, Generic[R]):
 
     def _translate(self, error: Exception) -> Exception:
         """Make framefeed's error for one of the library, without references to it; that of a shortage stays."""
-        root = _find_root(error)
+        root = find_root(error)
         if isinstance(root, OSError) and find_shortage(root) is not None:
             return OSError(root.errno, root.strerror)
         if isinstance(error, PrivateAddressError):
@@ -382,7 +380,7 @@ class ObjectGet(ABC, Generic[R]):
                 f"{self._name}: the environment names a proxy that cannot be used: correct http_proxy and https_proxy, "
                 "or set no_proxy"
             )
-        reason = hide_secrets(_describe_root(root), self.target.url)
+        reason = hide_secrets(describe_root(root), self.target.url)
         failure: FramefeedError
         if isinstance(error, TimeoutError) and not isinstance(error, NewConnectionError):
             failure = self._make_silent_error()
@@ -484,32 +482,6 @@ def _close(response: Any) -> None:
             response.drain_conn()
         # A connection whose answer was read to its end is back in its pool already, and stays open.
         response.close()
-
-
-def _find_root(error: BaseException) -> BaseException:
-    """Find the first cause of an error of urllib3."""
-    while isinstance(error, HTTPError):
-        inner = error.__cause__ or next((each for each in error.args if isinstance(each, BaseException)), None)
-        if inner is None:
-            break
-        error = inner
-    if isinstance(error, socket.gaierror):
-        # Without descriptors no name is found, and the C library does not say why.
-        try:
-            os.close(os.open(os.devnull, os.O_RDONLY))
-        except OSError as shortage:
-            return shortage
-    return error
-
-
-def _describe_root(error: BaseException) -> str:
-    """Describe the first cause of a failure; of what a server sent, and of headers, nothing."""
-    says = isinstance(error, (OSError, LocationValueError)) or type(error) in _SAYS_NUMBERS
-    text = str(error) if says else ""
-    return "".join(each if each.isprintable() else "?" for each in text[:_MOST_REASON]) or type(error).__name__
-
-
-_SAYS_NUMBERS = (http.client.HTTPException, http.client.LineTooLong, http.client.IncompleteRead)
 
 
 def _keep_headers(headers: Mapping[str, str], own: Mapping[str, str], url: str, next_url: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import io
 import ipaddress
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError, LocationValueError
 
 from framefeed import _stopping
 from framefeed.media.remote._targets import make_basic_rights
@@ -27,6 +29,8 @@ _MOST_CONNECTIONS = 128
 """Idle ones that are kept for each host."""
 _BUFFER_BYTES = 2**15
 """A short answer is one call of the system, after which a thread waits for the others to run."""
+_MOST_REASON = 200
+"""Characters of what a system or a library says about a failure."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -300,3 +304,29 @@ def _find_proxy_in(scheme: str, netloc: str, *_: str | None) -> str:
     if not proxy or proxy_bypass(netloc):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def find_root(error: BaseException) -> BaseException:
+    """Find the first cause of an error of urllib3."""
+    while isinstance(error, HTTPError):
+        inner = error.__cause__ or next((each for each in error.args if isinstance(each, BaseException)), None)
+        if inner is None:
+            break
+        error = inner
+    if isinstance(error, socket.gaierror):
+        # Without descriptors no name is found, and the C library does not say why.
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as shortage:
+            return shortage
+    return error
+
+
+def describe_root(error: BaseException) -> str:
+    """Describe the first cause of a failure; of what a server sent, and of headers, nothing."""
+    says = isinstance(error, (OSError, LocationValueError)) or type(error) in _SAYS_NUMBERS
+    text = str(error) if says else ""
+    return "".join(each if each.isprintable() else "?" for each in text[:_MOST_REASON]) or type(error).__name__
+
+
+_SAYS_NUMBERS = (http.client.HTTPException, http.client.LineTooLong, http.client.IncompleteRead)

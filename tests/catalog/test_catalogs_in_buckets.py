@@ -19,7 +19,6 @@ pytest.importorskip("urllib3", reason="our own reader needs it")
 import framefeed as ff
 from framefeed import _files
 from framefeed.catalog import _catalog_urls
-from framefeed.media.remote import _putting
 from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
 from tests.media.remote.stores import Store, serving
@@ -217,23 +216,6 @@ def test_two_writers_never_mix(store: Store, monkeypatch: pytest.MonkeyPatch, is
     assert len(scan(store)) == len(VIDEOS), "the next scan goes on from the journal"
 
 
-def test_the_same_catalog_of_two_writers_is_no_conflict(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is a request whose answer was lost."""
-    send, sent = _putting._Change._take, []
-
-    def lose(change: Any, response: Any) -> Any:
-        taken = send(change, response)
-        sent.append(change._name)
-        if sent.count(change._name) == 1:
-            raise ConnectionResetError("reset by test")
-        return taken
-
-    monkeypatch.setattr(_putting._Change, "_take", lose)
-    catalog = scan(store)
-    assert len(sent) >= 2
-    assert ff.Catalog.open(URL, storage_options=options_of(store)).table.equals(catalog.table)
-
-
 @pytest.mark.parametrize("is_new", [True, False])
 def test_an_interruption_between_the_objects_leaves_the_old_catalog(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
@@ -332,40 +314,6 @@ def test_frame_tables_of_another_catalog_are_refused(store: Store, tmp_path: Pat
     client.put_object(Bucket="videos", Key=key, Body=(tmp_path / "other.frames.arrow").read_bytes())
     with pytest.raises(ff.StaleSource, match="belong to another catalog than s3://videos/data/cat"):
         ff.Catalog.open(URL, local=tmp_path / "a", storage_options=options_of(store))
-
-
-def test_rights_that_end_leave_the_journal(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    put = _putting.put_file
-
-    def put_without_rights(*arguments: Any) -> Any:
-        with store.checking_signatures():
-            return put(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_putting, "put_file", put_without_rights)
-        with pytest.raises(ff.UnreadableMedia, match="answered 403 InvalidAccessKeyId") as caught:
-            scan(store)
-    assert "sEcReT" not in str(caught.value)
-    assert not keys_of(store)
-    assert list((Path(os.environ["XDG_CACHE_HOME"]) / "framefeed" / "journals").iterdir())
-    assert len(scan(store)) == len(VIDEOS)
-
-
-def test_requests_that_write_are_signed(store: Store) -> None:
-    with store.checking_signatures() as keys:
-        options = options_of(store, key=keys.key, secret=keys.secret)
-        for names in (VIDEOS, VIDEOS[:1]):
-            paths = [corpus_file(name) for name in names]
-            assert len(ff.scan(paths, out=URL, storage_options=options, workers=0)) == len(names)
-        assert len(ff.Catalog.open(URL, storage_options=options)) == 1
-    assert len(keys_of(store)) == 2
-
-
-def test_a_file_that_one_request_cannot_take_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_putting, "MOST_PUT_BYTES", 100)
-    with pytest.raises(ff.UsageError, match="write to a local path"):
-        scan(store)
-    assert not keys_of(store)
 
 
 # --- copies -----------------------------------------------------------------------------------------
