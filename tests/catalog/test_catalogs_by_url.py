@@ -51,6 +51,8 @@ def test_a_folder_that_a_server_has_is_as_the_folder(folder: Path, etag: str | N
         for row in range(2):
             with ff.VideoDecoder(far[row]) as one, ff.VideoDecoder(near[row]) as other:
                 np.testing.assert_array_equal(one[5], other[5])
+        moved = ff.Catalog.open(folder / "cat.parquet", f"{server.url}/data/")
+        assert [moved.source(row) for row in range(2)] == [far.source(row) for row in range(2)]
         before = server.count("/data/cat.frames")
         assert ff.Catalog.open(f"{server.url}/data/cat.parquet").table.equals(near.table)
         assert server.count("/data/cat.frames") == before, "the copy is used"

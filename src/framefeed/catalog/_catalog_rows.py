@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,10 @@ class CatalogRows:
         self._rows = rows
 
     # --- one row --------------------------------------------------------------------------------------
+
+    def take(self, rows: Sequence[int] | IntArray) -> CatalogRows:
+        """Give the rows with these numbers, in the order given."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return self._data.facts.num_rows if self._rows is None else len(self._rows)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framefeed._values import MediaInfo
+from framefeed.catalog._catalog_rows import CatalogRows
 from framefeed.index import FrameIndex
 from framefeed.media import ImageSequence, MediaSource, source_name
-
-if TYPE_CHECKING:
-    from framefeed.catalog._catalog import Catalog
 
 
 class CatalogEntry:
@@ -22,7 +20,7 @@ class CatalogEntry:
 
     __slots__ = ("_catalog", "row")
 
-    def __init__(self, catalog: Catalog, row: int) -> None:
+    def __init__(self, catalog: CatalogRows, row: int) -> None:
         self._catalog = catalog
         self.row = row
 
