@@ -41,7 +41,8 @@ CONCERNS = [
      "archives catalog._packed_values scanning._archives scanning._packed_rows scanning._tar_rows scanning._tar_columns "
      "scanning._braces media._members"),
     ("objects by URL", "only the bytes of the wanted frames, asked for ahead, from one version of each object; buckets "
-     "are listed", "media.remote load._ahead scanning._objects _fetched"),
+     "are listed", "media.remote media._objects load._ahead scanning._objects scanning._targets catalog._catalog_urls "
+     "_fetched"),
     ("pictures", "image data sets behind the same calls; a header a file in bulk", "pictures scanning._still_rows "
      "decode.backends.still index._pictures"),
     ("other engines", "OpenCV, TorchCodec, decord and DALI by name, checked against the index frame by frame",

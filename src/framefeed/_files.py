@@ -115,6 +115,25 @@ def holding_file(path: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+_HELD: dict[str, int] = {}
+
+
+def hold_shared(path: str) -> None:
+    """Hold a file until this process ends: `remove_unlocked` leaves it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with suppress(OSError):  # As in `holding_file`.
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    before, _HELD[path] = _HELD.get(path), descriptor
+    if before is not None:
+        os.close(before)
+
+
+def get_user_cache(name: str) -> str:
+    """Get the path of a folder in the user's cache folder."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return os.path.join(given if os.path.isabs(given) else os.path.expanduser("~/.cache"), "framefeed", name)
+
+
 def remove_unlocked(folder: str, pattern: re.Pattern[str], kept: str) -> None:
     """Remove the scratch files whose lock no process holds: their writers were killed.
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import re
 from typing import NamedTuple
+from urllib.parse import quote
 
 _PART = re.compile("(tar|zip|parquet)://(.*?)::(.+)", re.DOTALL)
+_HTTP = re.compile(r"https?://", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile("\0(d[89a-f][0-9a-f]{2})")
 
@@ -111,9 +113,24 @@ def make_absolute(name: str, folder: str | None = None) -> str:
     if is_url(name):
         part = split_part(name)
         return name if part is None else part._replace(container=make_absolute(part.container, folder)).text
+    if folder is not None and is_url(folder):
+        return _join_url(folder, name)
     joined = os.path.join(os.getcwd() if folder is None else folder, name)
     # Behind a symbolic link, ".." is not the folder before it: only the system can resolve such a path.
     return joined if ".." in joined.split(os.sep) else os.path.normpath(joined)
+
+
+def make_folder_absolute(folder: str) -> str:
+    """Make the path of a folder absolute; the URL of one stays as it is."""
+    return folder if is_url(folder) else os.path.abspath(folder)
+
+
+def _join_url(folder: str, name: str) -> str:
+    """Join a file's name to the URL of a folder; absolute paths stay as they are."""
+    if os.path.isabs(name):
+        return name
+    # Keys of buckets are written as they are.
+    return f"{folder.rstrip('/')}/{quote(os.fsencode(name)) if _HTTP.match(folder) else name}"
 
 
 def to_stored_name(name: str, root: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import ListedRows, SurveyedSources, build_catalog_data, collect_results
-from framefeed.catalog._catalog import Catalog, CatalogEntry, add_signatures
+from framefeed.catalog._catalog import Catalog, add_signatures, store_catalog
 from framefeed.catalog._catalog_file import (
     FORMAT,
     CatalogHeader,
@@ -21,6 +21,7 @@ from framefeed.catalog._catalog_rows import (
     get_missing_frames_path,
     list_unindexed_rows,
 )
+from framefeed.catalog._catalog_urls import StoredCatalog, fetch_catalog, find_stored
 from framefeed.catalog._columns import (
     FACTS,
     LOCATION_FACTS,
@@ -36,6 +37,7 @@ from framefeed.catalog._columns import (
     has_jpegs,
     hash_column,
 )
+from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
 from framefeed.catalog._memory_catalog import make_memory_catalog
@@ -74,6 +76,7 @@ __all__ = [
     "PackedFile",
     "PackedValues",
     "RowLists",
+    "StoredCatalog",
     "SurveyOptions",
     "SurveyResult",
     "SurveyedSources",
@@ -89,9 +92,11 @@ __all__ = [
     "encode_labels",
     "explain_missing_frames",
     "explain_relative_path",
+    "fetch_catalog",
     "find_classes",
     "find_first_rows",
     "find_packed_value",
+    "find_stored",
     "format_rate",
     "gather_rows",
     "get_frames_path",
@@ -107,6 +112,7 @@ __all__ = [
     "number_true",
     "open_catalog",
     "read_packed_value",
+    "store_catalog",
     "survey",
     "write_catalog",
 ]

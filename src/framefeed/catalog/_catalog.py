@@ -19,9 +19,10 @@ from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_path, check_position, expand_home, expected
 from framefeed._compute import pc
-from framefeed._shown import has_hidden_query
+from framefeed._names import is_url, make_folder_absolute
+from framefeed._shown import has_hidden_query, show_name
 from framefeed._units import format_bytes
-from framefeed._values import Limits, MediaInfo, resolve_limits
+from framefeed._values import Limits, resolve_limits
 from framefeed.catalog._assembly import CatalogData, ListedRows, survey_rows
 from framefeed.catalog._catalog_file import (
     CatalogHeader,
@@ -32,7 +33,9 @@ from framefeed.catalog._catalog_file import (
     write_catalog,
 )
 from framefeed.catalog._catalog_rows import CatalogRows
+from framefeed.catalog._catalog_urls import StoredCatalog, fetch_catalog, find_stored, get_url_folder, uploading
 from framefeed.catalog._columns import Facts, content_fingerprint, count_one_frame, decode_dictionary
+from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_tables import FrameTables
 from framefeed.catalog._selecting import (
     assign_rows,
@@ -46,62 +49,15 @@ from framefeed.catalog._selecting import (
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog._verifying import Verification, verify_rows
 from framefeed.errors import StaleSource, UsageError
-from framefeed.index import FrameIndex
-from framefeed.media import ImageSequence, MediaSource, StorageOptions, check_storage_options, source_name
+from framefeed.media import StorageOptions, check_storage_options
 
 StrPath = str | os.PathLike[str]
 RowSelection = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
 """Row numbers, or a mask of all rows."""
-
 MAX_PICKLED_BYTES = 64_000_000
 """Largest unsaved catalog that is pickled as data."""
 BYTES_PER_PATH = 128
 """Estimated size of a pickled path of an image sequence."""
-
-
-class CatalogEntry:
-    """One row of a catalog; can be used wherever a source can. Each attribute is read when it is used.
-
-    Args:
-        catalog: The catalog or view.
-        row: Row number in it.
-    """
-
-    __slots__ = ("_catalog", "row")
-
-    def __init__(self, catalog: Catalog, row: int) -> None:
-        self._catalog = catalog
-        self.row = row
-
-    @property
-    def source(self) -> str | bytes | ImageSequence:
-        """Path, URL, encoded bytes, or image sequence."""
-        return self._catalog.source(self.row)
-
-    def as_media_source(self) -> MediaSource:
-        """Return what opens the source."""
-        return self._catalog.media_source(self.row)
-
-    @property
-    def info(self) -> MediaInfo | None:
-        """Claims of the header; None for a file that could not be read."""
-        return self._catalog.info(self.row)
-
-    @property
-    def frame_index(self) -> FrameIndex | None:
-        """The index of its frames; None for a failed file, or a video of a catalog without frame indexes."""
-        return self._catalog.frame_index(self.row) if self._catalog._has_frame_index(self.row) else None
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """Dict of its label and the manifest's columns."""
-        return self._catalog.columns(self.row)
-
-    def __repr__(self) -> str:
-        return f"CatalogEntry({source_name(self._catalog.name(self.row), self.row)!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (CatalogEntry, (self._catalog.take([self.row]), 0))
 
 
 class Catalog(CatalogRows):
@@ -121,13 +77,19 @@ class Catalog(CatalogRows):
 
     @classmethod
     def open(
-        cls, path: StrPath, root: StrPath | None = None, *, storage_options: StorageOptions | None = None
+        cls,
+        path: StrPath,
+        root: StrPath | None = None,
+        *,
+        local: StrPath | None = None,
+        storage_options: StorageOptions | None = None,
     ) -> Catalog:
         """Open a saved catalog; columns are read when they are used, frame tables are mapped into memory.
 
         Args:
-            path: Path of the Parquet file.
-            root: Folder where relative sources start; by default the folder of the file.
+            path: Path of the Parquet file; or its URL: both files are then copied to the disk, and mapped there.
+            root: Folder where relative sources start, or its URL; by default the folder of the file.
+            local: Folder for the copies, shared by all processes; by default ``~/.cache/framefeed/catalogs``.
             storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources". Plans over
                 the catalog take it to their workers; no file has it.
 
@@ -137,47 +99,64 @@ class Catalog(CatalogRows):
             StaleSource: The frame tables beside it belong to another catalog.
         """
         check_storage_options(storage_options)
-        name = os.path.abspath(check_path("path", path, "cat.parquet"))
-        given = None if root is None else os.path.abspath(check_path("root", root, "videos/"))
+        text = check_path("path", path, "cat.parquet")
+        given = None if root is None else make_folder_absolute(check_path("root", root, "videos/"))
+        folder = None if local is None else os.path.abspath(check_path("local", local, "catalogs/"))
+        if is_url(text):
+            copy = fetch_catalog(text, folder, storage_options)
+            name, default_root, frames_name, url = copy.path, copy.folder, copy.frames_name, text
+        else:
+            name, url = os.path.abspath(text), None
+            default_root, frames_name = os.path.dirname(name), get_frames_path(name)
         facts, header, frames = open_catalog(name)
         data = CatalogData(
             facts,
             frames,
             tuple(header.classes),
             header.verify,
-            given or os.path.dirname(name),
+            given or default_root,
             root_is_default=given is None,
             limits=header.limits,
             assume_fps=None if header.assume_fps is None else Fraction(header.assume_fps),
-            missing=get_frames_path(name) if frames is None and header.frames_id is not None else None,
+            missing=frames_name if frames is None and header.frames_id is not None else None,
             rules=header.rules,
             storage_options=storage_options,
         )
-        return cls(data, saved=SavedFiles(name, given, header.fingerprint))
+        # A worker finds the copy, but not where it is from.
+        return cls(data, saved=SavedFiles(name, given if url is None else data.root, header.fingerprint, url=url))
 
     def to_parquet(self, path: StrPath) -> None:
         """Write the facts as Parquet, and the frame tables beside them as ``<name>.frames.arrow``.
 
-        From then on the catalog is pickled as this path. After a crash, either the old or the new files are there.
+        From then on the catalog is pickled as this path. After a crash, either the old or the new files are there. To
+        ``s3://bucket/cat.parquet`` both are written as objects, by the ``storage_options`` of the catalog.
 
         Raises:
             UsageError: The catalog holds media in memory, or the files cannot be written.
+            StaleSource: Another writer has put another catalog there meanwhile.
         """
-        name = os.path.abspath(check_path("path", path, "cat.parquet"))
+        name = check_path("path", path, "cat.parquet")
+        if is_url(name):
+            store_catalog(self, name, find_stored(name, self._data.storage_options))
+        else:
+            name = os.path.abspath(name)
+            header = self._write(name, os.path.dirname(name))
+            self._saved = SavedFiles(name, None if self._data.root_is_default else self._data.root, header.fingerprint)
+
+    def _write(self, path: str, folder: str) -> CatalogHeader:
+        """Write both files, for a catalog whose relative sources start at a folder."""
         if self._data.buffers and any(self.name(row) in self._data.buffers for row in range(len(self))):
             raise UsageError(
                 "this catalog cannot be saved: it holds media in memory or ImageSequence objects: scan files or "
                 "folders instead"
             )
         data = self.compact()
-        table = self.rebased(data.facts.table(), os.path.dirname(name))
+        table = self.rebased(data.facts.table(), folder)
         assumed = format_rate(data.assume_fps)
         header = CatalogHeader(
             self.fingerprint, data.depth, data.verify, list(data.classes), None, data.limits, assumed, data.rules
         )
-        write_catalog(name, table, header, data.frames)
-        root = None if data.root_is_default else data.root
-        self._saved = SavedFiles(name, root, header.fingerprint)
+        return write_catalog(path, table, header, data.frames)
 
     @overload
     def __getitem__(self, row: int | np.integer[Any]) -> CatalogEntry: ...
@@ -198,7 +177,7 @@ class Catalog(CatalogRows):
         return (CatalogEntry(self, row) for row in range(len(self)))
 
     def __repr__(self) -> str:
-        path = f", {self._saved.path!r}" if self._saved else ""
+        path = f", {show_name(self._saved.url or self._saved.path)!r}" if self._saved else ""
         return f"Catalog({len(self)} rows, {len(self.failed_rows)} failed, depth={self._data.depth!r}{path})"
 
     @cached_property
@@ -439,7 +418,7 @@ class Catalog(CatalogRows):
             rows = None if self._saved.rows is None else self._saved.rows.tobytes()
             saved = self._saved
             rights = (self._data.storage_options, dict(self._data.signed))
-            return (_reopen, (saved.path, saved.root, saved.fingerprint, self.has_frame_indexes, rows, rights))
+            return (_reopen, (replace(saved, rows=None), self.has_frame_indexes, rows, rights))
         data = self.compact()
         frames = data.frames
         table = data.facts.table()
@@ -469,19 +448,40 @@ def add_signatures(catalog: Catalog, signed: Mapping[str, str]) -> Catalog:
     return Catalog(replace(catalog._data, signed=signed), catalog._rows, catalog._saved)
 
 
+def store_catalog(catalog: Catalog, url: str, stored: StoredCatalog | None) -> None:
+    """Write a catalog to a bucket: the frame tables first, then the catalog; each is one conditional request.
+
+    Args:
+        catalog: The catalog; then pickled as the copy of what was written.
+        url: The object.
+        stored: The catalog that it replaces; None if there was none.
+
+    Raises:
+        StaleSource: Another writer has put another catalog there meanwhile.
+        UsageError: The catalog holds media in memory.
+        UnreadableMedia: The server refuses.
+    """
+    options, folder = catalog._data.storage_options, get_url_folder(url)
+    with uploading(url, stored, options) as path:
+        header = catalog._write(path, folder)
+    copy = fetch_catalog(url, None, options)  # which is there, unless the server did not say its version
+    root = folder if catalog._data.root_is_default else catalog._data.root
+    catalog._saved = SavedFiles(copy.path, root, header.fingerprint, url=url)
+
+
 _Rights = tuple[StorageOptions | None, Mapping[str, str]]
 """Options by URL prefix, and signed URLs: they go to workers, and into no file."""
 
 
-def _reopen(
-    path: str, root: str | None, fingerprint: str, has_frames: bool, rows: bytes | None, rights: _Rights
-) -> Catalog:
-    catalog = add_signatures(Catalog.open(path, root, storage_options=rights[0]), rights[1])
-    if catalog.fingerprint != fingerprint:
+def _reopen(saved: SavedFiles, has_frames: bool, rows: bytes | None, rights: _Rights) -> Catalog:
+    path = saved.path
+    # On another machine there is no copy.
+    opened = path if saved.url is None or os.path.exists(path) else saved.url
+    catalog = add_signatures(Catalog.open(opened, saved.root, storage_options=rights[0]), rights[1])
+    if catalog.fingerprint != saved.fingerprint:
         raise StaleSource(
             f"{path}: this catalog file has changed since it was sent to this process: open it again with "
-            "Catalog.open and plan "
-            "again",
+            "Catalog.open and plan again",
             source=path,
         )
     if has_frames and not catalog.has_frame_indexes:

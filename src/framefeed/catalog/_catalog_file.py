@@ -14,7 +14,7 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import get_args
@@ -82,15 +82,17 @@ class SavedFiles:
 
     Attributes:
         path: Path of the Parquet file.
-        root: As given to `Catalog.open`.
+        root: As given to `Catalog.open`; of a catalog by URL the folder where relative sources start.
         fingerprint: Fingerprint of the whole file.
         rows: Rows of the file that this view shows; None for all.
+        url: The object of which the files are a copy, or None.
     """
 
     path: str
     root: str | None
     fingerprint: str
     rows: IntArray | None = None
+    url: str | None = field(default=None, repr=False)
 
 
 def format_rate(rate: Fraction | None) -> str | None:
@@ -187,14 +189,25 @@ def check_target(path: str) -> None:
             f"cannot write {path}: a catalog is a Parquet file: name it {stem}.parquet; for a {ending} file, write its "
             "table with another library, for example pyarrow.csv.write_csv(catalog.table, 'cat.csv')"
         )
-    check_writable(path, "catalog", "cat.parquet", _is_catalog)
+    check_writable(path, "catalog", "cat.parquet", is_catalog)
 
 
-def _is_catalog(path: str) -> bool:
+def is_catalog(path: str) -> bool:
+    """Whether a file is a catalog, of any format."""
     try:
         return _KEY in (pq.read_schema(path).metadata or {})
     except (pa.ArrowException, OSError, ValueError):  # A name that is not UTF-8 is a ValueError.
         return False
+
+
+def read_frames_id(path: str) -> str | None:
+    """Read the id of the frame tables of a catalog; None if it has none.
+
+    Raises:
+        MissingMedia: There is no such file.
+        UnreadableMedia: It is no catalog, or one of another format.
+    """
+    return _open_parquet(path)[1].frames_id
 
 
 def open_catalog(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
@@ -214,6 +227,15 @@ def open_catalog(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
             return _open_both(path)
 
     return try_again_in_shortage(open_both, path, "open")
+
+
+def has_frames_id(path: str, frames_id: str) -> bool:
+    """Whether frame tables have an id.
+
+    Raises:
+        UnreadableMedia: They are damaged.
+    """
+    return open_frame_tables(path)[1].get(_KEY) == frames_id.encode()
 
 
 def _open_both(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
@@ -245,7 +267,7 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, CatalogHeader]:
         file = pq.ParquetFile(path, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         with suppress(OSError), open(path, "rb") as begun:
-            if begun.read(len(_MAGIC)) != _MAGIC:
+            if begun.read(len(MAGIC)) != MAGIC:
                 what = (
                     "a catalog is a Parquet file, and this file is not one; if it is a list or a media file, scan it "
                 )
@@ -314,7 +336,7 @@ def _read_header(path: str, schema: pa.Schema) -> CatalogHeader:
     return header
 
 
-_MAGIC = b"PAR1"
+MAGIC = b"PAR1"
 """First bytes of a Parquet file."""
 _SCAN_HINT = "make one with 'framefeed scan FOLDER -o cat.parquet' or framefeed.scan"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +60,10 @@ class CatalogRows:
 
     # --- one row --------------------------------------------------------------------------------------
 
+    def take(self, rows: Sequence[int] | IntArray) -> CatalogRows:
+        """Give the rows with these numbers, in the order given."""
+        raise NotImplementedError
+
     def __len__(self) -> int:
         return self._data.facts.num_rows if self._rows is None else len(self._rows)
 
@@ -87,11 +91,13 @@ class CatalogRows:
     def _find_source(self, row: int) -> MediaSource | str:
         """Find what opens a row; of a part that could not be read the name, by which its container is searched."""
         text = self.name(row)
-        if not is_url(text) or text in self._data.buffers:
+        if text in self._data.buffers or not (is_url(text) or is_url(self._data.root or "")):
             return MediaSource.of(self.source(row))
         path, options = resolve_name(text, self._data.root), self._data.storage_options
         found = self._scalars(row, ("bytes", "source_offset", "source_version"))
         version = found["source_version"]
+        if not is_url(path):  # Absolute, in a catalog whose relative ones start at a URL.
+            return MediaSource.of(self.source(row))
         part = split_part(path)
         if part is None:
             given = self._data.signed.get(path, path)
@@ -320,6 +326,8 @@ class CatalogRows:
                 return part._replace(container=rebase(part.container)).text
             if is_url(text) or os.path.isabs(text):
                 return text
+            if is_url(root) or is_url(folder):
+                return escape(resolve_name(text, root))
             return escape(os.path.relpath(resolve_name(text, root), folder).replace(os.sep, "/"))
 
         texts = [rebase(text) for text in table.column("source").to_pylist()]

@@ -11,7 +11,8 @@ from framefeed._names import escape
 from framefeed._shown import is_signed, strip_url
 from framefeed._values import Limits, resolve_limits
 from framefeed.catalog._assembly import ListedRows, assemble_rows
-from framefeed.catalog._catalog import Catalog, CatalogEntry
+from framefeed.catalog._catalog import Catalog
+from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, locate, survey
 from framefeed.errors import UsageError
 from framefeed.index import Verify

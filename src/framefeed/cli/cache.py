@@ -16,6 +16,7 @@ from typing import Any, cast
 from tqdm import tqdm
 
 from framefeed._files import name_special_kind
+from framefeed._names import is_url
 from framefeed._units import format_bytes, format_count, format_seconds, format_share, format_table
 from framefeed.cache import (
     KEY_VERSION,
@@ -244,8 +245,11 @@ def _open_media(args: argparse.Namespace) -> Catalog:
             f"'framefeed scan {args.media} -o cat.parquet'"
         )
     try:
-        with open(args.media, "rb") as file:
-            is_catalog = file.read(len(_PARQUET)) == _PARQUET
+        if is_url(args.media):
+            is_catalog = args.media.endswith(".parquet")
+        else:
+            with open(args.media, "rb") as file:
+                is_catalog = file.read(len(_PARQUET)) == _PARQUET
     except OSError as error:
         raise UsageError(
             f"{args.media}: expected a catalog (from 'framefeed scan') or one video, but the file cannot be opened: "

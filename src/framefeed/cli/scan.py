@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed._names import make_absolute
+from framefeed._names import is_url, make_absolute
 from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.catalog import (
     BUILT_FROM_IN_WORDS,
@@ -54,7 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("roots", nargs="+", metavar="ROOT",
                         help="folder, media file, archive, glob, or list (text, CSV, JSON, Parquet)")  # fmt: skip
-    parser.add_argument("-o", "--out", metavar="CATALOG", help="file to write the table to, such as cat.parquet")
+    parser.add_argument("-o", "--out", metavar="CATALOG",
+                        help="file to write the table to, such as cat.parquet or s3://bucket/cat.parquet")  # fmt: skip
+    parser.add_argument("--journal", metavar="FOLDER",
+                        help="folder for what an interrupted scan continues from (default: CATALOG.journal, and for a "
+                             "bucket one in ~/.cache/framefeed)")  # fmt: skip
     parser.add_argument("--label-from", choices=["parent"], help="label each file with the name of its folder")
     parser.add_argument("--columns", type=read_columns, metavar="NAME=COLUMN,...",
                         help="columns of a list, by number from 0 or name, such as path=0,label=1")  # fmt: skip
@@ -101,7 +105,8 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt as interrupt:
         kept = "interrupted; nothing was saved, because there is no -o CATALOG"
         if args.out is not None:
-            kept = f"interrupted; run the same command again to continue from {args.out}.journal"
+            beside = "" if args.journal is not None or is_url(args.out) else f" from {args.out}.journal"
+            kept = f"interrupted; run the same command again to continue{beside}"
         raise KeyboardInterrupt(str(interrupt) or kept) from None
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
@@ -157,6 +162,7 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
         print_error,
         write_idx=args.write_idx,
         idx_folder=None if args.idx_folder is None else make_absolute(args.idx_folder),
+        journal=None if args.journal is None else make_absolute(args.journal),
     )
 
 

@@ -33,6 +33,7 @@ from framefeed.media._libav_errors import (
     libav_errors,
     libav_log,
 )
+from framefeed.media._objects import check_put_url, copy_object, put_object, read_version, remove_object
 from framefeed.media._packets import MisplacedPacket, demux_from, make_empty_error, number_after_seek, walk_packets
 from framefeed.media._parameter_sets import has_damaged_configuration, has_damaged_parameters, make_packet
 from framefeed.media._readers import FileReader, is_real_file
@@ -86,7 +87,9 @@ __all__ = [
     "VideoContainer",
     "bound_picture_bytes",
     "check_memory",
+    "check_put_url",
     "check_storage_options",
+    "copy_object",
     "decode_alone",
     "decode_facts",
     "decode_packet",
@@ -114,9 +117,12 @@ __all__ = [
     "make_part",
     "number_after_seek",
     "parse_rate",
+    "put_object",
     "read_claimed_duration",
     "read_stream_colors",
     "read_stream_details",
+    "read_version",
+    "remove_object",
     "sniff",
     "source_name",
     "walk_packets",

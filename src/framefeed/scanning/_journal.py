@@ -53,10 +53,11 @@ class Journal(ClosedByWith):
     """An open journal: one process writes to it at a time, and others wait until it is closed.
 
     Args:
-        target: Path of the future catalog.
+        target: Name of the future catalog.
         settings: Settings of the scan; parts with other settings are not read.
         arguments: All that decides the result, for processes that wait: only the same scan waits.
         show_line: Is called with a line if there is something to wait for; None shows none.
+        folder: Where it is; None for ``.journal`` behind the name.
 
     Attributes:
         folder: Folder of the journal.
@@ -73,15 +74,18 @@ class Journal(ClosedByWith):
         settings: Mapping[str, Any],
         arguments: Mapping[str, Any] | None = None,
         show_line: Callable[[str], object] | None = None,
+        folder: str | None = None,
     ) -> None:
-        self.folder = Path(f"{target}.journal")
+        self.folder = Path(f"{target}.journal" if folder is None else folder)
         self.has_waited = False
         self._settings = json.dumps({"format": FORMAT, **settings}, sort_keys=True).encode()
         if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"cannot write {target}: {self.folder} must be a folder, but it is a file: move it away")
         # Hashes: arguments may hold what is not to be stored, such as the password of a URL.
         given = {name: xxhash.xxh3_64_hexdigest(repr(value).encode()) for name, value in (arguments or {}).items()}
-        with write_errors(target):
+        with write_errors(target if folder is None else folder):
+            if folder is not None:
+                self.folder.parent.mkdir(parents=True, exist_ok=True)
             self._lock = self._wait_for_lock(target, given, show_line)
             try:
                 self.was_left = bool(set(os.listdir(self.folder)) - {_LOCK})

@@ -27,22 +27,20 @@ from framefeed.catalog import (
     Label,
     SurveyOptions,
     SurveyResult,
-    add_signatures,
     build_catalog_data,
     check_classes,
-    check_target,
     decode_dictionary,
+    fetch_catalog,
     find_classes,
     find_first_rows,
     format_rate,
-    get_frames_path,
     hash_column,
     number_sources,
     open_catalog,
 )
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import PROOF_RULES, TimesFrom, Verify
-from framefeed.media import MediaSource, StorageOptions, check_storage_options, parse_rate
+from framefeed.media import MediaSource, StorageOptions, check_storage_options, is_s3, parse_rate
 from framefeed.scanning._archives import ArchiveOptions, read_archives
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
@@ -50,6 +48,7 @@ from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
 from framefeed.scanning._objects import is_object_root
 from framefeed.scanning._resuming import RunResults, read_earlier_results, survey_sources
 from framefeed.scanning._rows import Listing, ScanStats, SourceGroup, SourceRows, select_sources
+from framefeed.scanning._targets import Target
 from framefeed.scanning._walk import ImageFolders
 
 StrPath = str | os.PathLike[str]
@@ -80,6 +79,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     storage_options: StorageOptions | None = None,
     write_idx: bool = False,
     idx_folder: StrPath | None = None,
+    journal: StrPath | None = None,
 ) -> Catalog:
     """Make a catalog of many files: one row per file, also for files that cannot be read.
 
@@ -92,7 +92,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
         roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), archives (tar,
             zip), Parquet files with media, URLs of these, buckets and prefixes of S3 (``"s3://bucket/train/"``), or
             several of these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
-        out: Where to save the catalog, such as ``"cat.parquet"``; by default it stays in memory.
+        out: Where to save the catalog, such as ``"cat.parquet"`` or ``"s3://bucket/cat.parquet"``; by default it stays
+            in memory.
         depth: "frames" finds every frame, "header" believes the header.
         verify: How frames are verified: "proof", "ends", "none" or "full", as in `build_index`. Of pictures the headers
             are read, their pixels are decoded with "full" alone.
@@ -125,6 +126,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             and what is planned over it have them in this process and its workers; no file has them.
         write_idx: Write DALI's index file (``wds2idx``) of each tar archive beside it, ``a.idx`` of ``a.tar``.
         idx_folder: Folder to write these files to; needed for archives by URL.
+        journal: Folder of the journal. By default it is beside the catalog, ``cat.parquet.journal``, and for one in a
+            bucket in the user's cache folder.
 
     Returns:
         The catalog, opened from ``out`` where that is given.
@@ -135,6 +138,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             arguments, or the disk is full. Results so far are kept, and the next scan continues from them.
         MissingMedia: A manifest or a root is missing.
         UnreadableMedia: A bucket cannot be listed, or a list by URL cannot be read.
+        StaleSource: While the scan ran, another writer has put another catalog into the bucket.
         ResourceExhausted: Memory or file descriptors ran out, twice. Results so far are kept, and the next scan
             continues from them.
     """
@@ -151,9 +155,11 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     known = None if classes is None else check_classes(classes)
     show_line = None if progress is False else _write_line
     indexes = None if idx_folder is None else make_absolute(check_path("idx_folder", idx_folder, "indexes/"))
+    kept = None if journal is None else make_absolute(check_path("journal", journal, "cat.parquet.journal/"))
     request = ScanRequest(
-        options, out, label_from, resume, folders, lists, known, show_line, write_idx=write_idx, idx_folder=indexes
-    )
+        options, out, label_from, resume, folders, lists, known, show_line,
+        write_idx=write_idx, idx_folder=indexes, journal=kept,
+    )  # fmt: skip
     loss = explain_lost_facts(out, options)
     if loss is not None:
         warnings.warn(loss, UserWarning, stacklevel=3)
@@ -194,10 +200,13 @@ def explain_lost_facts(out: StrPath | None, options: SurveyOptions) -> str | Non
         return None
     header = None
     with suppress(MediaError, ValueError):  # The scan itself reads the file later, and raises the error.
-        header = open_catalog(make_absolute(os.fsdecode(out)))[1]
+        path = make_absolute(os.fsdecode(out))
+        if is_s3(path):
+            path = fetch_catalog(path, None, options.storage_options).path
+        header = open_catalog(path)[1]
     if header is None or header.depth != "frames":
         return None
-    name, advice = make_printable(os.fsdecode(out)), "To have both catalogs, scan to another file"
+    name, advice = make_printable(show_name(os.fsdecode(out))), "To have both catalogs, scan to another file"
     if options.depth == "header":
         return (
             f"{name}: this scan reads headers only, and replaces a catalog with frame indexes. {advice}; to have the "
@@ -234,6 +243,7 @@ class ScanRequest:
         show_line: Is called with a line if the scan waits for that of another process; None shows none.
         write_idx: Whether to write index files of DALI's for tar archives.
         idx_folder: Absolute path of the folder of these files; None for those of the archives.
+        journal: Absolute path of the journal's folder, or None.
     """
 
     options: SurveyOptions
@@ -246,8 +256,11 @@ class ScanRequest:
     show_line: Callable[[str], object] | None = None
     write_idx: bool = False
     idx_folder: str | None = None
+    journal: str | None = None
 
     def __post_init__(self) -> None:
+        if self.journal is not None and self.out is None:
+            raise UsageError("journal is the folder of a saved scan's journal: give out (-o) too")
         if self.idx_folder is not None and not self.write_idx:
             raise UsageError("idx_folder is the folder of index files: give write_idx=True (--write-idx) too")
         check_choice("label_from", self.label_from, ("parent", None))
@@ -286,8 +299,11 @@ class ScanResult:
 
 def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     """Scan roots without warnings; see `scan`."""
-    target = None if request.out is None else _resolve_target(request.out, roots)
-    own = frozenset[str]() if target is None else frozenset((target, get_frames_path(target)))
+    target = None
+    if request.out is not None:
+        target = Target(request.out, request.journal, request.options.storage_options)
+        target.check_roots(_list_paths(roots))
+    own = frozenset[str]() if target is None else target.own
     by_parent = request.label_from == "parent"
     listing = list_roots(
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
@@ -313,30 +329,30 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
         "assume_fps": format_rate(options.assume_fps),
         "rules": PROOF_RULES,
     }
-    with Journal(target, settings, _list_arguments(roots, request, settings), request.show_line) as journal:
+    arguments = _list_arguments(roots, request, settings)
+    with Journal(target.shown, settings, arguments, request.show_line, folder=target.journal) as journal:
+        old = target.find_old()
         has_ended = journal.has_waited and not journal.was_left
         # The catalog that another process has just made may be that of this scan: its files are not looked at.
-        if has_ended and _is_up_to_date(read_earlier_results(target, journal, options, rows), rows):
+        if has_ended and _is_up_to_date(read_earlier_results(old, journal, options, rows), rows):
             journal.remove()
             stats = replace(listing.stats, known=len(rows.source_texts))
-            return _make_result(_open_result(target, rows, options), stats, listing)
+            return _make_result(target.open(rows), stats, listing)
         if journal.has_waited and journal.was_left and request.show_line is not None:
-            request.show_line(f"{target}: the other process ended before its scan was complete: taking it over")
+            request.show_line(f"{target.shown}: the other process ended before its scan was complete: taking it over")
         if not request.resume:
             journal.clear()
         stats = replace(listing.stats)
         try:
-            _update_catalog(target, journal, rows, options, stats, use_old_catalog=request.resume)
-        except UnreadableMedia:
+            _update_catalog(target, journal, rows, options, stats, old=old if request.resume else None)
+        except UnreadableMedia as error:
+            if error.source is not None and is_url(error.source):
+                raise  # It cannot be put there.
             # Unreadable media are rows, so this error is about a damaged column of the old catalog.
             stats = replace(listing.stats)
-            _update_catalog(target, journal, rows, options, stats, use_old_catalog=False)
+            _update_catalog(target, journal, rows, options, stats, old=None)
         journal.remove()
-    return _make_result(_open_result(target, rows, options), stats, listing)
-
-
-def _open_result(target: str, rows: SourceRows, options: SurveyOptions) -> Catalog:
-    return add_signatures(Catalog.open(target, rows.root, storage_options=options.storage_options), rows.signed)
+    return _make_result(target.open(rows), stats, listing)
 
 
 def _make_result(catalog: Catalog, stats: ScanStats, listing: Listing) -> ScanResult:
@@ -379,20 +395,20 @@ def _list_arguments(roots: Sequence[Root], request: ScanRequest, settings: Mappi
 
 
 def _update_catalog(
-    target: str,
+    target: Target,
     journal: Journal,
     rows: SourceRows,
     options: SurveyOptions,
     stats: ScanStats,
     *,
-    use_old_catalog: bool,
+    old: str | None,
 ) -> None:
-    """Survey new and changed sources, and write the catalog if it changes."""
-    earlier = read_earlier_results(target if use_old_catalog else None, journal, options, rows)
+    """Survey what is new or has changed since the old catalog, and write the catalog if it changes."""
+    earlier = read_earlier_results(old, journal, options, rows)
     surveyed = survey_sources(earlier, journal, options, stats)
     # An interrupted scan may have left a pending file beside the catalog: writing removes it.
     if journal.was_left or not (earlier.is_unchanged and _is_up_to_date(earlier, rows)):
-        Catalog(build_catalog_data(rows, surveyed, options)).to_parquet(target)
+        target.save(Catalog(build_catalog_data(rows, surveyed, options)))
 
 
 def _list_paths(roots: Sequence[Root]) -> list[str]:
@@ -405,17 +421,6 @@ def _hash_table(table: pa.Table) -> str:
     for column in table.columns:
         hash_column(digest, column)
     return digest.hexdigest()
-
-
-def _resolve_target(out: StrPath, roots: Sequence[Root]) -> str:
-    """Check the path of the new catalog before hours of scanning."""
-    if os.fsdecode(out).endswith(os.sep):
-        raise UsageError(f"out={os.fsdecode(out)} names a folder: expected a file, such as cat.parquet in it")
-    target = make_absolute(os.fsdecode(out))
-    if target in _list_paths(roots):
-        raise UsageError(f"out={target} is one of the roots that are scanned: choose another name, such as cat.parquet")
-    check_target(target)
-    return target
 
 
 def check_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | None:

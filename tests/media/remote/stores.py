@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -84,10 +85,11 @@ class Store:
     def checking_signatures(self) -> Iterator[Credentials]:
         """Have the server check signatures, by botocore's signer; give credentials that it knows."""
         iam = self.boto3("iam")
-        iam.create_user(UserName="reader")
+        user = f"reader-{secrets.token_hex(4)}"
+        iam.create_user(UserName=user)
         policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
-        iam.put_user_policy(UserName="reader", PolicyName="all", PolicyDocument=json.dumps(policy))
-        keys = iam.create_access_key(UserName="reader")["AccessKey"]
+        iam.put_user_policy(UserName=user, PolicyName="all", PolicyDocument=json.dumps(policy))
+        keys = iam.create_access_key(UserName=user)["AccessKey"]
         self._set_unchecked("0")
         try:
             yield Credentials(keys["AccessKeyId"], keys["SecretAccessKey"])

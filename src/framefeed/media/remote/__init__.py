@@ -36,7 +36,9 @@ __all__ = [
     "is_s3",
     "list_objects",
     "open_ranges",
+    "put_file",
     "read_whole",
+    "remove_object",
 ]
 
 
@@ -198,3 +200,21 @@ def open_ranges(
         _make_target(url, options), version, confirm
     )
     return reader
+
+
+def put_file(url: str, path: str, replaced: ObjectVersion | None, options: Mapping[str, Any]) -> ObjectVersion:
+    """Put a file as one object of S3; see `_putting.put_file`.
+
+    Args:
+        url: The object.
+        path: The file.
+        replaced: The version that it replaces; None for a new object.
+        options: Of ``storage_options``, for this URL.
+    """
+    put: Callable[..., ObjectVersion] = import_module("framefeed.media.remote._putting").put_file
+    return put(url, path, replaced, parse_s3_options(options))
+
+
+def remove_object(url: str, options: Mapping[str, Any]) -> None:
+    """Remove an object of S3; one that is not there is no error."""
+    import_module("framefeed.media.remote._putting").remove_object(url, parse_s3_options(options))

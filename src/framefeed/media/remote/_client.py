@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, perf_counter, time
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 import urllib3
@@ -115,8 +115,16 @@ class HttpClient:
         self._lock = threading.Lock()
         self._moved = Lru[str, tuple[str, bool]](_MOST_MOVED)
 
-    def send(self, url: str, headers: Mapping[str, str], *, public_only: bool) -> Any:
-        """Send a GET request; return urllib3's response, whose body was not read."""
+    def send(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        public_only: bool,
+        method: str = "GET",
+        body: IO[bytes] | None = None,
+    ) -> Any:
+        """Send a request; return urllib3's response, whose body was not read."""
         parts = urlsplit(url)
         proxy = find_proxy(parts.scheme, parts.netloc)
         if public_only and proxy and not is_public_name(parts.hostname or ""):
@@ -130,8 +138,9 @@ class HttpClient:
         if parts.query:
             target += f"?{parts.query}"
         return pool.urlopen(
-            "GET",
+            method,
             target,
+            body=body,
             headers=headers,
             timeout=Timeout(
                 connect=max(_LEAST_SECONDS, min(_CONNECT_SECONDS, _stopping.SILENCE_SECONDS, get_fetch_seconds())),
@@ -335,6 +344,9 @@ class ObjectGet(ABC, Generic[R]):
         if self._is_over():
             raise WaitEndedError
         self._count(FetchCounts(requests=1))
+        return self._open(url, headers, public_only)
+
+    def _open(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
         return _CLIENT.value.send(url, headers, public_only=public_only)
 
     def _find_next(self, url: str, location: str) -> str:

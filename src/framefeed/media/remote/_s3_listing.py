@@ -31,8 +31,12 @@ _SIZE = re.compile("[0-9]{1,18}")
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _ENCODING = "url"
 
-TRANSIENT_CODES = frozenset({"InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"})
-"""Errors that may pass: the request may be sent again. ``RequestTimeout`` comes with status 400."""
+TRANSIENT_CODES = frozenset(
+    {"InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"}
+    | {"ConditionalRequestConflict"}
+)
+"""Errors that may pass: the request may be sent again. ``RequestTimeout`` comes with status 400,
+``ConditionalRequestConflict`` where two writers were there at the same time."""
 _ADVICE = {
     "AccessDenied": "these credentials may not read it, or it does not exist and they may not list the bucket: check "
     "both, or use anon=True in storage_options for a public bucket",

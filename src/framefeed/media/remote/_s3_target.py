@@ -13,7 +13,7 @@ from framefeed.errors import UsageError
 from framefeed.media.remote._credentials import S3Settings, resolve_s3
 from framefeed.media.remote._s3_listing import TRANSIENT_CODES, describe_error
 from framefeed.media.remote._s3_urls import S3Name, find_other_region, locate, split_s3_url
-from framefeed.media.remote._signature import S3Request, sign
+from framefeed.media.remote._signature import EMPTY_SHA256, S3Request, sign
 from framefeed.media.remote._storage_options import S3Options
 from framefeed.media.remote._targets import Problem
 
@@ -61,6 +61,8 @@ class S3Target:
         url: As the user gave it.
         options: How to reach it; what they lack comes from the environment.
         name: Bucket and key.
+        method: Of its requests.
+        body_sha256: Hash of their body, in hexadecimal digits.
         query: Names and values, of a request about the bucket; its URL says more than the bucket to people alone.
 
     Raises:
@@ -70,6 +72,8 @@ class S3Target:
     url: str = field(repr=False)
     options: S3Options = field(default_factory=S3Options, repr=False)
     name: S3Name = field(init=False)
+    method: str = "GET"
+    body_sha256: str = EMPTY_SHA256
     query: tuple[tuple[str, str], ...] = ()
     explains: ClassVar[bool] = True
 
@@ -101,7 +105,7 @@ class S3Target:
         credentials = known.settings.get_credentials()
         sent = dict(headers)
         if credentials is not None:
-            request = S3Request("GET", address.host_header, address.target)
+            request = S3Request(self.method, address.host_header, address.target, self.body_sha256)
             sent = sign(request, headers, credentials, region, datetime.now(UTC))
         return f"{address.scheme}://{address.host_header}{address.target}", sent
 
@@ -118,6 +122,8 @@ class S3Target:
         code, message = describe_error(document, secrets)
         if code == "ExpiredToken":
             known.renew()
+        if code == "AccessDenied" and self.method != "GET":
+            message = f"{code}: these credentials may not write it: they need the rights to put and to delete objects"
         return Problem(message, code in TRANSIENT_CODES, code in _MISSING_CODES) if code else None
 
 

@@ -1,0 +1,86 @@
+"""Whole objects by URL as files: copied to the disk, and put into buckets."""
+
+from __future__ import annotations
+
+from framefeed._shown import show_name
+from framefeed._values import ByteReader, announce_reads, read_bytes
+from framefeed.errors import CorruptMedia, MissingDependency, UsageError
+from framefeed.media import remote
+from framefeed.media._source import MediaSource
+from framefeed.media.remote import ObjectVersion, StorageOptions, find_options, is_read_by_ranges, is_s3
+
+_PIECE_BYTES = 2**22
+
+
+def read_version(source: MediaSource, reader: ByteReader) -> str:
+    """Read which version of an object a reader has: size and strong ETag, or else a hash of some of its bytes too."""
+    nbytes, version = reader.stat().bytes, getattr(reader, "version", None)
+    if isinstance(version, ObjectVersion) and version.etag:
+        return version.text
+    return f"{nbytes} {source.identity_of(reader).fingerprint}"
+
+
+def copy_object(reader: ByteReader, path: str) -> None:
+    """Write all bytes of an object into a file, a few megabytes at a time, of which several are asked for at once.
+
+    Raises:
+        CorruptMedia: The object ends before its size.
+    """
+    nbytes = reader.stat().bytes
+    announce_reads(reader, lambda: [(0, nbytes)])
+    with open(path, "wb") as file:
+        for offset in range(0, nbytes, _PIECE_BYTES):
+            file.write(read_bytes(reader, offset, min(_PIECE_BYTES, nbytes - offset)))
+        if file.tell() != nbytes:
+            raise CorruptMedia(f"{path}: the object has {file.tell()} bytes of {nbytes}: try again", stage="read")
+
+
+def check_put_url(url: str, storage_options: StorageOptions | None) -> None:
+    """Check what can be checked of the URL of an object that is to be written, without asking a server.
+
+    Raises:
+        UsageError: It is none of S3, or names no object.
+        MissingDependency: What writes it is not installed.
+    """
+    name = show_name(url)
+    if not is_s3(url):
+        raise UsageError(
+            f"cannot write {name}: of URLs, only those of S3 (s3://bucket/cat.parquet) are written: write to a local "
+            "path, and copy the files"
+        )
+    if not is_read_by_ranges(url):
+        raise MissingDependency(f"cannot write {name}: it needs urllib3: pip install 'framefeed[remote]'")
+    remote.check_remote_url(url, find_options(storage_options, url))
+    if "?versionId=" in url or url.endswith("/"):
+        raise UsageError(f"cannot write {name}: name a new object, such as s3://bucket/cat.parquet")
+
+
+def put_object(url: str, path: str, replaced: str | None, storage_options: StorageOptions | None) -> str | None:
+    """Put a file as one object of S3, without a copy in memory.
+
+    Args:
+        url: The object.
+        path: The file.
+        replaced: The version that it replaces, as `read_version` reads it; None for a new object.
+        storage_options: Options by URL prefix.
+
+    Returns:
+        The version of the object; None if the server does not say it.
+
+    Raises:
+        StaleSource: Another version is there, with other bytes.
+        UsageError: The file is too large for one request.
+        UnreadableMedia: The server refuses it.
+    """
+    version = None if replaced is None else ObjectVersion.parse(replaced)
+    written = remote.put_file(url, path, version, find_options(storage_options, url))
+    return written.text if written.etag else None
+
+
+def remove_object(url: str, storage_options: StorageOptions | None) -> None:
+    """Remove an object of S3; one that is not there is no error.
+
+    Raises:
+        UnreadableMedia: The server refuses.
+    """
+    remote.remove_object(url, find_options(storage_options, url))

@@ -1,0 +1,102 @@
+"""Catalogs that are put into a bucket of moto's server: signatures, answers that are lost, rights that end, sizes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import framefeed as ff
+from framefeed.media.remote import _putting
+from tests.corpus import corpus_file
+from tests.media.remote.stores import Store, serving
+
+VIDEOS = ("base.mp4", "closed_gop.ts")
+URL = "s3://videos/data/cat.parquet"
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Store]:
+    with serving() as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(served: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The server with an empty bucket, and an empty cache folder of the user."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    client = served.boto3()
+    if "videos" not in [each["Name"] for each in client.list_buckets()["Buckets"]]:
+        client.create_bucket(Bucket="videos")
+    for key in keys_of(served):
+        client.delete_object(Bucket="videos", Key=key)
+    return served
+
+
+def keys_of(store: Store) -> list[str]:
+    return [each["Key"] for each in store.boto3().list_objects(Bucket="videos").get("Contents", [])]
+
+
+def options_of(store: Store, **more: str) -> dict[str, Any]:
+    return {
+        "s3://videos/": {"key": "any", "secret": "sEcReT", "endpoint_url": store.url, "region": "us-east-1", **more}
+    }
+
+
+def scan(store: Store, names: tuple[str, ...] = VIDEOS, out: str = URL, **more: Any) -> ff.Catalog:
+    paths = [corpus_file(name) for name in names]
+    return ff.scan(paths, out=out, storage_options=options_of(store), workers=0, progress=False, **more)
+
+
+def test_the_same_catalog_of_two_writers_is_no_conflict(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is a request whose answer was lost."""
+    send, sent = _putting._Change._take, []
+
+    def lose(change: Any, response: Any) -> Any:
+        taken = send(change, response)
+        sent.append(change._name)
+        if sent.count(change._name) == 1:
+            raise ConnectionResetError("reset by test")
+        return taken
+
+    monkeypatch.setattr(_putting._Change, "_take", lose)
+    catalog = scan(store)
+    assert len(sent) >= 2
+    assert ff.Catalog.open(URL, storage_options=options_of(store)).table.equals(catalog.table)
+
+
+def test_rights_that_end_leave_the_journal(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = _putting.put_file
+
+    def put_without_rights(*arguments: Any) -> Any:
+        with store.checking_signatures():
+            return put(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_putting, "put_file", put_without_rights)
+        with pytest.raises(ff.UnreadableMedia, match="answered 403 InvalidAccessKeyId") as caught:
+            scan(store)
+    assert "sEcReT" not in str(caught.value)
+    assert not keys_of(store)
+    assert list((Path(os.environ["XDG_CACHE_HOME"]) / "framefeed" / "journals").iterdir())
+    assert len(scan(store)) == len(VIDEOS)
+
+
+def test_requests_that_write_are_signed(store: Store) -> None:
+    with store.checking_signatures() as keys:
+        options = options_of(store, key=keys.key, secret=keys.secret)
+        for names in (VIDEOS, VIDEOS[:1]):
+            paths = [corpus_file(name) for name in names]
+            assert len(ff.scan(paths, out=URL, storage_options=options, workers=0)) == len(names)
+        assert len(ff.Catalog.open(URL, storage_options=options)) == 1
+    assert len(keys_of(store)) == 2
+
+
+def test_a_file_that_one_request_cannot_take_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_putting, "MOST_PUT_BYTES", 100)
+    with pytest.raises(ff.UsageError, match="write to a local path"):
+        scan(store)
+    assert not keys_of(store)
