@@ -77,16 +77,20 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
     stills, slow = StillRows(options.limits), dict[int, Any]()
     start, before = 0, count_bytes_read_by_thread()
     for group in chunk.groups:
-        sources = group.make_sources(options.storage_options)
+        num_unread, container = len(stills.unread), group.find_local_container()
+        if group.kind == "files" and group.located is None and not options.decodes_pictures:
+            stills.read(list(group.paths()), start)
+        elif container is not None and group.located is not None and not options.decodes_pictures:
+            stills.read_parts(container, group.located, start)
+        else:
+            stills.unread += range(start, start + len(group))
+        unread = stills.unread[num_unread:]
+        rest = group if len(unread) == len(group) else group.take([position - start for position in unread])
+        sources = rest.make_sources(options.storage_options)
         if group.kind == "image_folder":
             sources = [ImageSequence(path, fps=options.fps) for path in sources]
-        if group.kind == "files" and group.located is None and not options.decodes_pictures:
-            num_unread = len(stills.unread)
-            stills.read(sources, start)
-            slow |= {position: sources[position - start] for position in stills.unread[num_unread:]}
-        else:
-            slow |= dict(enumerate(sources, start))
-        start += len(sources)
+        slow |= zip(unread, sources, strict=True)
+        start += len(group)
 
     def survey_others() -> Iterator[SurveyResult]:
         for position, source in slow.items():
@@ -145,23 +149,32 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
     for group in groups:
         start = 0
         while start < len(group):
-            names = group.names[start : start + -(-weight_left // picture_weight)]
-            if group.kind == "files" and _PICTURE_ENDINGS.issuperset(map(_LAST_THREE, names)):
-                weight_left -= len(names) * picture_weight
-            else:
-                for count, name in enumerate(names, 1):
-                    is_picture = group.kind == "files" and name[-3:] in _PICTURE_ENDINGS
-                    weight_left -= picture_weight if is_picture else VIDEO_WEIGHT
-                    if weight_left <= 0:
-                        names = names[:count]
-                        break
-            chunk.append(group.take(range(start, start + len(names))))
-            start += len(names)
+            endings = take_endings(group, start, start + -(-weight_left // picture_weight))
+            count = 0
+            if _PICTURE_ENDINGS.issuperset(endings):
+                count, weight_left = len(endings), weight_left - len(endings) * picture_weight
+            while count < len(endings) and weight_left > 0:
+                weight_left -= picture_weight if endings[count] in _PICTURE_ENDINGS else VIDEO_WEIGHT
+                count += 1
+            chunk.append(group.take(range(start, start + count)))
+            start += count
             if weight_left <= 0:
                 yield (full := Chunk(tuple(chunk), first))
                 chunk, first, weight_left = [], first + len(full), CHUNK_WEIGHT
     if chunk:
         yield Chunk(tuple(chunk), first)
+
+
+def take_endings(group: SourceGroup, start: int = 0, stop: int | None = None) -> list[str]:
+    """Take the last three letters of the names of files and members; "" where no headers are read in batches."""
+    names = group.names[start:stop]
+    if group.kind == "files":
+        return list(map(_LAST_THREE, names))
+    container = group.find_local_container()
+    if container is None:
+        return [""] * len(names)
+    behind = len(container) + len("::")
+    return list(map(itemgetter(slice(-behind - 3, -behind)), names))
 
 
 def survey_chunks(
@@ -242,7 +255,7 @@ def choose_workers(chunks: Sequence[Chunk], options: SurveyOptions) -> tuple[int
     for chunk in chunks:
         # A large chunk has almost nothing but pictures.
         pictures += len(chunk) if len(chunk) > CHUNK_WEIGHT // 2 else sum(
-            name[-3:] in _PICTURE_ENDINGS for group in chunk.groups if group.kind == "files" for name in group.names
+            ending in _PICTURE_ENDINGS for group in chunk.groups for ending in take_endings(group)
         )  # fmt: skip
     if workers < 2 or (pictures == files and pictures < MIN_PICTURES_FOR_PROCESSES):
         return 0, "threads"
