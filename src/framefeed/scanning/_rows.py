@@ -206,7 +206,8 @@ class Listing:
         arrays, waiting = list[pa.Array](), list[str]()
         for group in self.groups:
             if not group.folder:
-                names = [strip_url(name) for name in group.names]
+                is_public = group.find_local_container() is not None
+                names = group.names if is_public else [strip_url(name) for name in group.names]
                 waiting += names if root is None else [to_stored_name(name, root) for name in names]
             else:
                 # Names are escaped later, all at once, by `_to_string_array`.
