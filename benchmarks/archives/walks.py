@@ -74,7 +74,7 @@ def walk_row(media: PackedMedia, key: str, write: Callable[[Path, int], None], t
 _FORMS: Mapping[str, tuple[Callable[[Path, int], None], str]] = {
     "walk": (lambda path, count: write_small(path, count, tarfile.USTAR_FORMAT, 1), "small members, ustar"),
     "walk:GNU": (lambda path, count: write_small(path, count, tarfile.GNU_FORMAT, 1), "small members, GNU"),
-    "walk:pax": (lambda path, count: write_small(path, count, tarfile.PAX_FORMAT, 1.5), "small members, pax with times"),
+    "walk:pax": (lambda path, count: write_small(path, count, tarfile.PAX_FORMAT, 1.5), "small members, pax, times"),
     "walk:pictures": (lambda path, count: write_large(path, count, PICTURE_BYTES), "pictures of 30 kB with labels"),
     "walk:clips": (lambda path, count: write_large(path, count, CLIP_BYTES), "clips of 2 MB with labels"),
 }  # fmt: skip

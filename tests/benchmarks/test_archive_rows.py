@@ -18,6 +18,9 @@ SIZES = Sizes(
     members=64, pictures=70, short=4, short_height=144, long=4, long_bytes=300_000, long_height=144, shards=2, frames=60
 )
 
+# WebDataset, where it is installed, leaves archives to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file .*[.]tar:ResourceWarning")
+
 
 @pytest.mark.slow
 def test_all_rows_run_at_the_smallest_scale() -> None:
@@ -30,7 +33,7 @@ def test_all_rows_run_at_the_smallest_scale() -> None:
     comparisons = {key: {each["key"] for each in row["comparisons"]} for key, row in rows.items()}
     assert comparisons["walk"] == {"tarfile", "tarfile, samples", "tarfile, index"}
     assert comparisons["scan"] == comparisons["unpacked"] == {"files"}
-    if "benchmarks.peers.webdataset_clips" not in report["missing"]:
+    if "webdataset" in report["versions"]:
         assert comparisons["webdataset"] == comparisons["webdataset-long"] == {"exact", "approximate"}
 
 
