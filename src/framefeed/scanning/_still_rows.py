@@ -154,9 +154,8 @@ class StillRows:
 
             def read_some(first: int, last: int) -> None:
                 own_sizes, own_offsets = sizes[first:last], offsets[first:last]
-                if min(own_offsets) < 0:  # A value that only Arrow can read.
-                    raise _NotPlain
                 lengths = map(min, own_sizes, repeat(HEAD_BYTES))
+                # The system refuses -1, the offset of a value that only Arrow can read.
                 heads = list(map(os.pread, repeat(descriptor), lengths, own_offsets))
                 files = list(zip(repeat(descriptor), own_offsets, own_sizes, strict=False))
                 read = _Heads(files, heads, own_sizes, [facts.st_mtime_ns] * len(files))
