@@ -2,7 +2,8 @@
 
 usage: python -m benchmarks.NAME [MEDIA...] [--rows ROW,...] [--pairs N] [--json FILE]      (in the project's folder)
 
-NAME is decode, load, map, pictures or scan. MEDIA are files or folders; FRAMEFEED_MEDIA names a folder too.
+NAME is archives, decode, load, map, pictures, remote or scan. MEDIA are files or folders;
+FRAMEFEED_MEDIA names a folder too.
 """
 
 from __future__ import annotations

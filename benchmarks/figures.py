@@ -16,9 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.archives import page as archives_page
 from benchmarks.epoch_picture import draw_epoch
 from benchmarks.reading import RESULTS, Number, read_numbers
-from benchmarks.remote.page import HEADER, list_lines
+from benchmarks.remote import page as remote_page
 from benchmarks.sections.section import Table
 from benchmarks.sections.suite import SECTIONS, tabulate
 
@@ -35,6 +36,7 @@ LOAD = tuple(sorted(path.name for path in RESULTS.glob("load-*.json")))
 MAP = tuple(sorted(path.name for path in RESULTS.glob("map-*.json")))
 PICTURES = tuple(sorted(path.name for path in RESULTS.glob("pictures-*.json")))
 REMOTE = tuple(sorted(path.name for path in RESULTS.glob("remote-*.json")))
+ARCHIVES = tuple(sorted(path.name for path in RESULTS.glob("archives-*.json")))
 # The rows of later files replace those of earlier ones.
 SECTION_RESULTS = tuple(sorted(path.name for path in RESULTS.glob("sections-*.json")))
 LONG_VIDEOS = "sections-2026-11-24-d2.json"
@@ -360,9 +362,17 @@ def fill_routes() -> str:
 
 def fill_remote() -> str:
     """Videos and pictures behind a server that delays each request."""
-    lines = list_lines(read_numbers(*REMOTE))
-    loads = " / ".join(str(_load(name)["machine"]["load_average"]) for name in REMOTE)
-    return f"{make_table(HEADER, lines)}\nLoad average of the machine before it: {loads}.\n" if lines else NOT_MEASURED
+    return _fill_lines(remote_page.HEADER, remote_page.list_lines(read_numbers(*REMOTE)), REMOTE)
+
+
+def fill_archives() -> str:
+    """Media in tar archives."""
+    return _fill_lines(archives_page.HEADER, archives_page.list_lines(read_numbers(*ARCHIVES)), ARCHIVES)
+
+
+def _fill_lines(header: Sequence[str], lines: Sequence[Sequence[str]], results: Sequence[str]) -> str:
+    loads = " / ".join(str(_load(name)["machine"]["load_average"]) for name in results)
+    return f"{make_table(header, lines)}\nLoad average of the machine before it: {loads}.\n" if lines else NOT_MEASURED
 
 
 def fill_section(key: str) -> str:
@@ -404,6 +414,7 @@ FILLS: Mapping[str, Callable[[], str]] = {
     "map": fill_map,
     "pictures": fill_pictures,
     "remote": fill_remote,
+    "archives": fill_archives,
     "simulation": fill_simulation,
     **{f"section_{key.lower()}": partial(fill_section, key) for key in SECTIONS},
 }

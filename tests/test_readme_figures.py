@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import pixels
+from benchmarks.archives.suite import ROWS as ARCHIVE_ROWS
 from benchmarks.decode.suite import ROWS as DECODE_ROWS
 from benchmarks.figures import FILLS, OVERVIEW, PAGE, PICTURE, README, fill, find_blocks, make_pages
 from benchmarks.figures import MAP as MAP_RESULTS
@@ -102,6 +103,7 @@ def test_every_goal_names_a_row_of_a_suite() -> None:
         "pictures": {*PICTURE_ROWS},
         "sections": {*SECTIONS},
         "remote": {*REMOTE_ROWS},
+        "archives": {*ARCHIVE_ROWS},
     }
     assert len({goal["figure"] for goal in goals}) == len(goals)
     for goal in goals:

@@ -84,14 +84,21 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
 def _survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | None) -> ChunkResult:
     stills, slow, start = StillRows(options.limits), dict[int, Any](), 0
     for group in chunk.groups:
-        sources = group.make_sources(options.storage_options)
-        if group.kind == "image_folder":
-            sources = [ImageSequence(path, fps=options.fps) for path in sources]
+        container = group.find_local_container()
         if group.kind == "files" and not options.decodes_pictures:
-            slow |= _read_stills(stills, sources, start, options)
+            slow |= _read_stills(stills, group.make_sources(options.storage_options), start, options)
+        elif container is not None and group.located is not None and not options.decodes_pictures:
+            num_unread = len(stills.unread)
+            stills.read_parts(container, group.located, start)
+            unread = stills.unread[num_unread:]
+            rest = group.take([position - start for position in unread])
+            slow |= zip(unread, rest.make_sources(options.storage_options), strict=True)
         else:
+            sources = group.make_sources(options.storage_options)
+            if group.kind == "image_folder":
+                sources = [ImageSequence(path, fps=options.fps) for path in sources]
             slow |= dict(enumerate(sources, start))
-        start += len(sources)
+        start += len(group)
 
     def survey_others() -> Iterator[SurveyResult]:
         for position, source in slow.items():
@@ -201,25 +208,34 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
         start, is_remote = 0, has_objects(group)
         picture_weight = OBJECT_WEIGHT if is_remote else file_weight
         while start < len(group):
-            names = group.names[start : start + -(-weight_left // picture_weight)]
-            if group.kind == "files" and _PICTURE_ENDINGS.issuperset(map(_LAST_THREE, names)):
-                weight_left -= len(names) * picture_weight
-            else:
-                for count, name in enumerate(names, 1):
-                    is_picture = group.kind == "files" and (
-                        name[-3:] in _PICTURE_ENDINGS or (is_remote and is_picture_name(name))
-                    )
-                    weight_left -= picture_weight if is_picture else VIDEO_WEIGHT
-                    if weight_left <= 0:
-                        names = names[:count]
-                        break
-            chunk.append(group.take(range(start, start + len(names))))
-            start += len(names)
+            endings = take_endings(group, start, start + -(-weight_left // picture_weight))
+            count = 0
+            if _PICTURE_ENDINGS.issuperset(endings):
+                count, weight_left = len(endings), weight_left - len(endings) * picture_weight
+            while count < len(endings) and weight_left > 0:
+                weight_left -= picture_weight if endings[count] in _PICTURE_ENDINGS else VIDEO_WEIGHT
+                count += 1
+            chunk.append(group.take(range(start, start + count)))
+            start += count
             if weight_left <= 0:
                 yield (full := Chunk(tuple(chunk), first))
                 chunk, first, weight_left = [], first + len(full), CHUNK_WEIGHT
     if chunk:
         yield Chunk(tuple(chunk), first)
+
+
+def take_endings(group: SourceGroup, start: int = 0, stop: int | None = None) -> list[str]:
+    """Take the last three letters of the names of files and members; "" where no headers are read in batches."""
+    names = group.names[start:stop]
+    if has_objects(group):
+        return [name[-3:] if name[-3:] in _PICTURE_ENDINGS else name.partition("?")[0][-3:] for name in names]
+    if group.kind == "files":
+        return list(map(_LAST_THREE, names))
+    container = group.find_local_container()
+    if container is None:
+        return [""] * len(names)
+    behind = len(container) + len("::")
+    return list(map(itemgetter(slice(-behind - 3, -behind)), names))
 
 
 def survey_chunks(
@@ -310,7 +326,7 @@ def choose_workers(chunks: Sequence[Chunk], options: SurveyOptions) -> tuple[int
     for chunk in chunks:
         # A large chunk has almost nothing but pictures.
         pictures += len(chunk) if len(chunk) > CHUNK_WEIGHT // 2 else sum(
-            name[-3:] in _PICTURE_ENDINGS for group in chunk.groups if group.kind == "files" for name in group.names
+            ending in _PICTURE_ENDINGS for group in chunk.groups for ending in take_endings(group)
         )  # fmt: skip
     if workers < 2 or (pictures == files and pictures < MIN_PICTURES_FOR_PROCESSES):
         return 0, "threads"

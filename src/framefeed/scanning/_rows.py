@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._names import escape, split_part, to_stored_name
+from framefeed._names import escape, is_url, split_part, to_stored_name
 from framefeed._shown import strip_url
 from framefeed.archives import COMPRESSED_ENDINGS
 from framefeed.catalog import ListedRows, find_first_rows
@@ -56,7 +56,7 @@ class SourceGroup:
         names: Path of each source relative to the folder: its name if a walk listed it; a manifest may name files in
             subfolders. With kind "sources": paths, and `SurveyResult` objects of sources that could not be listed.
         kind: "image_folder" if the names are folders whose pictures are the frames of one video; "parts" if they are
-            names of parts of other files.
+            names of parts of one other file.
         located: Facts that are known from listing; those of parts always are.
     """
 
@@ -72,6 +72,11 @@ class SourceGroup:
         """Iterate over the complete paths or URLs."""
         prefix = self.folder and self.folder + os.sep
         return (prefix + name for name in self.names) if prefix else iter(self.names)
+
+    def find_local_container(self) -> str | None:
+        """Find the path of the local file that the sources are parts of; None if they are no parts of one."""
+        part = split_part(self.names[0]) if self.kind == "parts" else None
+        return None if part is None or is_url(part.container) else part.container
 
     def take(self, numbers: Sequence[int]) -> SourceGroup:
         """Select sources by number."""
@@ -201,7 +206,8 @@ class Listing:
         arrays, waiting = list[pa.Array](), list[str]()
         for group in self.groups:
             if not group.folder:
-                names = [strip_url(name) for name in group.names]
+                is_public = group.find_local_container() is not None
+                names = group.names if is_public else [strip_url(name) for name in group.names]
                 waiting += names if root is None else [to_stored_name(name, root) for name in names]
             else:
                 # Names are escaped later, all at once, by `_to_string_array`.

@@ -452,7 +452,8 @@ def _make_rows(listing: Listing, request: ScanRequest) -> SourceRows:
         raise UsageError(
             f"root={root}: none of the {len(texts):,} paths is inside this folder, for example {texts[0].as_py()}"
         )
-    given = (name for group in listing.groups if not group.folder for name in group.names if is_url(name))
+    groups = (group for group in listing.groups if not group.folder and group.find_local_container() is None)
+    given = (name for group in groups for name in group.names if is_url(name))
     signed = {key: name for key, name in map(find_signed, given) if key != name}
     unlistable, sources, numbers = listing.unlistable, list[SourceGroup](), None
     for group in listing.groups:

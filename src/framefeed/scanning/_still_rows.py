@@ -1,18 +1,19 @@
 """Read the headers of many still pictures at the speed of the system calls: open, fstat, read and close of each file.
 
-Of an object that is read by ranges, one request gives its first bytes, its size and its version. Every other file is
-left to `survey`, which also finds the errors of files.
+Of an object that is read by ranges, one request gives its first bytes, its size and its version; parts of a local file
+take one read each. Every other source is left to `survey`, which also finds the errors of files.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter, itemgetter, mul
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +21,10 @@ import pyarrow as pa
 
 from framefeed._arrays import IntArray
 from framefeed._compute import pc
-from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, Limits, clamp_ns
+from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, Limits, SourceStat, clamp_ns
 from framefeed.catalog import SURVEYED, mark_signed
 from framefeed.errors import FramefeedError, LimitExceeded
-from framefeed.media import HEAD_FINGERPRINT_PREFIX, MediaSource, hash_head
+from framefeed.media import HEAD_FINGERPRINT_PREFIX, MediaSource, hash_head, make_file_version
 from framefeed.parallel import check_stop, time_limit
 from framefeed.pictures import (
     UNCONVERTIBLE_MODES,
@@ -33,6 +34,7 @@ from framefeed.pictures import (
     convert_exif_orientation,
     read_still_header,
 )
+from framefeed.scanning._rows import Located
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _FILES_PER_BATCH = 64
@@ -62,22 +64,39 @@ class _KindNumbers(dict[tuple[str, str, str], int]):
         return self[kind]
 
 
+class _Heads(NamedTuple):
+    """Sources of which the first bytes are read.
+
+    Attributes:
+        files: What ``read`` of `_parse` takes, for each of them.
+        heads: The first ``HEAD_BYTES`` bytes, or all of them.
+        sizes: Bytes of each source.
+        times: Modification time in ns of the file of each source.
+    """
+
+    files: Sequence[Any]
+    heads: list[bytes]
+    sizes: list[int]
+    times: list[int | None]
+
+
 @dataclass(slots=True)
 class StillRows:
-    """Headers of pictures, and the positions of files that could not be read here.
+    """Headers of pictures, and the positions of sources that could not be read here.
 
     They are kept as columns: a million header objects would slow down the garbage collector.
 
     Attributes:
-        limits: Limits of a file; one that exceeds them is left to `survey`.
+        limits: Limits of a source; one that exceeds them is left to `survey`.
         kinds: Numbers of (container, codec, mode).
         kind: Such a number for each picture.
         numbers: Columns, rows, orientation and number of frames of each picture.
-        sizes: Bytes of each file.
-        times: Modification time of each file in ns; None for an object.
-        digests: Hash of each file's head and size.
-        versions: Of each object; None for a file.
-        unread: Positions of the files that are left to `survey`.
+        sizes: Bytes of each picture.
+        times: Modification time in ns of each file, or of the file of a part; None for an object.
+        digests: Hash of each picture's head and size.
+        offsets: First byte of each part in its file; None for a file or an object.
+        versions: Of each object, or of the file of each part; None for a file.
+        unread: Positions of the sources that are left to `survey`.
     """
 
     limits: Limits = DEFAULT_LIMITS
@@ -87,6 +106,7 @@ class StillRows:
     sizes: list[int] = field(default_factory=list)
     times: list[int | None] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
+    offsets: list[int | None] = field(default_factory=list)
     versions: list[str | None] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
 
@@ -97,50 +117,91 @@ class StillRows:
             paths: Paths of files that were regular files when they were listed.
             start: Position of the first.
         """
-        for first in range(0, len(paths), _FILES_PER_BATCH):
-            check_stop()
-            batch = paths[first : first + _FILES_PER_BATCH]
+
+        def read_some(first: int, last: int) -> None:
+            descriptors: list[int] = []
             try:
-                self._read_batch(batch, start + first)
+                # If one cannot be opened, the list contains those before it.
+                descriptors.extend(map(os.open, paths[first:last], repeat(_FLAGS)))
+                facts = list(map(os.fstat, descriptors))
+                if {mode & _KIND for mode in set(map(_MODE, facts))} != {_REGULAR}:
+                    raise _NotPlain
+                heads = list(map(os.pread, descriptors, repeat(HEAD_BYTES), repeat(0)))
+                read = _Heads(descriptors, heads, list(map(_SIZE, facts)), list(map(_TIME, facts)))
+                self._parse(read, os.pread, start + first)
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+
+        self._read_in_batches(read_some, len(paths), start)
+
+    def read_parts(self, container: str, parts: Located, start: int) -> None:
+        """Read the headers of parts of one local file, which is opened once.
+
+        Args:
+            container: Path of the file. If it is another than the one that was listed, all parts are left to `survey`.
+            parts: Where they are in it.
+            start: Position of the first.
+        """
+        assert parts.offsets is not None
+        version, sizes, offsets = parts.versions[0], parts.sizes.tolist(), parts.offsets.tolist()
+        with ExitStack() as opened:
+            try:
+                descriptor = os.open(container, _FLAGS)
+                opened.callback(os.close, descriptor)
+                facts = os.fstat(descriptor)
+                if facts.st_mode & _KIND != _REGULAR or make_file_version(SourceStat.of(facts)) != version:
+                    raise _NotPlain
+            except _NOT_READ as error:
+                _raise_bug(error)
+                self.unread += range(start, start + len(sizes))
+                return
+
+            def read_some(first: int, last: int) -> None:
+                own_sizes, own_offsets = sizes[first:last], offsets[first:last]
+                lengths = map(min, own_sizes, repeat(HEAD_BYTES))
+                # The system refuses -1, the offset of a value that only Arrow can read.
+                heads = list(map(os.pread, repeat(descriptor), lengths, own_offsets))
+                files = list(zip(repeat(descriptor), own_offsets, own_sizes, strict=False))
+                read = _Heads(files, heads, own_sizes, [facts.st_mtime_ns] * len(files))
+                num_before = len(self.sizes)
+                odd = frozenset(self._parse(read, _read_part, start + first))
+                self.offsets[num_before:] = [each for number, each in enumerate(own_offsets) if number not in odd]
+                self.versions[num_before:] = repeat(version, len(self.sizes) - num_before)
+
+            self._read_in_batches(read_some, len(sizes), start)
+
+    def _read_in_batches(self, read_some: Callable[[int, int], None], count: int, start: int) -> None:
+        """Read sources by a function that takes the first and the last of a batch, and changes nothing if it raises."""
+        for first in range(0, count, _FILES_PER_BATCH):
+            check_stop()
+            last = min(first + _FILES_PER_BATCH, count)
+            try:
+                read_some(first, last)
             except _NOT_READ:
-                for position, path in enumerate(batch, start + first):
-                    self._read_one(path, position)
+                for number in range(first, last):
+                    try:
+                        read_some(number, number + 1)
+                    except _NOT_READ as error:
+                        _raise_bug(error)
+                        self.unread.append(start + number)
 
-    def _read_one(self, path: str, position: int) -> None:
-        try:
-            self._read_batch([path], position)
-        except _NOT_READ as error:
-            if isinstance(error, OSError) and error.errno == errno.EBADF:
-                raise  # A bug: framefeed closed the file.
-            self.unread.append(position)
-
-    def _read_batch(self, paths: Sequence[str], start: int) -> None:
-        """Read all files, or raise and change nothing."""
-        descriptors: list[int] = []
-        try:
-            # If one cannot be opened, the list contains those before it.
-            descriptors.extend(map(os.open, paths, repeat(_FLAGS)))
-            facts = list(map(os.fstat, descriptors))
-            if {mode & _KIND for mode in set(map(_MODE, facts))} != {_REGULAR}:
-                raise _NotPlain
-            heads = list(map(os.pread, descriptors, repeat(HEAD_BYTES), repeat(0)))
-            sizes = list(map(_SIZE, facts))
-            max_bytes = self.limits.max_header_bytes
-            headers, odd, more = list[StillHeader](), list[int](), CountedReads(os.pread, -1, max_bytes)
-            for head, descriptor, size in zip(heads, descriptors, sizes, strict=True):
-                more.file, more.bytes_left = descriptor, max_bytes
-                try:
-                    headers.append(read_still_header(head, more, size))
-                except OddHeader:
-                    odd.append(len(headers) + len(odd))
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
-        times: list[int | None] = list(map(_TIME, facts))
+    def _parse(self, read: _Heads, read_more: Callable[[Any, int, int], bytes], start: int) -> list[int]:
+        """Parse the headers of a batch, or raise and change nothing; return the odd ones, by number in the batch."""
+        heads, sizes, times = read.heads, read.sizes, read.times
+        max_bytes = self.limits.max_header_bytes
+        headers, odd, more = list[StillHeader](), list[int](), CountedReads[Any](read_more, None, max_bytes)
+        for head, file, size in zip(heads, read.files, sizes, strict=True):
+            more.file, more.bytes_left = file, max_bytes
+            try:
+                headers.append(read_still_header(head, more, size))
+            except OddHeader:
+                odd.append(len(headers) + len(odd))
         for position in reversed(odd):
             del heads[position], sizes[position], times[position]
         self._add(headers, heads, sizes, times)
         self.unread += [start + position for position in odd]
+        return odd
 
     def read_object(self, media: MediaSource, position: int, seconds: float | None) -> FramefeedError | None:
         """Read the header of an object that is read by ranges.
@@ -184,6 +245,7 @@ class StillRows:
         self.times += times
         self.digests += map(hash_head, heads, sizes)
         self.versions += [None] * len(sizes)
+        self.offsets += [None] * len(sizes)
 
     def to_batch(self, *, count_one_frame: bool) -> pa.RecordBatch:
         """Convert the rows to columns of ``SURVEYED``.
@@ -217,6 +279,8 @@ class StillRows:
                 HEAD_FINGERPRINT_PREFIX, pa.array(self.digests, pa.string()), ""
             ),
         }
+        if any(each is not None for each in self.offsets):
+            columns["source_offset"] = pa.array(self.offsets, pa.int64())
         arrays = {field.name: pa.nulls(count, field.type) for field in SURVEYED}
         for name, values in columns.items():
             arrays[name] = values if isinstance(values, pa.Array) else pa.array(values, SURVEYED.field(name).type)
@@ -253,6 +317,17 @@ class _OpenObject:
             last = min(self.size, offset + max(count, _OBJECT_MORE_BYTES))
             self._start, self.data = offset, self._media.get_range(offset, last, self.version).data
         return bytes(self.data[offset - self._start : max(0, stop - self._start)])
+
+
+def _read_part(part: tuple[int, int, int], count: int, offset: int) -> bytes:
+    """Read up to ``count`` bytes of a part: its descriptor, first byte and size."""
+    descriptor, start, size = part
+    return os.pread(descriptor, max(0, min(count, size - offset)), start + offset)
+
+
+def _raise_bug(error: BaseException) -> None:
+    if isinstance(error, OSError) and error.errno == errno.EBADF:
+        raise error  # framefeed closed the file.
 
 
 class _NotPlain(Exception):
