@@ -38,8 +38,8 @@ CONCERNS = [
     ("MP4 without FFmpeg", "facts in microseconds, packets read at their offsets, remote files by ranges",
      "mp4 index._movie index._movie_facts"),
     ("archives and Parquet", "clips in shards as they are: where members lie, their labels; nothing is unpacked",
-     "archives catalog._packed_values scanning._archives scanning._packed_rows scanning._tar_rows scanning._tar_columns "
-     "scanning._braces media._members"),
+     "archives catalog._packed_values scanning._archives scanning._packed_rows scanning._tar_rows "
+     "scanning._tar_columns scanning._braces media._members"),
     ("objects by URL", "only the bytes of the wanted frames, asked for ahead, from one version of each object; buckets "
      "are listed", "media.remote media._objects load._ahead scanning._objects scanning._targets catalog._catalog_urls "
      "_fetched"),
@@ -67,8 +67,8 @@ CONCERNS = [
     ("measuring on own files", "which way is fastest here, against the libraries that are installed", "bench"),
     ("reports", "a page that shows what is in a data set", "report"),
     ("exams for other people's parts", "a decoder or codec of one's own is checked as ours are", "testing"),
-    ("shared values, messages, errors", "errors that name file, reason and next step", "errors _arrays _cached _callers _checks "
-     "_compute _files _lru _names _nearest _outcome _per_process _shortage _shown _stopping _units _values"),
+    ("shared values, messages, errors", "errors that name file, reason and next step", "errors _arrays _cached _callers "
+     "_checks _compute _files _lru _names _nearest _outcome _per_process _shortage _shown _stopping _units _values"),
 ]  # fmt: skip
 LOADED = """
 import sys
