@@ -68,3 +68,17 @@ def test_a_file_that_is_not_read_by_ranges_is_not_read_as_a_list(name: str, faul
         ff.scan(f"{server.url}/{name}")
     assert "ftyp" not in str(caught.value)
     assert None not in server.ranges  # Nothing is asked for as a whole.
+
+
+def test_what_arrow_reads_by_url_is_counted(server: FaultServer) -> None:
+    catalog = ff.scan(f"{server.url}/packed.parquet")
+    row = next(row for row in catalog.usable_rows.tolist() if catalog[row].info.kind == "video")  # type: ignore[union-attr]
+    plan = ff.plan_clips(catalog.take([row]), ff.Dense(2), seed=1)
+    before = len(server.asked)
+    with ff.ClipLoader(plan, batch_size=1, workers=1) as loader:
+        list(loader)
+        stats = loader.stats()
+    assert stats.requests == len(server.asked) - before
+    asked = [each.range for each in server.asked[before:]]
+    size = len(server.objects["/packed.parquet"].data)
+    assert stats.bytes_fetched == sum(min(stop, size) - start for start, stop in filter(None, asked))

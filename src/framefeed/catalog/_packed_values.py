@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from framefeed._arrays import IntArray
+from framefeed._fetched import counting_fetches, get_fetch_counter
 from framefeed._per_process import PerProcess
 from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits, make_limit_error, read_bytes
 from framefeed.archives import NULL, ColumnChunk, OddPages, ReadSizes, find_plain_values, read_column_chunks
@@ -48,6 +49,7 @@ class _ReaderFile(io.RawIOBase):
 
     def __init__(self, reader: ByteReader) -> None:
         self._reader, self._at = reader, 0
+        self._counter = get_fetch_counter()  # Arrow may read in threads of its own.
         self._size = reader.stat().bytes
 
     def readable(self) -> bool:
@@ -65,7 +67,8 @@ class _ReaderFile(io.RawIOBase):
 
     def read(self, count: int | None = -1) -> bytes:
         rest = max(self._size - self._at, 0)
-        data = read_bytes(self._reader, self._at, rest if count is None or count < 0 else min(count, rest))
+        with counting_fetches(self._counter):
+            data = read_bytes(self._reader, self._at, rest if count is None or count < 0 else min(count, rest))
         self._at += len(data)
         return data
 

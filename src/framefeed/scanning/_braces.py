@@ -17,7 +17,7 @@ import numpy as np
 from framefeed._names import is_url
 from framefeed._shown import show_name
 from framefeed.errors import FramefeedError, MediaError, MissingMedia, UnreadableMedia, UsageError
-from framefeed.media import MediaSource
+from framefeed.media import MediaSource, StorageOptions
 from framefeed.scanning._rows import Listing, SourceGroup
 from framefeed.scanning._walk import is_glob
 
@@ -79,14 +79,14 @@ class _Numbers:
         return (f"{number:0{self._width}}" for number in self._range)
 
 
-def expand_root(path: str) -> list[str]:
+def expand_root(path: str, storage_options: StorageOptions | None = None) -> list[str]:
     """Expand a root that is no file's name; a root without braces is itself.
 
     Raises:
         UsageError: A range is not of two numbers, or there are too many names.
         MissingMedia: It stands for paths, and there is none of them.
     """
-    if not _BRACES.search(path) or _exists(path):
+    if not _BRACES.search(path) or _exists(path, storage_options):
         return [path]
     names = expand_braces(path)
     if not is_url(path) and not any(os.path.lexists(name) or is_glob(name) for name in names):
@@ -99,7 +99,7 @@ def expand_root(path: str) -> list[str]:
     return names
 
 
-def expand_lines(listing: Listing) -> Listing:
+def expand_lines(listing: Listing, storage_options: StorageOptions | None = None) -> Listing:
     """Expand the names of a list that are no files' names; each name has the columns of its line.
 
     Raises:
@@ -115,7 +115,7 @@ def expand_lines(listing: Listing) -> Listing:
         names = list[str]()
         for path in group.paths():
             expanded = [path]
-            if path not in listing.unlistable and _BRACES.search(path) and not _exists(path):
+            if path not in listing.unlistable and _BRACES.search(path) and not _exists(path, storage_options):
                 try:
                     expanded = expand_braces(path)
                 except UsageError as error:
@@ -130,11 +130,11 @@ def expand_lines(listing: Listing) -> Listing:
     return replace(listing, groups=groups, column_rows=column_rows, unlistable=listing.unlistable | errors)
 
 
-def _exists(path: str) -> bool:
+def _exists(path: str, storage_options: StorageOptions | None) -> bool:
     if not is_url(path):
         return os.path.lexists(path)
     try:
-        MediaSource.of(path).stat()
+        MediaSource.of(path, storage_options).stat()
     except MediaError:
         return False
     return True

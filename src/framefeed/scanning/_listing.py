@@ -224,8 +224,9 @@ def list_roots(
         MissingMedia: A manifest is missing; or a root that is the only one, or has no ending of media, such as a
             mistyped folder. Another missing file is a row.
     """
-    names = [name for root in check_roots(roots) for name in (expand_root(root) if isinstance(root, str) else [root])]
-    lists = lists or ListOptions()
+    lists, names = lists or ListOptions(), list[str | pa.Table]()
+    for root in check_roots(roots):
+        names += expand_root(root, lists.storage_options) if isinstance(root, str) else [root]
     walk = Walk(suffixes, image_folders, by_parent=by_parent, storage_options=lists.storage_options)
     listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats)
     column_rows, origins, has_list = [listing.column_rows], list[Origin](), False
@@ -237,7 +238,7 @@ def list_roots(
             groups, origin = _list_groups(root, walk, without)
             column_rows.append(np.full(sum(map(len, groups)), NO_COLUMN_ROW))
         else:
-            listed = expand_lines(listed)
+            listed = expand_lines(listed, lists.storage_options)
             groups, origin, has_list = listed.groups, "name", True
             listing.unlistable |= listed.unlistable
             listing.starts |= listed.starts

@@ -227,3 +227,10 @@ def test_a_spawned_worker_has_the_signature(server: FaultServer, tmp_path: Path)
         "print(len(list(ff.ClipLoader(plan, batch_size=1, workers=1))))"  # fmt: skip
     ran = subprocess.run([sys.executable, "-c", script, tmp_path / "plan"], capture_output=True, text=True, timeout=60)
     assert ran.stdout.strip() == "1", ran.stderr
+
+
+def test_braces_are_expanded_with_the_options_of_the_scan(guarded: FaultServer) -> None:
+    catalog = ff.scan(f"{guarded.url}/{{a,b}}.mp4", storage_options=options_for(guarded))
+    assert [source.rpartition("/")[2] for source in catalog.table["source"].to_pylist()] == ["a.mp4", "b.mp4"]
+    assert not catalog.failures
+    assert all(asked.headers.get("Authorization") == HEADERS["Authorization"] for asked in guarded.asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -50,7 +51,12 @@ class S3State:
         self._regions[bucket] = region
 
 
-_STATES: PerProcess[dict[S3Options, S3State]] = PerProcess(dict)
+_STATES: PerProcess[dict[Hashable, S3State]] = PerProcess(dict)
+_VARIABLES = (
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE",
+)  # fmt: skip
+"""Another value of one of them, as in a notebook, is another way to reach buckets."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,8 @@ class S3Target:
 
     @property
     def _state(self) -> S3State:
-        return _STATES.value.get(self.options) or _STATES.value.setdefault(self.options, S3State(self.options))
+        key = (self.options, *map(os.environ.get, _VARIABLES))
+        return _STATES.value.get(key) or _STATES.value.setdefault(key, S3State(self.options))
 
     def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         """Make the URL and all headers of a request with these headers, signed now if there are keys.

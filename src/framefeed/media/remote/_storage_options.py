@@ -88,13 +88,15 @@ def find_options(storage_options: StorageOptions | None, url: str) -> Mapping[st
     {'anon': True}
     >>> find_options({"s3://bucket": {"anon": True}}, "s3://bucket2/a.mp4")
     {}
+    >>> find_options({"s3://bucket/": {"anon": True}}, "s3://bucket")
+    {'anon': True}
     """
     # Not also part of a name: keys of one bucket or host would be sent to another.
     folded = _fold(url)
     fitting = [
         prefix
         for prefix in storage_options or {}
-        if (start := _fold(prefix)) == folded
+        if (start := _fold(prefix)) in (folded, f"{folded}/")
         or (folded.startswith(start) and (start.endswith("/") or folded[len(start)] in _BORDERS))
     ]
     return (storage_options or {})[max(fitting, key=len)] if fitting else {}
