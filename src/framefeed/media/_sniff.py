@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from framefeed._names import split_part
 from framefeed.errors import UnreadableMedia
 from framefeed.pictures import IMAGE_BRANDS, JPEG_XL_MAGIC, OTHER_PICTURES
 
@@ -33,9 +34,11 @@ _ARCHIVES = {
     b"\xfd7zXZ\0": "compressed by xz",
     b"(\xb5/\xfd": "compressed by Zstandard",
 }
+_READ_IN_PLACE = {"a ZIP archive": "zip", "a TAR archive": "tar"}
 _TABLES = {
     b"PAR1": "a Parquet file, such as a catalog from scan, not media: open a catalog with Catalog.open (on the command "
-    "line, these take a catalog: framefeed feed, framefeed cache build, framefeed report, framefeed doctor)",
+    "line, these take a catalog: framefeed feed, framefeed cache build, framefeed report, framefeed doctor); give one "
+    "with media in it to ff.scan, or name a value, parquet://COLUMN/ROW::PATH",
     b"ARROW1": "an Arrow file, such as the frame tables beside a catalog, not media: open the catalog itself, the file "
     "that ends with .parquet",
 }
@@ -83,7 +86,11 @@ def sniff(head: bytes, name: str) -> Kind:
     elif _BZIP2.match(head):
         archive = "compressed by bzip2"
     if archive is not None:
-        raise UnreadableMedia(f"{name}: is {archive}: unpack it first", source=name, stage="open")
+        scheme = _READ_IN_PLACE.get(archive)
+        advice = "unpack it first" if scheme is None or split_part(name) is not None else (
+            f"give it to ff.scan by a name that ends with .{scheme}, or name a member, {scheme}://MEMBER::PATH"
+        )  # fmt: skip
+        raise UnreadableMedia(f"{name}: is {archive}: {advice}", source=name, stage="open")
     if (table := next((kind for magic, kind in _TABLES.items() if head.startswith(magic)), None)) is not None:
         raise UnreadableMedia(f"{name}: is {table}", source=name, stage="open")
     if _NETPBM.match(head):  # P1 to P3 are text
