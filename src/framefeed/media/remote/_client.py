@@ -196,7 +196,7 @@ class ObjectGet(ABC, Generic[R]):
         self._name = show_name(target.url)
         self._start = self._got = 0
         self._counter = get_fetch_counter()
-        self._tries = 0
+        self._tries, self._host = 0, ""
         self._is_abandoned = threading.Event()
 
     @abstractmethod
@@ -343,6 +343,7 @@ class ObjectGet(ABC, Generic[R]):
     def _send(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
         if self._is_over():
             raise WaitEndedError
+        self._host = urlsplit(url).netloc
         self._count(FetchCounts(requests=1))
         return self._open(url, headers, public_only)
 
@@ -394,6 +395,9 @@ class ObjectGet(ABC, Generic[R]):
             elif isinstance(root, http.client.HTTPException) and not isinstance(root, OSError):
                 done = "gave no answer that can be read"
             advice = "check the URL and the network, then try again"
+            if self.target.explains and what == "the server":
+                what = f"the server {self._host}"  # which the URL does not name
+                advice = "check endpoint_url (storage_options or AWS_ENDPOINT_URL) and the network, then try again"
             failure = self._make_error(f"{self._name}: {what} {done} ({reason}): {advice}")
             return TryAgainError(failure, Exception(f"{type(error).__name__}: {reason}"))
         failure.__cause__ = Exception(f"{type(error).__name__}: {reason}")
