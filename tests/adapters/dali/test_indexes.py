@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import nvidia.dali.fn as fn
 import pytest
+
+pytest.importorskip("nvidia.dali", reason="`make dali` has an environment with it")
+
+import nvidia.dali.fn as fn
 from nvidia.dali.pipeline import Pipeline
 
 import framefeed as ff
