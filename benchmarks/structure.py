@@ -68,7 +68,8 @@ CONCERNS = [
     ("reports", "a page that shows what is in a data set", "report"),
     ("exams for other people's parts", "a decoder or codec of one's own is checked as ours are", "testing"),
     ("shared values, messages, errors", "errors that name file, reason and next step", "errors _arrays _cached "
-     "_callers _checks _compute _files _lru _names _nearest _outcome _per_process _shortage _shown _stopping _units _values"),
+     "_callers _checks _compute _files _lru _names _nearest _outcome _per_process _shortage _shown _stopping _units "
+     "_values"),
 ]  # fmt: skip
 LOADED = """
 import sys
