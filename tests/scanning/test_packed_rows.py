@@ -277,3 +277,15 @@ def test_a_damaged_zip_is_a_row_with_its_error(media: Members, tmp_path: Path) -
     catalog = ff.scan([tmp_path / "cut.zip", tmp_path / "m.zip"])
     assert len(catalog) == 1 + len(media)
     assert "it is cut, or no zip archive" in catalog.table["error"][0].as_py()
+
+
+def test_a_cut_parquet_file_among_others_is_a_row_with_its_error(media: Members, folder: Path, tmp_path: Path) -> None:
+    whole = write(folder / "a.parquet", media, **PLAIN)
+    cut = folder / "b.parquet"
+    cut.write_bytes(whole.read_bytes()[:-100])
+    for roots in ([whole, cut], folder / "*.parquet"):
+        catalog = ff.scan(roots)
+        assert (str(cut), "UnreadableMedia") in [failure[:2] for failure in catalog.failures]
+        assert len(catalog) == len(media) + 1
+    with pytest.raises(UsageError, match=r"b\.parquet: not readable as parquet"):
+        ff.scan(cut)

@@ -263,9 +263,9 @@ class MediaSource:
         raise self._make_changed_error(indexed, self.stat().bytes)
 
     def _make_changed_error(self, indexed: SourceIdentity, size: int) -> StaleSource:
+        sizes = "" if self.kind == "part" else f" (then {indexed.bytes} bytes, now {size})"
         return StaleSource(
-            f"{self.name}: the file has changed since it was indexed (then {indexed.bytes} bytes, now {size}): "
-            "scan or index it again",
+            f"{self.name}: the file has changed since it was indexed{sizes}: scan or index it again",
             source=self.name,
             stage="open",
         )

@@ -32,7 +32,7 @@ from framefeed.scanning._manifests import (
     to_table,
 )
 from framefeed.scanning._objects import is_object_root
-from framefeed.scanning._packed_rows import is_packed
+from framefeed.scanning._packed_rows import is_packed, is_parquet
 from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     NO_COLUMN_ROW,
@@ -233,7 +233,7 @@ def list_roots(
     for root in names:
         if isinstance(root, str) and (len(names) == 1 or not _is_media_or_archive(root)):
             _check_exists(make_absolute(root))
-        listed = _read_list(root, lists)
+        listed = _read_list(root, lists, is_only=len(names) == 1)
         if listed is None:
             groups, origin = _list_groups(root, walk, without)
             column_rows.append(np.full(sum(map(len, groups)), NO_COLUMN_ROW))
@@ -262,8 +262,8 @@ def _is_media_or_archive(path: str) -> bool:
     return get_suffix(path) in ALL_MEDIA_SUFFIXES or bool(get_archive_ending(path))
 
 
-def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
-    """Read a root that is a list; None for any other."""
+def _read_list(root: str | pa.Table, lists: ListOptions, *, is_only: bool) -> Listing | None:
+    """Read a root that is a list; None for any other, and for a damaged Parquet file among others, which is a row."""
     if isinstance(root, pa.Table):
         return read_arrow(root, lists)
     path = make_absolute(root)
@@ -271,7 +271,14 @@ def _read_list(root: str | pa.Table, lists: ListOptions) -> Listing | None:
         return None
     if not is_url(path) and (is_folder_path(path) or is_glob(path)):
         return None
-    return None if get_container_ending(path) == PARQUET and is_packed(path, lists) else read_manifest(path, lists)
+    if get_container_ending(path) == PARQUET and is_packed(path, lists):
+        return None
+    try:
+        return read_manifest(path, lists)
+    except UsageError:
+        if is_only or get_container_ending(path) != PARQUET or is_parquet(path, lists):
+            raise
+        return None
 
 
 def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[SourceGroup], Origin]:

@@ -105,6 +105,16 @@ def is_packed(path: str, options: ListOptions) -> bool:
         raise UsageError(f"{path}: {error}", source=path) from error
 
 
+def is_parquet(path: str, options: ListOptions) -> bool:
+    """Whether a file can be read as Parquet at all."""
+    try:
+        with MediaSource.of(path, options.storage_options).opened() as reader:
+            PackedFile(reader, path, DEFAULT_LIMITS)
+    except MediaError:
+        return False
+    return True
+
+
 def find_media_column(file: PackedFile, reader: ByteReader, options: ListOptions) -> str | None:
     """Find the column of media in a Parquet file; None if it is a list.
 
