@@ -46,11 +46,11 @@ _LARGEST = 2**63
 # In headers of GNU tar's sparse files, and of the headers that continue them.
 _SPARSE_GOES_ON, _SPARSE_GOES_ON_AGAIN = 482, 504
 _COMPRESSED = {
-    b"\x1f\x8b": ("gzip", "gunzip --keep"),
-    b"BZh": ("bzip2", "bunzip2 --keep"),
-    b"\xfd7zXZ\0": ("xz", "unxz --keep"),
-    b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
-    b"\x04\x22\x4d\x18": ("lz4", "unlz4"),
+    b"\x1f\x8b": ("gzip", "gzip -dc FILE > NEW.tar"),
+    b"BZh": ("bzip2", "bzip2 -dc FILE > NEW.tar"),
+    b"\xfd7zXZ\0": ("xz", "xz -dc FILE > NEW.tar"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc FILE > NEW.tar"),
+    b"\x04\x22\x4d\x18": ("lz4", "lz4 -dc FILE > NEW.tar"),
 }
 _REFUSED = "is compressed with {method}, so its members cannot be read in place: unpack it first with {command}"
 _ENDINGS_OF_METHODS = {
@@ -93,8 +93,8 @@ def walk_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = L
 def explain_compressed(name: str, ending: str) -> str | None:
     """Explain why an archive is not read, by the ending of its name; None if the ending is that of no compression.
 
-    >>> explain_compressed("a.tgz", ".tgz")
-    'a.tgz: is compressed with gzip, so its members cannot be read in place: unpack it first with gunzip --keep'
+    >>> print(explain_compressed("a.tgz", ".tgz").rpartition(": ")[2])
+    unpack it first with gzip -dc FILE > NEW.tar
     """
     if ending not in COMPRESSED_ENDINGS:
         return None

@@ -260,7 +260,8 @@ def _read_names(listed: ListTable, path_name: str, bad: dict[int, str]) -> list[
     column = listed.columns[path_name]
     if not isinstance(column, list) and not has_text(column):
         raise UsageError(
-            f'column {path_name!r} holds {column.type}, not paths: name the column of paths in columns={{"path": ...}}'
+            f"column {path_name!r} holds {column.type}, not paths (lists of media in one row are not read): name the "
+            'column of paths in columns={"path": ...}'
         )
     values = column if isinstance(column, list) else column.to_pylist()
     names = [
