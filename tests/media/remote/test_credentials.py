@@ -7,13 +7,15 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from framefeed.errors import UnreadableMedia, UsageError
-from framefeed.media.remote._credentials import S3Settings, resolve_s3
+from framefeed.media.remote._credentials import VARIABLES, S3Settings, resolve_s3
 from framefeed.media.remote._s3_urls import Endpoint
 from framefeed.media.remote._signature import Credentials
 from framefeed.media.remote._storage_options import S3Options
@@ -254,3 +256,19 @@ def test_without_roles_botocore_is_not_imported(home: Path) -> None:
         f"resolve_s3(S3Options(), {json.dumps(KEYS)}); print('botocore' in sys.modules)"
     )
     assert run_python("-c", code).stdout == "False\n"
+
+
+def test_all_variables_that_are_read_are_known(tmp_path: Path) -> None:
+    """Another value of one of them is noticed."""
+    asked = set[str]()
+
+    class Watched(dict[str, str]):
+        def get(self, name: str, default: Any = None) -> Any:
+            asked.add(name)
+            return super().get(name, default)
+
+    files = {name: str(tmp_path / "none") for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")}
+    for given in ({}, {"AWS_PROFILE": "p"}, {"AWS_WEB_IDENTITY_TOKEN_FILE": "t"}):
+        with suppress(UsageError):
+            resolve_s3(S3Options(), Watched(files | given))
+    assert asked == set(VARIABLES)

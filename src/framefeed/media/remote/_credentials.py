@@ -21,6 +21,12 @@ from framefeed.media.remote._storage_options import S3Options, check_key, check_
 
 # A profile that has one of these gets its keys from elsewhere, even if it has some.
 _FROM_ELSEWHERE = ("role_arn", "sso_session", "sso_start_url")
+VARIABLES = (
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL",
+    "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE",
+)  # fmt: skip
+"""What `resolve_s3` reads of the environment."""
 _BY_BOTOCORE = "instance roles, web identity, SSO and credential_process"
 _NOTHING = (
     "s3: no credentials: looked for key and secret in storage_options, for AWS_ACCESS_KEY_ID and "

@@ -11,7 +11,7 @@ from typing import ClassVar
 from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
 from framefeed.errors import UsageError
-from framefeed.media.remote._credentials import S3Settings, resolve_s3
+from framefeed.media.remote._credentials import VARIABLES, S3Settings, resolve_s3
 from framefeed.media.remote._s3_listing import TRANSIENT_CODES, describe_error
 from framefeed.media.remote._s3_urls import S3Name, find_other_region, locate, split_s3_url
 from framefeed.media.remote._signature import EMPTY_SHA256, S3Request, sign
@@ -30,13 +30,21 @@ class S3State:
         self._options = options
         self._regions: dict[str, str] = {}
         self._settings: S3Settings | None = None
+        self._variables: tuple[str | None, ...] = ()
 
     @property
     def settings(self) -> S3Settings:
         """How buckets are reached."""
-        if self._settings is None:
-            self._settings = resolve_s3(self._options)
-        return self._settings
+        settings = self._settings  # which another thread may renew
+        if settings is None:
+            settings = self._settings = resolve_s3(self._options)
+        return settings
+
+    def update(self) -> None:
+        """Begin anew if a variable has another value, as in a notebook."""
+        variables = tuple(map(os.environ.get, VARIABLES))
+        if variables != self._variables:
+            self._variables, self._regions, self._settings = variables, {}, None
 
     def renew(self) -> None:
         """Read keys anew: those of a file or variable may have been replaced since they were read."""
@@ -51,12 +59,7 @@ class S3State:
         self._regions[bucket] = region
 
 
-_STATES: PerProcess[dict[Hashable, S3State]] = PerProcess(dict)
-_VARIABLES = (
-    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION",
-    "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE",
-)  # fmt: skip
-"""Another value of one of them, as in a notebook, is another way to reach buckets."""
+_STATES: PerProcess[dict[S3Options, S3State]] = PerProcess(dict)
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,10 @@ class S3Target:
 
     @property
     def _state(self) -> S3State:
-        key = (self.options, *map(os.environ.get, _VARIABLES))
-        return _STATES.value.get(key) or _STATES.value.setdefault(key, S3State(self.options))
+        states = _STATES.value
+        state = states.get(self.options) or states.setdefault(self.options, S3State(self.options))
+        state.update()
+        return state
 
     def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         """Make the URL and all headers of a request with these headers, signed now if there are keys.
