@@ -11,8 +11,8 @@ from framefeed._outcome import Err
 from framefeed._shown import show_name
 from framefeed._stopping import PendingCall
 from framefeed.media.remote import _client
-from framefeed.media.remote._answers import ObjectVersion
-from framefeed.media.remote._client import Answer, RangeGet
+from framefeed.media.remote._answers import FetchedRange, ObjectVersion
+from framefeed.media.remote._client import RangeGet
 from framefeed.media.remote._prices import GapPrices
 from framefeed.media.remote._targets import HttpTarget
 
@@ -22,17 +22,17 @@ WAIT_SECONDS = 30.0
 
 def begin(
     url: str, start: int = 1000, stop: int = 3000, headers: Mapping[str, str] | None = None
-) -> PendingCall[Answer]:
+) -> PendingCall[FetchedRange]:
     """Begin to get a range in a thread of its own."""
     return start_get(RangeGet(HttpTarget(url, headers or {}), start, stop))
 
 
-def start_get(get: RangeGet) -> PendingCall[Answer]:
+def start_get(get: RangeGet) -> PendingCall[FetchedRange]:
     """Get a range in a thread of its own."""
     return PendingCall(get)
 
 
-def wait(pending: PendingCall[Answer], url: str) -> Answer:
+def wait(pending: PendingCall[FetchedRange], url: str) -> FetchedRange:
     """Wait for the range; raise its error."""
     outcome = pending.wait(WAIT_SECONDS, show_name(url), "read")
     if isinstance(outcome, Err):
@@ -46,7 +46,7 @@ def get(
     stop: int = 3000,
     headers: Mapping[str, str] | None = None,
     version: ObjectVersion | None = None,
-) -> Answer:
+) -> FetchedRange:
     """Get a range."""
     return wait(start_get(RangeGet(HttpTarget(url, headers or {}), start, stop, version)), url)
 

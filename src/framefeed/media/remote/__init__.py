@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from framefeed._values import ByteReader
-from framefeed.media.remote._answers import ObjectVersion
+from framefeed.media.remote._answers import FetchedRange, ListedObject, ObjectVersion
 from framefeed.media.remote._storage_options import (
     StorageOptions,
     check_storage_options,
@@ -97,20 +97,6 @@ class RangesAhead(Protocol):
         ...
 
 
-class ListedObject(Protocol):
-    """An object in a list.
-
-    Attributes:
-        key: Behind the bucket; bytes that are no UTF-8 as lone surrogates.
-        size: Bytes.
-        version: As the text of an `ObjectVersion`.
-    """
-
-    key: str
-    size: int
-    version: str
-
-
 def list_objects(url: str, options: Mapping[str, Any]) -> Iterator[Sequence[ListedObject]]:
     """List the objects of S3 whose URLs begin so, page by page, in the order of the server.
 
@@ -134,18 +120,6 @@ def read_whole(url: str, most_bytes: int, options: Mapping[str, Any]) -> bytes:
     return data
 
 
-class FetchedRange(Protocol):
-    """Bytes of an object.
-
-    Attributes:
-        data: From the start that was asked for; fewer than asked for where the object ends.
-        version: Of the object.
-    """
-
-    data: bytearray | memoryview
-    version: ObjectVersion
-
-
 def get_range(
     url: str, start: int, stop: int, options: Mapping[str, Any], version: ObjectVersion | None = None
 ) -> FetchedRange:
@@ -158,11 +132,8 @@ def get_range(
         options: Of ``storage_options``, for this URL.
         version: Which version it must be of; None for any.
     """
-    answer = import_module("framefeed.media.remote._client").RangeGet(
-        _make_target(url, options), start, stop, version
-    )()
-    fetched: FetchedRange = answer
-    return fetched
+    make: Callable[..., Callable[[], FetchedRange]] = import_module("framefeed.media.remote._client").RangeGet
+    return make(_make_target(url, options), start, stop, version)()
 
 
 def fetch_ahead(

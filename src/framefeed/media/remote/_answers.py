@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia
 
@@ -65,6 +66,33 @@ class ObjectVersion:
         if self.etag:
             return {"If-Match": self.etag}
         return {"If-Unmodified-Since": self.modified} if self.modified else {}
+
+
+class ListedObject(NamedTuple):
+    """An object in a list.
+
+    Attributes:
+        key: Behind the bucket; bytes that are no UTF-8 as lone surrogates.
+        size: Bytes.
+        version: As the text of an `ObjectVersion`.
+    """
+
+    key: str
+    size: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedRange:
+    """Bytes of an object.
+
+    Attributes:
+        data: From the start that was asked for; fewer than asked for where the object ends.
+        version: Of the object.
+    """
+
+    data: bytearray | memoryview
+    version: ObjectVersion
 
 
 @dataclass(frozen=True, slots=True)

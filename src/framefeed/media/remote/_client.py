@@ -13,7 +13,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic, perf_counter, time
 from typing import IO, Any, Generic, TypeVar
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
@@ -33,6 +32,7 @@ from framefeed.errors import DeadlineExceeded, FramefeedError, MissingMedia, Unr
 from framefeed.media.remote._answers import (
     TRANSIENT,
     Body,
+    FetchedRange,
     ObjectVersion,
     RangeRequest,
     check_answer,
@@ -77,19 +77,6 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _DOT_SEGMENT = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 _BROKEN_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """The connection ended; all other errors of TLS stay."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Bytes of an object.
-
-    Attributes:
-        data: From the start that was asked for; fewer than asked for where the object ends.
-        version: Of the object.
-    """
-
-    data: bytearray | memoryview
-    version: ObjectVersion
 
 
 class TryAgainError(Exception):
@@ -414,7 +401,7 @@ class ObjectGet(ABC, Generic[R]):
         return make_late_error(_stopping.SILENCE_SECONDS, self._name, "read")
 
 
-class RangeGet(ObjectGet[Answer]):
+class RangeGet(ObjectGet[FetchedRange]):
     """Gets one range of an object, from its start to its stop, or to the end of the object if that comes before.
 
     Args:
@@ -436,7 +423,7 @@ class RangeGet(ObjectGet[Answer]):
     def _make_headers(self) -> dict[str, str]:
         return self._request.headers
 
-    def _take(self, response: Any) -> Answer:
+    def _take(self, response: Any) -> FetchedRange:
         body = check_answer(self._request, response.status, response.headers)
         # The rest of a range, and the next ones, are of this version.
         self._version = body.version
@@ -444,7 +431,7 @@ class RangeGet(ObjectGet[Answer]):
         self._read(response, body)
         times = AnswerTime(body.size, head_at - get_sent_at(), perf_counter() - head_at)
         GAP_PRICES.value.learn(self.target.url, times)
-        return Answer(self._data, body.version)
+        return FetchedRange(self._data, body.version)
 
     def _read(self, response: Any, body: Body) -> None:
         """Read the body behind what is there already."""

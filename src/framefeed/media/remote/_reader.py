@@ -23,8 +23,8 @@ from framefeed._shown import show_name
 from framefeed._stopping import PendingCall
 from framefeed._values import SourceStat
 from framefeed.errors import DeadlineExceeded, FramefeedError, StaleSource
-from framefeed.media.remote._answers import ObjectVersion, make_stale_error
-from framefeed.media.remote._client import PIECE_BYTES, Answer, RangeGet
+from framefeed.media.remote._answers import FetchedRange, ObjectVersion, make_stale_error
+from framefeed.media.remote._client import PIECE_BYTES, RangeGet
 from framefeed.media.remote._prices import GAP_PRICES
 from framefeed.media.remote._targets import Target
 
@@ -66,19 +66,18 @@ def divide_ranges(ranges: Iterable[Range], gap: int) -> list[Range]:
     ]
 
 
-def _begin_get(target: Target, start: int, stop: int, version: ObjectVersion | None) -> PendingCall[Answer]:
-    get = RangeGet(target, start, stop, version)
-    return PendingCall(get)
+def _begin_get(target: Target, start: int, stop: int, version: ObjectVersion | None) -> PendingCall[FetchedRange]:
+    return PendingCall(RangeGet(target, start, stop, version))
 
 
 class _EndedCall:
     """A call that ended in another process."""
 
-    def __init__(self, outcome: Ok[Answer] | Err) -> None:
+    def __init__(self, outcome: Ok[FetchedRange] | Err) -> None:
         self._outcome = outcome
         self.was_abandoned = False
 
-    def wait(self, *_: object) -> Ok[Answer] | Err:
+    def wait(self, *_: object) -> Ok[FetchedRange] | Err:
         return self._outcome
 
     def abandon(self) -> None:
@@ -95,7 +94,7 @@ class _Part:
         start: int,
         stop: int,
         asked: ObjectVersion | None,
-        call: PendingCall[Answer] | _EndedCall,
+        call: PendingCall[FetchedRange] | _EndedCall,
         *,
         is_shared: bool = False,
     ) -> None:
@@ -112,7 +111,7 @@ class _Part:
     def overlaps(self, ranges: Iterable[Range]) -> bool:
         return any(self.start < stop and start < self.stop for start, stop in ranges)
 
-    def wait(self, name: str) -> Ok[Answer] | Err:
+    def wait(self, name: str) -> Ok[FetchedRange] | Err:
         """Wait for the answer; the thread that asks knows itself when the server is silent."""
         pieces = -(-self.nbytes // PIECE_BYTES)
         began = perf_counter()
@@ -198,12 +197,12 @@ class SentAhead:
         """Give them to the readers of this process, until the result is dropped."""
         ahead, parts = FetchedAhead.__new__(FetchedAhead), []
         for start, stop, asked, answer in self.answers:
-            outcome: Ok[Answer] | Err
+            outcome: Ok[FetchedRange] | Err
             if isinstance(answer, FramefeedError):
                 outcome = Err(answer)
             else:
                 array, version = answer
-                outcome = Ok(Answer(memoryview(array), version))
+                outcome = Ok(FetchedRange(memoryview(array), version))
             parts.append(_Part(start, stop, asked, _EndedCall(outcome), is_shared=True))
         ahead._share(self.key, self.url, parts)
         return ahead

@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from framefeed import _stopping
+from framefeed._fetched import FetchCounts
 from framefeed._shown import show_name
 from framefeed.errors import MissingMedia, UnreadableMedia
-from framefeed.media.remote._answers import ObjectVersion, describe_refusal, read_encoding, read_length, shorten
+from framefeed.media.remote._answers import (
+    ListedObject,
+    ObjectVersion,
+    describe_refusal,
+    read_encoding,
+    read_length,
+    shorten,
+)
 from framefeed.media.remote._client import PIECE_BYTES, ObjectGet, TryAgainError
 from framefeed.media.remote._s3_listing import KEYS_PER_PAGE, MOST_PAGE_BYTES, S3Entry, list_pages
 from framefeed.media.remote._s3_target import S3Target
@@ -58,6 +66,7 @@ class WholeGet(ObjectGet[bytes]):
         late_at, next_piece = monotonic() + _stopping.SILENCE_SECONDS, PIECE_BYTES
         while more := response.read1(PIECE_BYTES):
             data += more
+            self._count(FetchCounts(nbytes=len(more)))
             self._start = len(data)
             if len(data) > self._most_bytes:
                 break
@@ -66,20 +75,6 @@ class WholeGet(ObjectGet[bytes]):
             elif monotonic() > late_at:
                 raise self._make_silent_error()
         return data
-
-
-class ListedObject(NamedTuple):
-    """An object in a list.
-
-    Attributes:
-        key: Behind the bucket; bytes that are no UTF-8 as lone surrogates.
-        size: Bytes.
-        version: As the text of an `ObjectVersion`.
-    """
-
-    key: str
-    size: int
-    version: str
 
 
 def list_keys(
