@@ -191,7 +191,12 @@ def is_object(source: str) -> bool:
 
 def is_picture_name(name: str) -> bool:
     """Whether a path, or a URL before its query, has the ending of a picture."""
-    return name[-3:] in _PICTURE_ENDINGS or name.partition("?")[0][-3:] in _PICTURE_ENDINGS
+    return _get_ending_of_url(name) in _PICTURE_ENDINGS
+
+
+def _get_ending_of_url(name: str) -> str:
+    """Get the last three letters of a URL, or those before "?" if these are not of a picture: keys may have both."""
+    return name[-3:] if name[-3:] in _PICTURE_ENDINGS else name.partition("?")[0][-3:]
 
 
 def has_objects(group: SourceGroup) -> bool:
@@ -228,7 +233,7 @@ def take_endings(group: SourceGroup, start: int = 0, stop: int | None = None) ->
     """Take the last three letters of the names of files and members; "" where no headers are read in batches."""
     names = group.names[start:stop]
     if has_objects(group):
-        return [name[-3:] if name[-3:] in _PICTURE_ENDINGS else name.partition("?")[0][-3:] for name in names]
+        return list(map(_get_ending_of_url, names))
     if group.kind == "files":
         return list(map(_LAST_THREE, names))
     container = group.find_local_container()

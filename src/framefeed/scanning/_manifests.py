@@ -7,7 +7,6 @@ one object per line. Relative paths start at the folder of the options, else at 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -24,7 +23,7 @@ from framefeed._names import escape, escape_invisible, is_url, make_absolute, sp
 from framefeed._shown import show_name
 from framefeed.catalog import FACTS, LOCATION_FACTS
 from framefeed.errors import FramefeedError, MissingMedia, UnreadableMedia, UsageError
-from framefeed.media import MediaSource, is_http
+from framefeed.media import MediaSource
 from framefeed.parallel import try_again_in_shortage
 from framefeed.scanning._list_columns import ListOptions, build_paths, find_path_column, rename_columns
 from framefeed.scanning._list_json import read_json, show_json, to_column
@@ -38,7 +37,7 @@ from framefeed.scanning._list_table import (
     shorten,
 )
 from framefeed.scanning._list_text import CSV_SUFFIXES, read_text, to_utf8
-from framefeed.scanning._rows import NO_COLUMN_ROW, Listing, SourceGroup, get_suffix
+from framefeed.scanning._rows import NO_COLUMN_ROW, Listing, SourceGroup, get_suffix, remove_query
 
 TEXT_SUFFIXES = frozenset({".txt", ".lst", ".list"})
 JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
@@ -105,22 +104,17 @@ def read_manifest(path: str, options: ListOptions | None = None) -> Listing:
         raise UnreadableMedia(f"list {error}", source=name, stage="open") from error
     try:
         listed = try_again_in_shortage(partial(_read_table, path, data, options), name, "open")
-        return _make_listing(name, listed, options, os.path.dirname(_remove_query(path)))
+        return _make_listing(name, listed, options, os.path.dirname(remove_query(path)))
     except UsageError as error:
         raise UsageError(f"list {name}: {error}", source=name) from error
     except (pa.ArrowException, OSError, UnicodeError, ValueError) as error:
-        suffix = get_suffix(_remove_query(path))[1:]
+        suffix = get_suffix(remove_query(path))[1:]
         raise UsageError(f"list {name}: not readable as {suffix}: {error}", source=name) from error
 
 
 def is_manifest(path: str) -> bool:
     """Whether a path, or a URL before its query, has the ending of a list."""
-    return get_suffix(_remove_query(path)) in MANIFEST_SUFFIXES and split_part(path) is None
-
-
-def _remove_query(path: str) -> str:
-    """Remove the query of a URL of http; those of other protocols may have "?" in names."""
-    return re.split("[?#]", path, maxsplit=1)[0] if is_http(path) else path
+    return get_suffix(remove_query(path)) in MANIFEST_SUFFIXES and split_part(path) is None
 
 
 def read_arrow(table: pa.Table, options: ListOptions) -> Listing:
@@ -147,7 +141,7 @@ def to_table(stream: ArrowStream) -> pa.Table:
 
 
 def _read_table(path: str, given: bytes | None, options: ListOptions) -> ListTable:
-    suffix = get_suffix(_remove_query(path))
+    suffix = get_suffix(remove_query(path))
     if suffix == ".parquet":
         source = path if given is None else pa.BufferReader(given)
         if is_catalog(pq.read_schema(source).names):

@@ -272,13 +272,18 @@ LISTED_ENDINGS = ALL_MEDIA_SUFFIXES.union(_ARCHIVE_ENDINGS)
 _CONTAINER_PARTS = [ending for ending in (*_ARCHIVE_ENDINGS, PARQUET) if not ending.startswith(".tar.")]
 
 
+def remove_query(name: str) -> str:
+    """Remove the query of a URL of http; those of other protocols, and paths, may have "?" in names."""
+    is_of_http = name.lower().startswith(("http://", "https://"))
+    return name.partition("?")[0].partition("#")[0] if is_of_http else name
+
+
 def get_archive_ending(name: str) -> str:
     """Get the lower-case ending of an archive, such as ``.tar`` or ``.tar.gz``; "" for any other name and for parts.
 
     Archives with another ending than ``.tar`` and ``.zip`` are compressed, and refused.
     """
-    path = name.partition("?")[0].partition("#")[0] if name.lower().startswith(("http://", "https://")) else name
-    lowered = path[-8:].lower()
+    lowered = remove_query(name)[-8:].lower()
     if not lowered.endswith(_ARCHIVE_ENDINGS) or split_part(name) is not None:
         return ""
     return next((ending for ending in _ARCHIVE_ENDINGS if lowered.endswith(ending)), "")
@@ -286,8 +291,7 @@ def get_archive_ending(name: str) -> str:
 
 def get_container_ending(name: str) -> str:
     """Get the lower-case ending of the name of an archive or a Parquet file; "" for any other name."""
-    path = name.partition("?")[0].partition("#")[0] if name.lower().startswith(("http://", "https://")) else name
-    if path[-len(PARQUET) :].lower() != PARQUET:
+    if remove_query(name)[-len(PARQUET) :].lower() != PARQUET:
         return get_archive_ending(name)
     return PARQUET if split_part(name) is None else ""
 
