@@ -12,10 +12,8 @@ import pytest
 import framefeed as ff
 from framefeed.media.remote import _putting
 from tests.corpus import corpus_file
+from tests.media.remote.buckets import URL, VIDEOS, empty, keys_of, options_of, scan
 from tests.media.remote.stores import Store, serving
-
-VIDEOS = ("base.mp4", "closed_gop.ts")
-URL = "s3://videos/data/cat.parquet"
 
 
 @pytest.fixture(scope="module")
@@ -27,28 +25,7 @@ def served() -> Iterator[Store]:
 @pytest.fixture
 def store(served: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The server with an empty bucket, and an empty cache folder of the user."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    client = served.boto3()
-    if "videos" not in [each["Name"] for each in client.list_buckets()["Buckets"]]:
-        client.create_bucket(Bucket="videos")
-    for key in keys_of(served):
-        client.delete_object(Bucket="videos", Key=key)
-    return served
-
-
-def keys_of(store: Store) -> list[str]:
-    return [each["Key"] for each in store.boto3().list_objects(Bucket="videos").get("Contents", [])]
-
-
-def options_of(store: Store, **more: str) -> dict[str, Any]:
-    return {
-        "s3://videos/": {"key": "any", "secret": "sEcReT", "endpoint_url": store.url, "region": "us-east-1", **more}
-    }
-
-
-def scan(store: Store, names: tuple[str, ...] = VIDEOS, out: str = URL, **more: Any) -> ff.Catalog:
-    paths = [corpus_file(name) for name in names]
-    return ff.scan(paths, out=out, storage_options=options_of(store), workers=0, progress=False, **more)
+    return empty(served, tmp_path, monkeypatch)
 
 
 def test_the_same_catalog_of_two_writers_is_no_conflict(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
