@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -32,6 +33,24 @@ def read_arguments(name: str, words: list[str] | None = None, add: Add = lambda 
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file too")
     add(parser)
     return parser.parse_args(words)
+
+
+def run_scaled(name: str, whole: str, make_suite: Callable[[float], Suite]) -> int:
+    """Run a suite whose files have a scale, as a command: what it made goes, also if the command is ended.
+
+    Args:
+        name: Of the suite.
+        whole: What it writes at scale 1, in words.
+        make_suite: Makes it for a scale.
+    """
+
+    def add_scale(parser: argparse.ArgumentParser) -> None:
+        help_ = f"share of all sizes (default: 1, {whole})"
+        parser.add_argument("--scale", type=float, default=1, metavar="S", help=help_)
+
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    given = read_arguments(name, add=add_scale)
+    return main(make_suite(given.scale), given)
 
 
 def main(suite: Suite, given: argparse.Namespace | None = None) -> int:
