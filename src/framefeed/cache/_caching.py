@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
 from framefeed.cache._clips import copy_planes_to_store, decode_outputs, decode_planes, list_targets
-from framefeed.cache._keys import Form, Recipe, SourceCheck, StreamKey, hash_stamp, make_key, read_stamp
+from framefeed.cache._keys import Form, Recipe, SourceCheck, StreamKey, find_key_facts, hash_stamp, make_key, read_stamp
 from framefeed.cache._state import CacheState
 from framefeed.cache._stream_frames import NewFrame, StreamFrames, number_frames
 from framefeed.cache._whole_clips import RawFrames, read_raw_frames
@@ -322,7 +322,7 @@ class CachingDecoder(BaseDecoder):
         assert index.identity is not None
         decoder = self._inner.for_output(index, output).recipe(index)
         recipe = Recipe(form, None if form == "planes" else output, decoder, self._state.pixels)
-        return make_key(index.identity, index.stream, recipe)
+        return make_key(index.identity, find_key_facts(index), recipe)
 
     def _reduce(self, index: FrameIndex, output: OutputSpec) -> int:
         return self._inner.for_output(index, output).reduction

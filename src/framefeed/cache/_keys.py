@@ -16,7 +16,7 @@ import json
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from time import sleep, time_ns
@@ -27,6 +27,7 @@ import xxhash
 
 from framefeed._arrays import IntArray, WordArray
 from framefeed._values import ByteReader, clamp_ns, read_bytes
+from framefeed.bitstreams import Codec
 from framefeed.index import FrameIndex, StreamFacts, has_picture_files
 from framefeed.media import FileStamp, MediaSource, SequenceSource, SourceIdentity
 from framefeed.parallel import find_shortage
@@ -94,6 +95,19 @@ def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> S
     }
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return StreamKey(xxhash.xxh3_128_digest(text.encode()), text)
+
+
+def find_key_facts(index: FrameIndex) -> StreamFacts:
+    """Give the facts of a stream for its key: those of an index that read its packets, as one by URL has not.
+
+    Without them it is assumed that packets carry parameter sets and that none may be left out, which decodes more and
+    gives the same frames. So a cache that was filled from files serves the same objects by URL, and the reverse.
+    """
+    stream = index.stream
+    is_assumed = stream.inband_parameters and not stream.skips_exactly and index.built_from == "packets"
+    if is_assumed and stream.contiguous and Codec.of(stream.codec).units is not None:
+        return replace(stream, inband_parameters=False, skips_exactly=True)
+    return stream
 
 
 NO_STAMP = 0
