@@ -112,6 +112,16 @@ def has_hidden_query(name: str) -> bool:
     return _MARK in name and "?..." in name
 
 
+def advise_indexing(name: str) -> str:
+    """Say what to do about a source that has changed, by its shown name.
+
+    >>> advise_indexing("a.mp4")
+    'scan or index it again'
+    """
+    renewed = ", by a URL with a new signature if this one has expired" if has_hidden_query(name) else ""
+    return f"scan or index it again{renewed}"
+
+
 def strip_url(url: str) -> str:
     """Leave out of a URL what gives rights: user and password, and the parameters of signatures; keep all other bytes.
 

@@ -12,6 +12,7 @@ import xxhash
 
 from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
+from framefeed._shown import advise_indexing
 from framefeed._values import ByteReader, SourceStat
 from framefeed.errors import StaleSource
 from framefeed.media.remote import ObjectVersion
@@ -96,9 +97,8 @@ def find_container_version(reader: ByteReader, *, is_remote: bool) -> str | None
 
 def make_changed_error(name: str, sizes: str = "") -> StaleSource:
     """Build the error for a source with other bytes than the index knows."""
-    return StaleSource(
-        f"{name}: the file has changed since it was indexed{sizes}: scan or index it again", source=name, stage="open"
-    )
+    message = f"{name}: the file has changed since it was indexed{sizes}: {advise_indexing(name)}"
+    return StaleSource(message, source=name, stage="open")
 
 
 _MOST_ACCEPTED = 2**16
