@@ -125,6 +125,12 @@ def test_S17_names_have_scheme_host_and_path() -> None:
         "simplecache::https://user@h/x?sig=a::b": "simplecache::https://h/x?...",
         "zip://a.mp4::https://u:p@h/x.zip?s=1#f": "zip://a.mp4::https://h/x.zip?...",
         "s3://key:sec/r?e#t@bucket/a.mp4": "s3://bucket/a.mp4",
+        "s3://bucket/a?b@c#d::e.mp4": "s3://bucket/a?b@c#d::e.mp4",
+        "S3://k:s@bucket/a?b...": "S3://bucket/a?b...",
+        "simplecache::gs://bucket/a?b::c": "simplecache::gs://bucket/a?b::c",
+        "tar://m?.mp4::s3://bucket/x?y.tar": "tar://m?.mp4::s3://bucket/x?y.tar",
+        "s3://bucket/a,https://u:p@h/b?sig=1": "s3://bucket/a,https://h/b?...",
+        "https://h/s3://b/c?sig=1": "https://h/s3://b/c?...",
         "https://u:p@ss:1@h/v": "https://h/v",
         "https://u:123@h/v#f": "https://h/v#...",
         "http://u:p@[::1]:80/x?y=z": "http://[::1]:80/x?...",
@@ -141,6 +147,9 @@ def test_S17_texts_with_urls() -> None:
     text = "('https://u:p@h/a?s=1', <s3://k:s@b/c>): see https://h/x?y=1: gone (https://h/d?e)."
     shown = "('https://h/a?...', <s3://b/c>): see https://h/x?...: gone (https://h/d?...)."
     assert (show_text(text), show_text(shown)) == (shown, shown)
+    of_keys = "<s3://k:s@b/c?part=1.mp4>: gone, s3://b/d#2: not, s3://b/e?x,https://h/y?sig=1"
+    assert show_text(of_keys) == "<s3://b/c?part=1.mp4>: gone, s3://b/d#2: not, s3://b/e?..."
+    assert hide_secrets("part=1.mp4, secr/et", "s3://me:secr/et@b/c?part=1.mp4") == "part=1.mp4, ..."
     reason = hide_secrets(
         "no key passw/rd: url=https://h/x?sig=ab%2Fcd, ab/cd", "https://me:passw%2Frd@h/x?sig=ab%2Fcd"
     )

@@ -76,24 +76,50 @@ _SHARED_ACCESS = {
 def show_name(name: str) -> str:
     """Replace the query and the fragment of a URL by ``?...`` and ``#...``, and leave out user and password.
 
+    Keys of buckets are shown whole.
+
     >>> show_name("simplecache::https://user:password@host/v.mp4?signature=abc")
     'simplecache::https://host/v.mp4?...'
+    >>> show_name("s3://key:secret@bucket/v.mp4?take=1")
+    's3://bucket/v.mp4?take=1'
     """
     if _MARK not in name:
         return name
     if (packed := _PART.match(name)) is not None:
         return packed[0] + show_name(name[packed.end() :])
     shown: list[str] = []
+    is_cut = False
     for part in name.split("::"):
-        if shown and _MARK not in part and shown[-1].endswith("..."):
+        if is_cut and _MARK not in part:
             continue  # "::" in a query
-        shown.append(_QUERY.sub(r"\1...", _USER.sub("", part)))
+        address = _USER.sub("", part)
+        query = _find_query(address)
+        is_cut = query is not None
+        shown.append(address if query is None else f"{address[: query.start()]}{query[1]}...")
     return "::".join(shown)
+
+
+def _find_query(address: str) -> re.Match[str] | None:
+    """Find the query and the fragment of a URL without a user; None of keys of buckets."""
+    scheme, _, rest = address.partition(_MARK)
+    # In a text without spaces, another URL may follow.
+    is_key = scheme.lower() in _BUCKETS and _MARK not in rest
+    return None if is_key else _QUERY.search(address)
 
 
 def has_hidden_query(name: str) -> bool:
     """Whether a name was shown without its query, so that it names no source for sure."""
     return _MARK in name and "?..." in name
+
+
+def advise_indexing(name: str) -> str:
+    """Say what to do about a source that has changed, by its shown name.
+
+    >>> advise_indexing("a.mp4")
+    'scan or index it again'
+    """
+    renewed = ", by a URL with a new signature if this one has expired" if has_hidden_query(name) else ""
+    return f"scan or index it again{renewed}"
 
 
 def strip_url(url: str) -> str:
@@ -148,7 +174,7 @@ def hide_secrets(text: str, url: str) -> str:
     text = show_text(text.replace(url, show_name(url)))
     secrets = set[str]()
     for part in url.split("::"):
-        user, query = _USER.search(part), _QUERY.search(_USER.sub("", part))
+        user, query = _USER.search(part), _find_query(_USER.sub("", part))
         fields = re.split("[:@]", user[0]) if user else []
         for field in re.split("[?#&;]", query[0]) if query else []:
             fields.append(field.partition("=")[2] or field)

@@ -16,7 +16,15 @@ import torch
 from torch.utils.data import DataLoader
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
-from framefeed.errors import CorruptMedia, LoadError, ResourceExhausted, StaleSource, UsageError
+from framefeed.errors import (
+    CorruptMedia,
+    FramefeedError,
+    LoadError,
+    MissingDependency,
+    ResourceExhausted,
+    StaleSource,
+    UsageError,
+)
 from framefeed.load import ClipLoader
 from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.scanning import scan
@@ -145,11 +153,20 @@ def failing_decoder(error: Exception | None = None) -> FlatDecoder:
     return FlatDecoder(spoil=lambda ordinals: made)
 
 
-def test_what_runs_out_is_not_skipped() -> None:
-    dataset = ClipDataset(plan_of(shuffle=False), on_error="skip", backend=failing_decoder(ResourceExhausted("memory")))
-    with pytest.raises(ResourceExhausted):
+@pytest.mark.parametrize("on_error", ["skip", "substitute"])
+@pytest.mark.parametrize("kind", [ResourceExhausted, UsageError, MissingDependency])
+def test_what_says_nothing_about_a_clip_is_not_skipped(kind: type[FramefeedError], on_error: Any) -> None:
+    dataset = ClipDataset(plan_of(shuffle=False), on_error=on_error, backend=failing_decoder(kind("do otherwise")))
+    with pytest.raises(kind, match="do otherwise") as caught:
         dataset[0]
+    assert (type(caught.value), caught.value.position) == (kind, 0)
     assert len(dataset.ledger) == 0
+
+
+def test_a_wrong_call_in_a_worker_of_torch_keeps_its_type() -> None:
+    dataset = ClipDataset(plan_of(shuffle=False), on_error="skip", backend=failing_decoder(UsageError("do otherwise")))
+    with pytest.raises(UsageError, match=r"do otherwise \(clip at position 0\)"):
+        list(DataLoader(dataset, num_workers=1, multiprocessing_context="fork"))
 
 
 def test_the_ledger_has_the_frames() -> None:

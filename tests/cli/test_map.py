@@ -14,7 +14,7 @@ import pytest
 
 import framefeed as ff
 from framefeed.cli._functions import import_function, importing_from_current_folder
-from framefeed.cli._map_jobs import Job, list_jobs
+from framefeed.cli._map_jobs import Job, _get_base_name, list_jobs
 from framefeed.cli._map_ledger import LEDGER, MapLedger
 from framefeed.errors import MediaError, UsageError
 from framefeed.testing import ClipSpec, read_stamps
@@ -172,6 +172,11 @@ def test_outputs_of_a_folder_keep_their_names() -> None:
     assert outputs_of("v/b", out="out", as_pictures=True) == {"v/b/a.mkv": "out/a/", "v/b/c.AVI": "out/c/"}
     assert outputs_of("v", "v/b/a.mkv", out="out") == in_folder, "listed twice"
     assert outputs_of("v", out="v/b") == {"v/a.mp4": "v/b/a.mp4"}, "an earlier run may have written the others"
+
+
+def test_outputs_of_urls_are_named_by_the_last_part_of_the_path() -> None:
+    names = {"https://h/a/b.mp4?c=/d.mp4#e": "b.mp4", "s3://bucket/a/b?c#d.mp4": "b?c#d.mp4", "/a/b?c.mp4": "b?c.mp4"}
+    assert {source: _get_base_name(source) for source in names} == names
 
 
 @pytest.mark.usefixtures("tree")

@@ -15,7 +15,7 @@ pytest.importorskip("urllib3", reason="objects are read by ranges with it")
 from framefeed.parallel import release_idle
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec
-from tests.cli.running import Answer
+from tests.cli.running import Answer, run
 from tests.corpus import clip_file, corpus_file
 from tests.media.remote.faults import faulty
 
@@ -67,6 +67,16 @@ def test_feed_says_what_was_fetched(tmp_path: Path, answer: Answer) -> None:
                 (line,) = [line for line in out.splitlines() if line.startswith("fetched ")]
                 assert line.split()[1:3] == [f"{requests / 3:.3g}", "requests"]
                 assert "per batch, for which workers waited" in line
+
+
+def test_S17_feed_of_a_catalog_without_its_signatures_ends_with_one_line(tmp_path: Path) -> None:
+    catalog = os.fspath(tmp_path / "cat.parquet")
+    with faulty({f"/{number}.mp4": corpus_file("base.mp4").read_bytes() for number in range(3)}) as server:
+        scan([f"{server.url}/{number}.mp4?X-Amz-Signature=s" for number in range(3)], out=catalog)
+        ended = run("feed", catalog, "--rates", "2:2", "--size", "32")
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    (line,) = ended.stderr.decode().splitlines()
+    assert "was scanned by a signed URL" in line
 
 
 def test_feed_of_files_says_nothing_of_it(tmp_path: Path, answer: Answer) -> None:

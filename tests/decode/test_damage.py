@@ -17,6 +17,8 @@ from framefeed.errors import CorruptMedia
 from framefeed.index import FrameIndex, Verify, build_index, find_damaged_frames, find_packet_start
 from framefeed.media import MediaSource, VideoContainer, decode_facts
 from framefeed.request import OutputSpec
+from framefeed.testing import put_packets, take_packets
+from tests.bitstreams.vpx_mutants import GOP, Packets, edit, intra_only, ivf, packets, superframe
 from tests.catalog.synthetic import frame_index
 from tests.corpus import clip_file, corpus_file
 from tests.damaged import SPEC, damaged_clip
@@ -288,3 +290,29 @@ def test_nor_does_one_of_a_real_video_that_is_held_back_by_the_decoder(media_roo
         damaged = build_index(path, "full").damaged_frame_indices[:6]
         for ordinal, together in zip(damaged.tolist(), delivered(path, damaged), strict=True):
             np.testing.assert_array_equal(delivered(path, np.array([ordinal]))[0], together)
+
+
+def _put_vp9(path: Path, stream: Packets) -> Path:
+    data = ivf("vp9", stream)
+    put_packets(path, data, *take_packets(data))
+    return path
+
+
+@pytest.mark.parametrize("number", [0, 3, GOP, GOP + 3, 2 * GOP + 1])
+@pytest.mark.parametrize("verify", ["proof", "full"])
+def test_D01_two_damaged_frames_in_one_packet_are_damage_up_to_the_next_key_frame_and_no_shortage(
+    number: int, verify: Verify, tmp_path: Path
+) -> None:
+    """libavcodec then takes no other packet, which has the number of a shortage of threads."""
+    stream = packets("vp9")
+    damaged = superframe(intra_only(stream[0]), bytes(40))
+    path = _put_vp9(tmp_path / "damaged.mp4", edit(stream, number, damaged))
+    index = build_index(path, verify)
+    lost = range(number, (number // GOP + 1) * GOP)
+    assert index.frame_packet.tolist() == [each for each in range(len(stream)) if each not in lost]
+    with (
+        VideoDecoder(_put_vp9(tmp_path / "intact.mp4", stream)) as intact,
+        VideoDecoder(path, frame_index=index) as decoder,
+    ):
+        for ordinal, packet in reversed(list(enumerate(index.frame_packet.tolist()))):
+            assert np.array_equal(decoder[ordinal], intact[packet])

@@ -21,6 +21,7 @@ from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
 from framefeed.media import MediaSource
 from framefeed.testing import clip_bytes, put_packets, take_packets, write_clip
+from tests.bitstreams import vpx_mutants as vpx
 from tests.bitstreams.vpx_cases import MUTANTS as PACKET_MUTANTS
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
@@ -262,7 +263,7 @@ def test_M11_no_edited_packet_of_av1_or_vp9_gives_another_picture(name: str, tmp
     try:
         put_packets(path, data, packets, time_base)
         full, proved = ff.build_index(path, "full"), ff.build_index(path)
-    except (FFmpegError, ff.FramefeedError) as error:
+    except (FFmpegError, ff.MediaError) as error:
         pytest.skip(f"not in MP4, or without a frame: {error}")
     assert np.array_equal(proved.frame_packet, full.frame_packet)
     assert np.array_equal(proved.key_frame_indices, full.key_frame_indices)
@@ -270,6 +271,21 @@ def test_M11_no_edited_packet_of_av1_or_vp9_gives_another_picture(name: str, tmp
         is_by_tables = ff.build_index(url).built_from == "packets"
     if is_by_tables:
         assert WRONG not in outcomes(path, either(short=range(9, 13), long=range(100)))
+
+
+def test_D01_tables_with_two_damaged_frames_in_one_packet_of_vp9_give_no_shortage(tmp_path: Path) -> None:
+    stream, path = vpx.packets("vp9"), tmp_path / "edited.mp4"
+    damaged = vpx.superframe(vpx.intra_only(stream[0]), bytes(40))
+    data = vpx.ivf("vp9", vpx.edit(stream, 3, damaged))
+    put_packets(path, data, *take_packets(data))
+    with indexed(path) as (url, index), ff.VideoDecoder(url, frame_index=index) as decoder:
+        failed = set[int]()
+        for ordinal in range(len(index)):
+            try:
+                assert len(decoder[ordinal])
+            except CorruptMedia:
+                failed.add(ordinal)
+    assert failed == set(range(3, vpx.GOP))
 
 
 @pytest.mark.parametrize("codec", ["av1", "vp9"])

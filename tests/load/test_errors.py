@@ -20,8 +20,10 @@ from framefeed.decode import DecodeReport
 from framefeed.errors import (
     CorruptMedia,
     DeadlineExceeded,
+    FramefeedError,
     FrameNotFound,
     LoadError,
+    MissingDependency,
     ResourceExhausted,
     StaleSource,
     UsageError,
@@ -409,3 +411,21 @@ def test_what_ran_out_is_raised_and_no_clip_is_skipped_for_it(
         next(iterator)
     assert caught.value.resource
     assert caught.value.position == 4
+
+
+@pytest.mark.parametrize("kind", [UsageError, MissingDependency])
+@pytest.mark.parametrize("on_error", ["skip", "substitute"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_wrong_call_is_raised_and_no_clip_is_skipped_for_it(
+    make_loader: MakeLoader, workers: int, on_error: str, kind: type[FramefeedError]
+) -> None:
+    """It says nothing about a file, and would fail each clip of it, or of all files."""
+    loader = make_loader(
+        **fail_at(4, error=lambda: kind("do otherwise")), batch_size=2, workers=workers, on_error=on_error
+    )
+    iterator = iter(loader)
+    assert [batch.positions.tolist() for batch in (next(iterator), next(iterator))] == [[0, 1], [2, 3]]
+    with pytest.raises(kind, match=r"^do otherwise \(clip at position 4\)$") as caught:
+        next(iterator)
+    assert (type(caught.value), caught.value.position, caught.value.stage) == (kind, 4, "decode")
+    assert not loader.ledger

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -15,12 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 pytest.importorskip("urllib3", reason="objects are read by ranges with it")
 
-from framefeed.errors import MediaError
+from framefeed.catalog import Catalog
+from framefeed.errors import MediaError, UsageError
 from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.media.remote import ObjectVersion
 from framefeed.parallel import release_idle
-from framefeed.plan import EpochPlan, RandomSegments, plan_clips
+from framefeed.plan import EpochPlan, RandomSegments, Uniform, plan_clips
 from framefeed.scanning import scan
 from tests.lengths import either
 from tests.load.media import folder
@@ -162,3 +164,18 @@ def test_a_loader_that_mixes_versions_is_caught(served: tuple[FaultServer, Epoch
     # Threads may be in another order when the failed steps are tried again.
     with pytest.raises((AssertionError, Flaky)):
         run_machine(served, 200, 12, believe)
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_S17_a_catalog_without_its_signatures_ends_the_loop_at_once(kind: str, workers: int, tmp_path: Path) -> None:
+    with faulty({"/a.mp4": (folder() / NAMES[0][1:]).read_bytes()}) as server:
+        scan([f"{server.url}/a.mp4?X-Amz-Signature=s"], out=tmp_path / "cat.parquet")
+        plan = plan_clips(Catalog.open(tmp_path / "cat.parquet"), Uniform(2), seed=0)
+        with (
+            ClipLoader(plan, batch_size=1, workers=workers, kind=kind, on_error="skip") as loader,  # type: ignore[arg-type]
+            pytest.raises(UsageError, match="was scanned by a signed URL") as caught,
+        ):
+            list(loader)
+    assert (type(caught.value), caught.value.position) == (UsageError, 0)
+    assert not loader.ledger

@@ -100,6 +100,12 @@ def test_failed_clips_are_not_counted_as_delivered() -> None:
     stats = LoadStats(batches=2, clips=29, failed_clips=5, wait_seconds=0.5, outside_seconds=0.5)
     assert stats.clips_per_second == 24.0
     assert "29 clips, 5 failed, 24.00 clips/s" in repr(stats)
+    assert "fetched" not in repr(stats)
+
+
+def test_what_was_fetched_is_shown_if_something_was() -> None:
+    stats = LoadStats(batches=1, clips=2, requests=3, bytes_fetched=4_000_000, fetch_wait_seconds=0.5)
+    assert "3 requests, 4 MB fetched, for which workers waited 0.5 s, bottleneck" in repr(stats)
 
 
 @pytest.mark.parametrize(

@@ -218,13 +218,16 @@ def test_D04_D06_clips_of_a_source_that_kills_its_workers_are_replaced(tmp_path:
         assert clip == sound[chosen]
 
 
-def test_D04_a_shortage_at_a_substitute_is_raised_and_no_other_is_chosen_for_it() -> None:
+@pytest.mark.parametrize("error", [ResourceExhausted("no memory"), UsageError("do otherwise")])
+def test_D04_what_says_nothing_about_a_substitute_is_raised_and_no_other_is_chosen_for_it(
+    error: FramefeedError,
+) -> None:
     # The first clip of the first batch, and its first substitute.
-    faults = {0: CorruptMedia("spoiled"), 4: ResourceExhausted("no memory")}
+    faults = {0: CorruptMedia("spoiled"), 4: error}
     calls = itertools.count()
     with make_loader(plan_of(clips_per_video=5), lambda ordinals: faults.get(next(calls))) as loader:
         iterator = iter(loader)
-        with pytest.raises(ResourceExhausted):
+        with pytest.raises(type(error)):
             next(iterator)
         assert not loader.ledger
         assert next(iterator).ok.all()

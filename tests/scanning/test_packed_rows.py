@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 import framefeed as ff
 from framefeed.errors import UsageError
-from tests.packed import Members, get_facts, make_media, unpack
+from tests.packed import Members, get_facts, make_media, pack, unpack
 from tests.programs import run_python
 
 MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -243,6 +244,65 @@ def test_a_container_that_is_replaced_is_stale(written: str, media: Members, tmp
     write(path, videos[::-1], **WRITTEN[written])
     with pytest.raises(ff.StaleSource):
         read_frames(catalog)
+
+
+def write_columns(columns: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def replace_last(name: str, data: bytes, videos: Members, folder: Path) -> dict[str, bytes]:
+    """Containers that may stand in place of one with two videos, and have other bytes as the last or none."""
+    contents = {"text": b"text" * 99, "empty": b"", "cut": data[: len(data) // 2]}
+    if name.endswith(".parquet"):
+        contents["another column"] = write_columns({"film": pa.array([data for _, data in videos], pa.binary())})
+        contents["another type"] = write_columns({"video": [1, 2]})
+        contents["null"] = write_columns({"video": pa.array([videos[0][1], None], pa.binary())})
+        contents["fewer rows"] = write(folder / "fewer", videos[:1]).read_bytes()
+    else:
+        contents["member gone"] = CONTAINERS[name](folder / "gone", videos[:1]).read_bytes()
+    return contents
+
+
+def write_tar(path: Path, members: Members) -> Path:
+    path.write_bytes(pack(members))
+    return path
+
+
+CONTAINERS: dict[str, Callable[[Path, Members], Path]] = {"m.tar": write_tar, "m.zip": zip_media, "m.parquet": write}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_D09_media_that_a_replaced_container_has_no_more_are_stale(name: str, media: Members, tmp_path: Path) -> None:
+    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    path = CONTAINERS[name](tmp_path / name, videos)
+    ff.scan(path, out=tmp_path / "c.parquet")
+    for change, data in replace_last(name, path.read_bytes(), videos, tmp_path).items():
+        path.write_bytes(data)
+        catalog, message = ff.Catalog.open(tmp_path / "c.parquet"), f"{name}: the file has changed .*: scan or index it"
+        with ff.VideoDecoder(catalog[-1]) as decoder, pytest.raises(ff.StaleSource, match=message):
+            print(f"{change}: {decoder[0]}")
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_media_that_are_opened_by_a_name_which_does_not_exist_are_missing(
+    name: str, media: Members, tmp_path: Path
+) -> None:
+    path = CONTAINERS[name](tmp_path / name, media[:1])
+    member = "parquet://video/1" if name == "m.parquet" else f"{path.suffix[1:]}://none.mp4"
+    with pytest.raises(ff.MissingMedia, match=name):
+        ff.VideoDecoder(f"{member}::{path}")
+
+
+@pytest.mark.parametrize("kept", [{"row_group_size": 1}, PLAIN])
+def test_D09_the_same_media_in_another_layout_are_read_on(kept: Any, media: Members, tmp_path: Path) -> None:
+    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    catalog = ff.scan(write(tmp_path / "m.parquet", videos))
+    before = read_frames(catalog)
+    write(tmp_path / "m.parquet", videos, **kept)
+    for one, other in zip(read_frames(catalog), before, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_second_scan_opens_nothing_that_has_not_changed(media: Members, tmp_path: Path) -> None:

@@ -11,9 +11,17 @@ import pytest
 pytest.importorskip("urllib3", reason="our own reader needs it")
 
 import framefeed as ff
-from tests.media.remote.faults import Fault, FaultServer, faulty
+from framefeed.parallel import release_idle
+from tests.media.remote.faults import Fault, FaultServer, Stored, faulty
 from tests.packed import Members, get_facts, make_media, unpack
-from tests.scanning.test_packed_rows import PLAIN, read_frames, write, zip_media
+from tests.scanning.test_packed_rows import (
+    CONTAINERS,
+    PLAIN,
+    read_frames,
+    replace_last,
+    write,
+    zip_media,
+)
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +90,33 @@ def test_what_arrow_reads_by_url_is_counted(server: FaultServer) -> None:
     asked = [each.range for each in server.asked[before:]]
     size = len(server.objects["/packed.parquet"].data)
     assert stats.bytes_fetched == sum(min(stop, size) - start for start, stop in filter(None, asked))
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("etags", [('"one"', '"two"'), (None, None)])
+def test_D09_media_that_a_replaced_object_has_no_more_are_stale(
+    name: str, etags: tuple[str | None, str | None], server: FaultServer, media: Members, tmp_path: Path
+) -> None:
+    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    data = CONTAINERS[name](tmp_path / name, videos).read_bytes()
+    for change, other in replace_last(name, data, videos, tmp_path).items():
+        server.objects[f"/{name}"] = Stored(data, etags[0], None)
+        catalog = ff.scan(f"{server.url}/{name}")
+        release_idle()
+        server.objects[f"/{name}"] = Stored(other, etags[1], None)
+        with ff.VideoDecoder(catalog[-1]) as decoder, pytest.raises(ff.StaleSource, match=name):
+            print(f"{change}: {decoder[0]}")
+
+
+@pytest.mark.parametrize("kept", [{"row_group_size": 1}, PLAIN])
+def test_D09_the_same_media_in_another_layout_by_url_are_read_on(
+    kept: dict[str, object], server: FaultServer, media: Members, tmp_path: Path
+) -> None:
+    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    server.objects["/m.parquet"] = Stored(write(tmp_path / "m", videos).read_bytes())
+    catalog = ff.scan(f"{server.url}/m.parquet")
+    before = read_frames(catalog)
+    server.objects["/m.parquet"] = Stored(write(tmp_path / "m", videos, **kept).read_bytes(), '"two"')
+    release_idle()
+    for one, other in zip(read_frames(catalog), before, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -19,6 +19,7 @@ NAME, PICTURE = "{name}", "{picture}"
 # Endings of inputs that their outputs keep. A .avi file has no frames at unequal distances.
 _KEPT_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm")
 _OTHER_SUFFIX = ".mp4"
+_HIDDEN = re.compile(r"[?#]\.\.\.$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def _list_sources(inputs: Sequence[str], folder: str, failed: list[Failed]) -> I
 
 
 def _get_base_name(source: str) -> str:
-    return os.path.basename(re.split("[?#]", show_name(source))[0] if is_url(source) else source)
+    return os.path.basename(_HIDDEN.sub("", show_name(source)) if is_url(source) else source)
 
 
 def _is_missing_video(path: str) -> bool:

@@ -15,7 +15,7 @@ from framefeed.load._options import (
     explain_useless_cache,
     wrap_in_cache,
 )
-from framefeed.load._pending import suggest_skipping, with_position
+from framefeed.load._pending import is_always_raised, suggest_skipping, with_position
 from framefeed.load._spec import SHAPED_KEYS, ArraySpec, BatchSpec, list_arrays
 from framefeed.load._stats import LoadStats
 from framefeed.load._work import load_batch
@@ -37,6 +37,7 @@ __all__ = [
     "check_cache",
     "check_on_error",
     "explain_useless_cache",
+    "is_always_raised",
     "list_arrays",
     "load_batch",
     "make_max_failed_error",

@@ -8,12 +8,12 @@ from operator import attrgetter
 
 import numpy as np
 
-from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
+from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, UsageError
 from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
-from framefeed.load._pending import PendingBatch, drop_tracebacks, suggest_skipping
+from framefeed.load._pending import PendingBatch, drop_tracebacks, is_always_raised, suggest_skipping
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, Grouping, split_batch
@@ -102,18 +102,18 @@ class BatchIterator(Iterator[ClipBatch]):
             raise StopIteration
         batch = self._collect_batch().finish(self._apply_transform)
         self._next += 1
-        # A shortage says nothing about the clip: to skip it would change the training data.
         failed: list[FramefeedError] = [error for error in batch.errors if error is not None]
-        shortage = next((error for error in failed if isinstance(error, ResourceExhausted)), None)
-        if shortage is None and (self._options.on_error != "raise" or not failed):
+        # It says nothing about the clip: to skip it would change the training data.
+        raised = next(filter(is_always_raised, failed), None)
+        if raised is None and (self._options.on_error != "raise" or not failed):
             too_many = self._record_failures(batch) if failed or self._substitutes else None
             if too_many is None:
                 return self._deliver(batch)
             failed = [too_many]
             del too_many
-        error = shortage or suggest_skipping(failed[0])
+        error = raised or suggest_skipping(failed[0])
         # The traceback reaches this frame, which must not keep the batch, and in it the error, alive.
-        del batch, failed, shortage
+        del batch, failed, raised
         try:
             raise error
         finally:
@@ -168,7 +168,7 @@ class BatchIterator(Iterator[ClipBatch]):
     def _substitute_failed(self, batch: PendingBatch, costs: list[WorkCost]) -> list[LedgerEntry]:
         """Load other clips of the epoch into the slots that failed; return an entry for each that could be loaded."""
         failed = {slot: error for slot, error in enumerate(batch.errors) if error is not None}
-        if any(isinstance(error, ResourceExhausted) for error in failed.values()):
+        if any(map(is_always_raised, failed.values())):
             return []
         own = {slot: (batch.identify(slot)[0], batch.get_source(slot)) for slot in failed}
         for number in range(MAX_SUBSTITUTES):
@@ -179,7 +179,7 @@ class BatchIterator(Iterator[ClipBatch]):
                 costs,
             )
             # A further substitute would depend on when memory runs out.
-            if any(isinstance(batch.errors[slot], ResourceExhausted) for slot in slots):
+            if any(is_always_raised(batch.errors[slot]) for slot in slots):
                 return []
         entries = []
         for slot, error in failed.items():

@@ -13,7 +13,16 @@ import numpy.typing as npt
 
 from framefeed.catalog import explain_relative_path
 from framefeed.decode import Pixels
-from framefeed.errors import CorruptMedia, FramefeedError, LoadError, MissingMedia, TimeUnavailable, UsageError
+from framefeed.errors import (
+    CorruptMedia,
+    FramefeedError,
+    LoadError,
+    MissingDependency,
+    MissingMedia,
+    ResourceExhausted,
+    TimeUnavailable,
+    UsageError,
+)
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
@@ -73,6 +82,16 @@ def with_position(
     error.source = error.source or source
     error.stage = error.stage or stage
     return error
+
+
+def is_always_raised(error: FramefeedError | None) -> bool:
+    """Whether the error of a clip is raised, whatever ``on_error`` is: it says nothing about the file.
+
+    So are shortages, and wrong calls and missing packages that are found when the clip is planned or read.
+    """
+    if isinstance(error, UsageError | MissingDependency):
+        return error.stage != "transform"
+    return isinstance(error, ResourceExhausted)
 
 
 def suggest_skipping(error: FramefeedError) -> FramefeedError:

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from framefeed._fetched import FetchCounts
-from framefeed._units import format_share
+from framefeed._units import format_bytes, format_count, format_seconds, format_share
 from framefeed.decode import DecodeCounts
 from framefeed.parallel import Gauge, ProcessCounts, WorkerTimes
 
@@ -173,10 +173,13 @@ class LoadStats:
     def __repr__(self) -> str:
         failed = f", {self.failed_clips} failed" if self.failed_clips else ""
         failed += f", {self.lost_workers} workers lost" if self.lost_workers else ""
+        requests, nbytes = format_count(self.requests, "request"), format_bytes(self.bytes_fetched)
+        waited = f"{nbytes} fetched, for which workers waited {format_seconds(self.fetch_wait_seconds)}, "
+        fetched = f"{requests}, {waited}" if self.requests else ""
         cached = "" if self.cache is None else f"{format_share(self.cached_share)} of them cached, "
         return (
             f"LoadStats({self.batches} batches, {self.clips} clips{failed}, {self.clips_per_second:.2f} clips/s, "
-            f"{self.decoded_frames_per_delivered_frame:.2f} decoded frames per delivered frame, {cached}"
+            f"{self.decoded_frames_per_delivered_frame:.2f} decoded frames per delivered frame, {cached}{fetched}"
             f"bottleneck: {self.bottleneck}; {self.evidence})"
         )
 

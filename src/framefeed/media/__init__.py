@@ -32,6 +32,7 @@ from framefeed.media._libav_errors import (
     is_memory_there,
     libav_errors,
     libav_log,
+    send_packet,
 )
 from framefeed.media._objects import check_put_url, copy_object, put_object, read_version, remove_object
 from framefeed.media._packets import MisplacedPacket, demux_from, make_empty_error, number_after_seek, walk_packets
@@ -121,6 +122,7 @@ __all__ = [
     "read_stream_details",
     "read_version",
     "remove_object",
+    "send_packet",
     "sniff",
     "source_name",
     "walk_packets",

@@ -47,6 +47,7 @@ from framefeed.media._libav_errors import (
     is_memory_there,
     libav_errors,
     libav_log,
+    send_packet,
 )
 from framefeed.media._libav_input import (
     HEAD_BYTES,
@@ -481,7 +482,7 @@ def decode_packet(
     context = decoder or container.decoder()
     with libav_log() as lines:
         try:
-            frames = context.decode(packet)
+            frames = send_packet(context, packet)
             if refused is not None and packet is not None and is_damage_logged(container.codec, lines):
                 refused.append(cast("int", packet.pts))
             return frames

@@ -12,7 +12,9 @@ import xxhash
 
 from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
-from framefeed._values import SourceStat
+from framefeed._shown import advise_indexing
+from framefeed._values import ByteReader, SourceStat
+from framefeed.errors import StaleSource
 from framefeed.media.remote import ObjectVersion
 
 FINGERPRINT_BLOCK = 64 * 1024
@@ -83,6 +85,20 @@ hash_head = xxhash.xxh3_128_hexdigest
 def make_file_version(stat: SourceStat) -> str:
     """Write the version of a file with parts: its size and modification time."""
     return f"{stat.bytes} {stat.mtime_ns}"
+
+
+def find_container_version(reader: ByteReader, *, is_remote: bool) -> str | None:
+    """Find the version of an open file or object with parts; None of an object whose server names none."""
+    if not is_remote:
+        return make_file_version(reader.stat())
+    version: ObjectVersion | None = getattr(reader, "version", None)
+    return None if version is None else version.text or None
+
+
+def make_changed_error(name: str, sizes: str = "") -> StaleSource:
+    """Build the error for a source with other bytes than the index knows."""
+    message = f"{name}: the file has changed since it was indexed{sizes}: {advise_indexing(name)}"
+    return StaleSource(message, source=name, stage="open")
 
 
 _MOST_ACCEPTED = 2**16

@@ -7,6 +7,7 @@ import mmap
 import re
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import av
 
@@ -36,6 +37,10 @@ _TOO_LARGE = re.compile(r"[Pp]icture size")
 _NOT_READ = "not on whitelist"
 _NO_MOVIE = "moov atom not found"
 _PROBED_BYTES = 2**24
+# Decoder whose packets may have several frames. If two of them are damaged, it meets the second one when it has taken
+# the next packet, keeps that one, and takes no other before it is flushed. This has the number of a shortage of
+# threads, which it needs when it is opened alone. What refers to earlier frames is lost, up to the next key frame.
+_SPLITS_PACKETS = "vp9"
 MOST_PIXEL_BYTES = 8
 """Largest pixel: four samples of 16 bits."""
 
@@ -86,6 +91,21 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
     if _NO_MOVIE in log:
         advice = "its index is missing, so the file may be cut short: copy it again, or record it again"
     return UnreadableMedia(f"{message}: {advice}", source=name, stage=stage)
+
+
+def send_packet(context: av.VideoCodecContext, packet: av.Packet[Any] | None) -> list[av.VideoFrame]:
+    """Send a packet to a decoder, None to drain it, and return the frames that come out.
+
+    Raises:
+        av.FFmpegError: Damage, or a shortage.
+    """
+    try:
+        return context.decode(packet)
+    except av.BlockingIOError:
+        if context.name != _SPLITS_PACKETS or not context.is_open:
+            raise
+        context.flush_buffers()
+        return context.decode(packet)
 
 
 # The H.264 decoder logs this if a picture to be released is missing, as after every open-GOP start.

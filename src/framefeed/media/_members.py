@@ -5,10 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from framefeed._names import PartName
+from framefeed._names import PartName, split_part
+from framefeed._shown import show_name
 from framefeed._values import DEFAULT_LIMITS, ByteReader
 from framefeed.archives import LOCAL_READS, REMOTE_READS, MemberKind, read_zip, walk_tar
-from framefeed.errors import MissingMedia, UnreadableMedia
+from framefeed.errors import CorruptMedia, MissingMedia, UnreadableMedia
+from framefeed.media._identity import find_container_version, make_changed_error
+from framefeed.media._readers import ValueReader
 
 READ_BY_ARROW = -1
 """In place of the first byte: of a value of a Parquet file that is compressed or encoded."""
@@ -79,6 +82,37 @@ def split_value(part: PartName, name: str) -> tuple[str, int]:
             stage="open",
         )
     return column, int(row)
+
+
+def read_value(
+    text: str, reader: ByteReader, path: str, name: str, known: str | None, *, is_remote: bool
+) -> ValueReader:
+    """Read a value that was there when its file was indexed.
+
+    Args:
+        text: Its name.
+        reader: The Parquet file.
+        path: Path or URL of the file.
+        name: Of the file, for messages.
+        known: Version of the file that was indexed; None if it is not known.
+        is_remote: Whether it is an object by URL.
+
+    Raises:
+        StaleSource: The file has another version, and no such value or none that can be read.
+        MediaError: The file is damaged, or the row group is larger than the limits allow.
+    """
+    part = split_part(text)
+    assert part is not None
+    stat, version = reader.stat(), getattr(reader, "version", None)
+    column, row = split_value(part, name)
+    try:
+        value = import_packed_values().read_packed_value(reader, name, column, row, (path, stat, version))
+    except (UnreadableMedia, CorruptMedia) as error:
+        is_of_contents = error.stage == "open"  # and not of a disk or a server
+        if not is_of_contents or (known and find_container_version(reader, is_remote=is_remote) == known):
+            raise
+        raise make_changed_error(show_name(text)) from error
+    return ValueReader(value, stat.mtime_ns, version)
 
 
 def import_packed_values() -> Any:

@@ -36,11 +36,13 @@ from framefeed.media._identity import (
     FileStamp,
     ObjectIdentity,
     SourceIdentity,
+    find_container_version,
     hash_head,
     list_hashed,
+    make_changed_error,
     make_file_version,
 )
-from framefeed.media._members import READ_BY_ARROW, find_member, import_packed_values, split_value
+from framefeed.media._members import READ_BY_ARROW, find_member, read_value
 from framefeed.media._readers import FileReader, PartReader, UrlReader, ValueReader, make_reader, shift_ranges
 from framefeed.media._urls import check_url
 from framefeed.media.remote import (
@@ -264,11 +266,7 @@ class MediaSource:
 
     def _make_changed_error(self, indexed: SourceIdentity, size: int) -> StaleSource:
         sizes = "" if self.kind == "part" else f" (then {indexed.bytes} bytes, now {size})"
-        return StaleSource(
-            f"{self.name}: the file has changed since it was indexed{sizes}: scan or index it again",
-            source=self.name,
-            stage="open",
-        )
+        return make_changed_error(self.name, sizes)
 
     def fetch_ahead(self, indexed: SourceIdentity | None, ranges: Iterable[tuple[int, int]]) -> RangesAhead | None:
         """Ask for bytes that are read later, if they are remote; do not wait.
@@ -450,15 +448,17 @@ class PackedValue(Part):
 
     def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
         """Read the value; see `MediaSource.reader`."""
-        part = split_part(self.text)
-        assert part is not None
-        with closing(self._open_url(indexed) if self.is_remote else self.container.reader()) as reader:
-            stat, version = reader.stat(), getattr(reader, "version", None)
-            stamp = (self.path, stat, version)
-            value = import_packed_values().read_packed_value(
-                reader, self.container.name, *split_value(part, self.container.name), stamp
-            )
-        return ValueReader(value, stat.mtime_ns, version)
+        try:
+            return self._read(self._get_version(indexed))
+        except StaleSource:
+            if indexed is None or not self._has_ranges:
+                raise
+        return self._read(self._confirm(indexed))
+
+    def _read(self, version: ObjectVersion | None) -> ValueReader:
+        has_ranges, file = self._has_ranges, self.container
+        with closing(open_ranges(self.path, self.options, version) if has_ranges else file.reader()) as reader:
+            return read_value(self.text, reader, self.path, file.name, self.version, is_remote=self.is_remote)
 
     def fetch_ahead(self, indexed: SourceIdentity | None, ranges: Iterable[tuple[int, int]]) -> RangesAhead | None:
         """Ask for nothing: only Arrow knows where the bytes are."""
@@ -495,6 +495,5 @@ def find_part(part: PartName, storage_options: StorageOptions | None) -> Part:
     container = MediaSource.of(part.container, storage_options)
     with container.opened() as reader:
         offset, size = find_member(part, reader, container.name, is_remote=container.is_remote)
-        version = getattr(reader, "version", None)
-        known = make_file_version(reader.stat()) if not container.is_remote else version and (version.text or None)
+        known = find_container_version(reader, is_remote=container.is_remote)
     return make_part(replace(container, version=known), offset, size, part.text)

@@ -126,3 +126,16 @@ def test_D09_one_reader_is_of_one_version() -> None:
         server.objects["/a"] = Stored(data, '"two"', LATER)
         with pytest.raises(ff.StaleSource):
             read_bytes(reader, len(data) - 100, 100)
+
+
+@pytest.mark.parametrize(("query", "renewed"), [("", ""), ("?X-Amz-Signature=s", ", by a URL with a new signature .*")])
+def test_S17_who_scanned_by_a_signature_is_told_to_renew_it(query: str, renewed: str) -> None:
+    with faulty({"/a.mp4": VIDEOS[0][1]}) as server:
+        catalog = ff.scan([f"{server.url}/a.mp4{query}"])
+        forget()
+        replace(server, catalog, is_other=True)
+        with ff.VideoDecoder(catalog[0]) as decoder, pytest.raises(ff.StaleSource, match=f"index it again{renewed}$"):
+            decoder[0]
+        again = ff.scan([f"{server.url}/a.mp4{query and query + 'new'}"])
+        with ff.VideoDecoder(again[0]) as decoder:
+            assert len(decoder[0])

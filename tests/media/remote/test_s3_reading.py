@@ -11,6 +11,7 @@ import pytest
 import framefeed as ff
 from framefeed.media.remote import _s3_target
 from framefeed.media.remote._s3_target import S3Target
+from framefeed.report import write_report
 from tests.corpus import corpus_file
 from tests.media.remote.stores import Store, serving
 from tests.packed import get_facts, pack
@@ -97,6 +98,19 @@ def test_missing_and_empty_objects_are_said_as_such() -> None:
         ff.probe("s3://videos/empty.mp4")
     with pytest.raises(ff.UsageError, match="names a bucket"):
         ff.probe("s3://videos/")
+
+
+@pytest.mark.usefixtures("store")
+def test_keys_are_shown_whole_in_errors_and_reports(tmp_path: Path) -> None:
+    urls = ["s3://videos/ü?x#y.mp4", "s3://videos/none?x#y.mp4"]
+    with pytest.raises(ff.MissingMedia, match=r"^s3://videos/none\?x#y\.mp4: ") as caught:
+        ff.probe(urls[1])
+    assert caught.value.source == urls[1]
+    catalog = ff.scan(urls)
+    assert [catalog.shown_name(row) for row in range(2)] == urls
+    assert [name for name, _, _ in catalog.failures] == [urls[1]]
+    write_report(catalog, tmp_path / "report.html")
+    assert urls[0] in (tmp_path / "report.html").read_text()
 
 
 def test_a_refusal_names_its_reason_and_no_key(store: Store) -> None:

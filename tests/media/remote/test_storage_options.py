@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from framefeed.errors import UsageError
 from framefeed.media.remote._storage_options import (
+    _OTHER_NAMES,
     S3Options,
     check_storage_options,
     find_options,
@@ -78,6 +80,7 @@ def test_options_do_not_show_keys() -> None:
 
 
 S3 = "s3://bucket/"
+OURS = ("key", "secret", "token", "region")
 WEB = f"https://u:{SECRET}@host/"
 
 
@@ -89,7 +92,7 @@ WEB = f"https://u:{SECRET}@host/"
         ({S3: SECRET}, "expected a dict"),
         ({"s3": {}}, "by URL prefix"),
         ({1: {}}, "by URL prefix"),
-        ({S3: {"aws_secret_access_key": SECRET}}, "anon, endpoint_url, key, region, secret, token, got aws_secret"),
+        ({S3: {"aws_secret_access_key": SECRET}}, "key, region, secret, token: use secret for aws_secret_acc"),
         ({S3: {"headers": {}}}, "expected some of anon, endpoint_url, key, region, secret, token"),
         ({S3: {"key": SECRET}}, "both key and secret"),
         ({S3: {"secret": SECRET}}, "both key and secret"),
@@ -120,3 +123,31 @@ def test_wrong_options_are_refused_and_not_repeated(given: Any, message: str) ->
         check_storage_options(given)
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("others", "ours"),
+    [
+        # boto3, s3fs, and obstore, whose names may also be written as those of the environment.
+        (("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "region_name"), OURS),
+        (
+            ("username", "password", "endpoint", "client_kwargs"),
+            ("key", "secret", "endpoint_url", "endpoint_url and region"),
+        ),
+        (("AWS_ACCESS_KEY_ID", "secret_access_key", "aws_token", "AWS_REGION"), OURS),
+        (("profile", "skip_signature"), ("the environment variable AWS_PROFILE", "anon")),
+    ],
+)
+def test_names_of_other_libraries_are_told_ours(others: tuple[str, ...], ours: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_storage_options({S3: {"anon": False, **dict.fromkeys(others, SECRET)}})
+    expected = ", ".join(f"{name} for {other}" for other, name in zip(others, ours, strict=True))
+    assert str(caught.value) == (
+        f"storage_options['{S3}']: expected some of anon, endpoint_url, key, region, secret, token: use {expected}"
+    )
+
+
+def test_each_option_that_others_are_told_exists() -> None:
+    told = {name for text in _OTHER_NAMES.values() if "AWS" not in text for name in text.split(" and ")}
+    assert told <= {each.name for each in fields(S3Options)}
+    assert not set(_OTHER_NAMES) & {each.name for each in fields(S3Options)}

@@ -22,7 +22,7 @@ from framefeed.adapters.torch._drawing import drawing_from
 from framefeed.adapters.torch._lending import lend_batches
 from framefeed.decode import Decoder, as_decoder
 from framefeed.encode import make_image
-from framefeed.errors import FramefeedError, ResourceExhausted, UsageError
+from framefeed.errors import FramefeedError, UsageError
 from framefeed.load import (
     MAX_SUBSTITUTES,
     BufferPools,
@@ -34,6 +34,7 @@ from framefeed.load import (
     check_cache,
     check_on_error,
     explain_useless_cache,
+    is_always_raised,
     load_batch,
     make_max_failed_error,
     suggest_skipping,
@@ -155,7 +156,8 @@ class ClipDataset(Dataset[Any]):
             processes find the frames that a worker stored when it ends, after 64 MiB, or at the next epoch.
         backend: Name of a decoder, or a Decoder.
         limits: Limits on what a file may claim, such as the size of its pictures; None means ``Limits()``.
-        on_error: "raise", "skip" or "substitute". A shortage of memory or file descriptors is raised with any.
+        on_error: "raise", "skip" or "substitute". A shortage of memory or file descriptors, a wrong call and
+            a missing package are raised with any.
         max_failed: With "skip" or "substitute", number (int) or share (float) of an epoch's clips that may fail. If
             more fail, a LoadError is raised.
         output: Form of a clip before the transform: "tensor" [T, C, H, W], "numpy" [T, H, W, C], or "pil": one picture
@@ -320,8 +322,8 @@ class ClipDataset(Dataset[Any]):
             del failed
 
     def _is_raised(self, error: FramefeedError) -> bool:
-        # A shortage says nothing about the clip: to skip it would change the training data.
-        return self._on_error == "raise" or isinstance(error, ResourceExhausted)
+        # What says nothing about the clip, too: to skip it would change the training data.
+        return self._on_error == "raise" or is_always_raised(error)
 
     def _choose_decoder(self, plan: EpochPlan, numbers: Sequence[int]) -> Decoder:
         if self._cache is None:
@@ -412,8 +414,8 @@ class ClipDataset(Dataset[Any]):
                 if isinstance(outcome, Ok):
                     return outcome.value, batch
                 self._add_position(outcome, batch, 0)
-            elif isinstance(batch.errors[0], ResourceExhausted):
-                raise batch.errors[0]
+            elif (error := batch.errors[0]) is not None and is_always_raised(error):
+                raise error
         return None, None
 
     def _add_position(self, outcome: Err, batch: ClipBatch, slot: int) -> FramefeedError:

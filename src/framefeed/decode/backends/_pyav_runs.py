@@ -39,6 +39,7 @@ from framefeed.media import (
     is_damage_logged,
     is_harmless,
     libav_log,
+    send_packet,
 )
 
 # Ordinal and picture.
@@ -180,7 +181,7 @@ class RunDecoder:
             is_damage: bool | None = None  # None: the decoder reports nothing
             with libav_log() as messages:
                 try:
-                    frames = context.decode(packet)
+                    frames = send_packet(context, packet)
                 except LIBAV_EXCEPTIONS as error:
                     self._check_memory(context, messages, error)
                     frames, is_damage = [], True

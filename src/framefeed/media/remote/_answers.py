@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
+from framefeed._shown import advise_indexing
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia
 
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)", re.ASCII)
@@ -221,7 +222,7 @@ def read_length(headers: Mapping[str, str]) -> int | None:
 def make_stale_error(name: str) -> StaleSource:
     """Build the error for an object of another version."""
     return StaleSource(
-        f"{name}: the object was replaced since it was opened or indexed: scan or index it again",
+        f"{name}: the object was replaced since it was opened or indexed: {advise_indexing(name)}",
         source=name,
         stage="read",
     )

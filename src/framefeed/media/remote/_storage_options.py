@@ -38,6 +38,30 @@ _OWN_HEADERS = {
     "transfer-encoding",
     "upgrade",
 }
+# Of s3fs, boto3 and obstore, in small letters.
+_OTHER_NAMES = {
+    "access_key_id": "key",
+    "aws_access_key_id": "key",
+    "username": "key",
+    "aws_secret_access_key": "secret",
+    "password": "secret",
+    "secret_access_key": "secret",
+    "aws_session_token": "token",
+    "aws_token": "token",
+    "session_token": "token",
+    "aws_endpoint": "endpoint_url",
+    "aws_endpoint_url": "endpoint_url",
+    "endpoint": "endpoint_url",
+    "aws_default_region": "region",
+    "aws_region": "region",
+    "default_region": "region",
+    "region_name": "region",
+    "client_kwargs": "endpoint_url and region",
+    "aws_skip_signature": "anon",
+    "skip_signature": "anon",
+    "profile": "the environment variable AWS_PROFILE",
+    "profile_name": "the environment variable AWS_PROFILE",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +153,12 @@ def parse_s3_options(options: Mapping[str, Any], prefix: str = "s3://") -> S3Opt
     Raises:
         UsageError: There are others, or some are wrong or do not go together.
     """
-    _check_names(options, prefix, [each.name for each in fields(S3Options)])
+    known = [each.name for each in fields(S3Options)]
+    others = [name for name in map(str, options) if name.lower() in _OTHER_NAMES]
+    if others:
+        advice = ", ".join(f"{_OTHER_NAMES[name.lower()]} for {name}" for name in others)
+        raise UsageError(f"{_show_option(prefix)}: expected some of {', '.join(sorted(known))}: use {advice}")
+    _check_names(options, prefix, known)
     given = {name: value for name, value in options.items() if value is not None}
     if not isinstance(given.get("anon", False), bool):
         raise UsageError(f"{_show_option(prefix)}['anon']: expected True or False")
