@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from framefeed._values import BytesReader, Limits
-from framefeed.archives import LOCAL_READS, NULL, ColumnChunk
+from framefeed.archives import LOCAL_READS, NULL
 from framefeed.catalog import PackedFile
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, MissingMedia, UnreadableMedia
 
@@ -96,9 +96,9 @@ def test_a_row_group_is_read_once_for_values_that_follow_each_other(monkeypatch:
     reads = []
     original = PackedFile.read_group
 
-    def count(self: PackedFile, column: str, group: int, chunk: ColumnChunk) -> pa.ChunkedArray:
+    def count(self: PackedFile, column: str, group: int) -> pa.ChunkedArray:
         reads.append(group)
-        return original(self, column, group, chunk)
+        return original(self, column, group)
 
     monkeypatch.setattr(PackedFile, "read_group", count)
     stamp = object()

@@ -44,7 +44,6 @@ from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
     PackedFile,
     PackedValues,
-    find_packed_value,
     is_binary,
     is_media_struct,
     read_packed_value,
@@ -95,7 +94,6 @@ __all__ = [
     "fetch_catalog",
     "find_classes",
     "find_first_rows",
-    "find_packed_value",
     "find_stored",
     "format_rate",
     "gather_rows",

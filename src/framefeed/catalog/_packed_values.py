@@ -44,6 +44,19 @@ class PackedValues(NamedTuple):
     errors: dict[tuple[int, int], MediaError]
 
 
+class _Chunks(NamedTuple):
+    """A column in all row groups: the level of its values, and the row behind the last of each group, int64 [G]."""
+
+    chunks: list[ColumnChunk]
+    level: int
+    ends: IntArray
+
+    def get_rows(self, group: int) -> tuple[int, int]:
+        """Get the first row of a group, and the row behind its last."""
+        stop = int(self.ends[group])
+        return stop - self.chunks[group].num_values, stop
+
+
 class _ReaderFile(io.RawIOBase):
     """A reader as the file object that Arrow reads."""
 
@@ -100,6 +113,8 @@ class PackedFile:
         self.num_rows: int = self._file.metadata.num_rows
         if self.num_rows > limits.max_members:
             raise make_limit_error(limits, "max_members", f"{self.num_rows} rows", name, "open")
+        self._chunks: dict[str, _Chunks] = {}
+        self._found: dict[tuple[str, int], tuple[IntArray, IntArray] | MediaError] = {}
 
     @property
     def schema(self) -> pa.Schema:
@@ -114,56 +129,63 @@ class PackedFile:
             reads: Bytes of one read.
             most_groups: Number of the first row groups that are looked at; all others count as null. None for all.
         """
-        chunks, level = self._read_chunks(column)
+        chunks = self._read_chunks(column)
         offset, size = np.full(self.num_rows, -1, np.int64), np.full(self.num_rows, NULL, np.int64)
         errors: dict[tuple[int, int], MediaError] = {}
-        start = 0
-        for group, chunk in enumerate(chunks[:most_groups]):
-            rows = slice(start, start + chunk.num_values)
-            start = rows.stop
+        for group in range(len(chunks.chunks))[:most_groups]:
+            rows = slice(*chunks.get_rows(group))
             try:
-                offset[rows], size[rows] = self._find_in_group(column, group, chunk, level, reads)
+                offset[rows], size[rows] = self._find_in_group(column, group, reads)
             except MediaError as error:
                 errors[rows.start, rows.stop] = error
         return PackedValues(offset, size, errors)
 
-    def _find_in_group(
-        self, column: str, group: int, chunk: ColumnChunk, level: int, reads: ReadSizes
-    ) -> tuple[IntArray, IntArray]:
+    def _find_in_group(self, column: str, group: int, reads: ReadSizes) -> tuple[IntArray, IntArray]:
+        chunks = self._read_chunks(column)
         try:
-            offset, size = find_plain_values(self._reader, chunk, level, reads)
+            offset, size = find_plain_values(self._reader, chunks.chunks[group], chunks.level, reads)
             return np.where(size == NULL, -1, offset), size
         except OddPages:
-            values = self.read_group(column, group, chunk)
+            values = self.read_group(column, group)
             return np.full(len(values), -1, np.int64), _measure(values)
 
     def find_value(self, column: str, row: int, reads: ReadSizes) -> tuple[int, int]:
-        """Find one value: its first byte, or -1 if Arrow must read it, and its bytes.
+        """Find one value: its first byte, or -1 if Arrow must read it, and its bytes; a row group is read once.
 
         Raises:
             MissingMedia: There is no such column or row, or its value is null.
             MediaError: The row group is damaged, or larger than the limits allow.
         """
-        group, first, chunks, level = self._find_group(column, row)
-        offset, size = self._find_in_group(column, group, chunks[group], level, reads)
+        group, first = self._find_group(column, row)
+        found = self._found.get((column, group))
+        if found is None:
+            try:
+                found = self._find_in_group(column, group, reads)
+            except MediaError as error:
+                found = error
+            self._found[column, group] = found
+        if isinstance(found, MediaError):
+            raise found
+        offset, size = found
         if size[row - first] == NULL:
             raise self._make_null_error(column, row)
         return int(offset[row - first]), int(size[row - first])
 
-    def _find_group(self, column: str, row: int) -> tuple[int, int, list[ColumnChunk], int]:
-        """Find the row group of a row, its first row, all row groups, and the level of values."""
+    def _find_group(self, column: str, row: int) -> tuple[int, int]:
+        """Find the row group of a row, and its first row."""
         if column not in self.schema.names or not 0 <= row < self.num_rows:
             raise self._make_error(MissingMedia, f"has no value {row} in a column {column!r}")
-        chunks, level = self._read_chunks(column)
-        ends = np.cumsum([chunk.num_values for chunk in chunks])
-        group = int(np.searchsorted(ends, row, side="right"))
-        return group, int(ends[group]) - chunks[group].num_values, chunks, level
+        chunks = self._read_chunks(column)
+        group = int(np.searchsorted(chunks.ends, row, side="right"))
+        return group, chunks.get_rows(group)[0]
 
     def _make_null_error(self, column: str, row: int) -> MediaError:
         return self._make_error(MissingMedia, f"has a null as value {row} of column {column!r}")
 
-    def _read_chunks(self, column: str) -> tuple[list[ColumnChunk], int]:
-        """Read where a column is in each row group, and the level of its values."""
+    def _read_chunks(self, column: str) -> _Chunks:
+        """Read where a column is in each row group."""
+        if column in self._chunks:
+            return self._chunks[column]
         leaf, level = self._find_leaf(column)
         start = self._reader.stat().bytes - _FOOTER_BYTES - self._footer_bytes
         try:
@@ -172,7 +194,9 @@ class PackedFile:
             raise self._make_error(CorruptMedia, f"{odd}: copy it again") from odd
         if sum(chunk.num_values for chunk in chunks) != self.num_rows:
             raise self._make_error(CorruptMedia, "its row groups have other rows than the file: copy it again")
-        return chunks, level
+        ends = np.cumsum([chunk.num_values for chunk in chunks], dtype=np.int64)
+        self._chunks[column] = _Chunks(chunks, level, ends)
+        return self._chunks[column]
 
     def read_paths(self, column: str) -> list[str | None]:
         """Read the paths beside the bytes; None of all rows for a column of binary."""
@@ -200,15 +224,16 @@ class PackedFile:
             MissingMedia: There is no such column or row, or its value is null.
             MediaError: The row group is damaged, or larger than the limits allow.
         """
-        group, first, chunks, _ = self._find_group(column, row)
-        read = partial(self.read_group, column, group, chunks[group])
+        group, first = self._find_group(column, row)
+        read = partial(self.read_group, column, group)
         value = _KEPT.value.get((stamp, column, group), read)[row - first]
         if not value.is_valid:
             raise self._make_null_error(column, row)
         return value.as_buffer()
 
-    def read_group(self, column: str, group: int, chunk: ColumnChunk) -> pa.ChunkedArray:
+    def read_group(self, column: str, group: int) -> pa.ChunkedArray:
         """Read the values of one row group."""
+        chunk = self._read_chunks(column).chunks[group]
         self._check_size(chunk)
         path = f"{column}.{_BYTES}" if self._is_struct(column) else column
         table = self._call_arrow(lambda: self._file.read_row_group(group, columns=[path], use_threads=False))
@@ -290,11 +315,6 @@ def _measure(values: pa.ChunkedArray) -> IntArray:
 def read_packed_value(reader: ByteReader, name: str, column: str, row: int, stamp: Hashable) -> pa.Buffer:
     """Read one value of a Parquet file through Arrow; see `PackedFile.read_value`."""
     return PackedFile(reader, name, DEFAULT_LIMITS).read_value(column, row, stamp)
-
-
-def find_packed_value(reader: ByteReader, name: str, column: str, row: int, reads: ReadSizes) -> tuple[int, int]:
-    """Find one value of a Parquet file; see `PackedFile.find_value`."""
-    return PackedFile(reader, name, DEFAULT_LIMITS).find_value(column, row, reads)
 
 
 def is_media_struct(kind: pa.DataType) -> bool:

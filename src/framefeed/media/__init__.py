@@ -33,6 +33,7 @@ from framefeed.media._libav_errors import (
     libav_errors,
     libav_log,
 )
+from framefeed.media._members import Location, find_members
 from framefeed.media._objects import check_put_url, copy_object, put_object, read_version, remove_object
 from framefeed.media._packets import MisplacedPacket, demux_from, make_empty_error, number_after_seek, walk_packets
 from framefeed.media._parameter_sets import has_damaged_configuration, has_damaged_parameters, make_packet
@@ -72,6 +73,7 @@ __all__ = [
     "FileStamp",
     "ImageSequence",
     "ListedObject",
+    "Location",
     "MediaSource",
     "MisplacedPacket",
     "Packet",
@@ -94,6 +96,7 @@ __all__ = [
     "decode_packet",
     "demux_from",
     "describe_picture_stream",
+    "find_members",
     "find_options",
     "has_damaged_configuration",
     "has_damaged_parameters",

@@ -456,7 +456,7 @@ class PackedValue(Part):
             stat, version = reader.stat(), getattr(reader, "version", None)
             stamp = (self.path, stat, version)
             value = import_packed_values().read_packed_value(
-                reader, self.container.name, *split_value(part, self.container.name), stamp
+                reader, self.container.name, *split_value(part.member, self.container.name), stamp
             )
         return ValueReader(value, stat.mtime_ns, version)
 

@@ -200,7 +200,9 @@ def _get_ending_of_url(name: str) -> str:
 
 
 def has_objects(group: SourceGroup) -> bool:
-    """Whether a group has sources by URL."""
+    """Whether a group has sources by URL, or parts of one."""
+    if group.kind == "parts":
+        return group.find_local_container() is None
     return group.kind == "files" and ("://" in group.folder or (not group.folder and has_urls(group.names)))
 
 
@@ -232,10 +234,8 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
 def take_endings(group: SourceGroup, start: int = 0, stop: int | None = None) -> list[str]:
     """Take the last three letters of the names of files and members; "" where no headers are read in batches."""
     names = group.names[start:stop]
-    if has_objects(group):
-        return list(map(_get_ending_of_url, names))
     if group.kind == "files":
-        return list(map(_LAST_THREE, names))
+        return list(map(_get_ending_of_url if has_objects(group) else _LAST_THREE, names))
     container = group.find_local_container()
     if container is None:
         return [""] * len(names)
