@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("urllib3", reason="our own reader needs it")
 
 import framefeed as ff
-from tests.media.remote.faults import Fault, FaultServer, faulty
+from tests.corpus import corpus_file
+from tests.media.remote.faults import Fault, FaultServer, Stored, faulty
 from tests.packed import Members, get_facts, make_media, unpack
 from tests.scanning.test_packed_rows import PLAIN, read_frames, write, zip_media
 
@@ -68,6 +69,27 @@ def test_a_file_that_is_not_read_by_ranges_is_not_read_as_a_list(name: str, faul
         ff.scan(f"{server.url}/{name}")
     assert "ftyp" not in str(caught.value)
     assert None not in server.ranges  # Nothing is asked for as a whole.
+
+
+@pytest.mark.parametrize(("num_groups", "most_reads"), [(1, 1), (3, 2)])
+def test_compressed_values_take_requests_by_row_groups_and_not_by_rows(
+    num_groups: int, most_reads: int, server: FaultServer, tmp_path: Path
+) -> None:
+    video, rng = corpus_file("base.mp4").read_bytes(), np.random.default_rng(0)
+    values = [(f"{row}.mp4", video + rng.bytes(20_000)) for row in range(24)]
+    path = write(tmp_path / "v.parquet", values, columns={"take": list(range(24))}, row_group_size=24 // num_groups)
+    data = path.read_bytes()
+    server.objects["/v.parquet"] = Stored(data)
+    catalog = ff.scan(f"{server.url}/v.parquet")
+    assert not len(catalog.errors)
+    asked = [each.range for each in server.asked if each.range is not None]
+    # Opened to see what it is, to find the values, and for the groups of each thread's rows.
+    opened = asked.count((0, 2**16))
+    assert opened <= 2 + 24 // 8 + num_groups
+    assert asked.count((len(data) - 2**16, len(data))) == 1  # The metadata.
+    nbytes = sum(min(stop, len(data)) - start for start, stop in asked) - opened * 2**16
+    assert nbytes <= most_reads * len(data) + 2**16
+    assert len(asked) <= opened + 1 + 4 * num_groups * most_reads
 
 
 def test_what_arrow_reads_by_url_is_counted(server: FaultServer) -> None:

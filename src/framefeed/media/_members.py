@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from importlib import import_module
 from typing import Any
 
@@ -56,6 +56,7 @@ def find_members(
     *,
     is_remote: bool,
     limits: Limits = DEFAULT_LIMITS,
+    stamp: Hashable = None,
 ) -> dict[str, Location | MediaError]:
     """Find members of one container, which is read once for all of them, or why they cannot be read.
 
@@ -66,13 +67,14 @@ def find_members(
         name: Of the container, for messages.
         is_remote: Whether each read takes a request.
         limits: What the container may claim.
+        stamp: That of `MediaSource.make_stamp`; None reads what is known of it anew.
 
     Raises:
         MediaError: The container cannot be read.
     """
     reads = REMOTE_READS if is_remote else LOCAL_READS
     if scheme == "parquet":
-        return _find_values(members, reader, name, limits, reads)
+        return _find_values(members, import_packed_values().PackedFile(reader, name, limits, stamp), name, reads)
     wanted = frozenset(members)
     if scheme == "zip":
         found, damage = _find_in_zip(wanted, reader, name, limits)
@@ -83,10 +85,7 @@ def find_members(
     return found
 
 
-def _find_values(
-    members: Collection[str], reader: ByteReader, name: str, limits: Limits, reads: ReadSizes
-) -> dict[str, Location | MediaError]:
-    file = import_packed_values().PackedFile(reader, name, limits)
+def _find_values(members: Collection[str], file: Any, name: str, reads: ReadSizes) -> dict[str, Location | MediaError]:
     found = dict[str, Location | MediaError]()
     for member in members:
         try:

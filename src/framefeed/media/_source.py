@@ -160,17 +160,12 @@ class MediaSource:
         """Size in bytes and modification time, without opening a path."""
         if self.kind == "path":
             return SourceStat.of(stat_regular(self.path))
-        if self.kind == "url":
-            with self.opened() as reader:
-                return reader.stat()
-        if self.file is None:
-            return SourceStat(len(self.data))
-        return make_reader(self.file, self.pid).stat()
+        with self.opened() as reader:
+            return reader.stat()
 
     def fingerprint(self) -> str:
         """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
-        with self.opened() as reader:
-            return self.identity_of(reader).fingerprint
+        return self.identity().fingerprint
 
     def head_fingerprint(self) -> str:
         """Hash the size and the first bytes, which the survey of a still picture has read anyway."""
@@ -280,7 +275,8 @@ class MediaSource:
         if not self._has_ranges:
             return None
         checked: list[tuple[int, int]] = []
-        if indexed is not None and not self._has_known_version and not self._is_known(indexed):
+        key = self._make_key("" if indexed is None else indexed.fingerprint)
+        if indexed is not None and not self._has_known_version and not ACCEPTED.has(key, indexed.fingerprint):
             is_of_head = indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
             checked = [(0, HEAD_BYTES)] if is_of_head else list_hashed(indexed.bytes)
         return fetch_ahead(self.path, self._shift([*checked, *ranges]), self._get_version(indexed), self.options)
@@ -321,13 +317,15 @@ class MediaSource:
     def _known_version(self) -> ObjectVersion | None:
         return None if self.version is None else ObjectVersion.parse(self.version)
 
-    def _is_known(self, indexed: SourceIdentity) -> bool:
-        return ACCEPTED.has(self._make_key(indexed.fingerprint), indexed.fingerprint)
-
     def _make_key(self, fingerprint: str) -> Hashable:
         """Make the key of an object by URL with a fingerprint."""
         options = repr(sorted(self.options.items(), key=repr)) if self.options else ""
         return self.kind, self.path, options, fingerprint
+
+    def make_stamp(self, reader: ByteReader) -> Hashable:
+        """Make a key of what an open reader reads: the source, and its version, or size and time."""
+        stat = reader.stat()  # After it the version is known.
+        return self._make_key(""), getattr(getattr(reader, "version", None), "text", "") or stat
 
     def _accept(self, reader: ByteReader, fingerprint: str) -> None:
         """Remember the fingerprint of an object by URL, and which version has it if the reader knows versions."""
@@ -450,15 +448,16 @@ class PackedValue(Part):
 
     def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
         """Read the value; see `MediaSource.reader`."""
-        part = split_part(self.text)
+        part, values, container = split_part(self.text), import_packed_values(), self.container
         assert part is not None
-        with closing(self._open_url(indexed) if self.is_remote else self.container.reader()) as reader:
-            stat, version = reader.stat(), getattr(reader, "version", None)
-            stamp = (self.path, stat, version)
-            value = import_packed_values().read_packed_value(
-                reader, self.container.name, *split_value(part.member, self.container.name), stamp
-            )
-        return ValueReader(value, stat.mtime_ns, version)
+        key = split_value(part.member, container.name)
+        known = (self._get_version(indexed) or self._known_version) if self.is_remote else None
+        if known is not None and (value := values.find_kept_value((container._make_key(""), known.text), *key)):
+            return ValueReader(value, None, known)
+        with closing(self._open_url(indexed) if self.is_remote else container.reader()) as reader:
+            stamp, version = container.make_stamp(reader), getattr(reader, "version", None)
+            value = values.read_packed_value(reader, container.name, *key, stamp)
+            return ValueReader(value, reader.stat().mtime_ns, version)
 
     def fetch_ahead(self, indexed: SourceIdentity | None, ranges: Iterable[tuple[int, int]]) -> RangesAhead | None:
         """Ask for nothing: only Arrow knows where the bytes are."""

@@ -307,7 +307,7 @@ def _read_packed(container: str, source: MediaSource, reader: ByteReader, option
     if get_container_ending(container) == ZIP:
         return make_zip_rows(container, reader, options.limits, partial(find_container_version, source, reader))
     try:
-        file = PackedFile(reader, source.name, options.limits)
+        file = PackedFile(reader, source.name, options.limits, source.make_stamp(reader))
         column = find_media_column(file, reader, options.lists)
         if column is not None:
             reads = REMOTE_READS if source.is_remote else LOCAL_READS

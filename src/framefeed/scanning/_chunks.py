@@ -18,7 +18,7 @@ from framefeed._compute import pc
 from framefeed._fetched import FetchCounter, counting_fetches
 from framefeed._names import make_printable
 from framefeed._units import format_bytes
-from framefeed.catalog import SurveyOptions, SurveyResult, collect_results, survey
+from framefeed.catalog import SurveyOptions, SurveyResult, collect_results, holding_row_groups, survey
 from framefeed.errors import WorkerLost
 from framefeed.media import ImageSequence, MediaSource, is_read_by_ranges
 from framefeed.parallel import ordered_map, thread_budget
@@ -76,7 +76,7 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
             batches.
     """
     fetched, before = FetchCounter(), count_bytes_read_by_thread()
-    with counting_fetches(fetched):
+    with counting_fetches(fetched), holding_row_groups():
         result = _survey_chunk(chunk, options, record)
     return replace(result, bytes_read=count_bytes_read_by_thread() - before + fetched.read().nbytes)
 

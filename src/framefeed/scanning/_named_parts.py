@@ -72,8 +72,9 @@ def _search(item: tuple[_Container, Mapping[str, None]], options: ArchiveOptions
         source = MediaSource.of(path, options.storage_options)
         with source.opened() as reader:
             found = find_members(
-                scheme, members, reader, source.name, is_remote=source.is_remote, limits=options.limits
-            )
+                scheme, members, reader, source.name, is_remote=source.is_remote, limits=options.limits,
+                stamp=source.make_stamp(reader),
+            )  # fmt: skip
             return _Parts(found, find_container_version(source, reader))
 
     try:

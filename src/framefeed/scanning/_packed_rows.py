@@ -95,8 +95,10 @@ def is_packed(path: str, options: ListOptions) -> bool:
         UsageError: Several columns may be meant, or the options do not fit.
     """
     try:
-        with MediaSource.of(path, options.storage_options).opened() as reader:
-            return find_media_column(PackedFile(reader, path, DEFAULT_LIMITS), reader, options) is not None
+        source = MediaSource.of(path, options.storage_options)
+        with source.opened() as reader:
+            file = PackedFile(reader, path, DEFAULT_LIMITS, source.make_stamp(reader))
+            return find_media_column(file, reader, options) is not None
     except MediaError:
         if is_url(path):
             raise
@@ -170,7 +172,7 @@ def _read_heads(file: PackedFile, reader: ByteReader, column: str) -> Iterator[b
         if offset >= 0:
             yield read_bytes(reader, offset, min(size, HEAD_BYTES))
         else:
-            yield file.read_value(column, row, object()).slice(0, min(size, HEAD_BYTES)).to_pybytes()
+            yield file.read_value(column, row).slice(0, min(size, HEAD_BYTES)).to_pybytes()
 
 
 def make_value_rows(
