@@ -6,6 +6,7 @@ A column holds them as binary, or, as Hugging Face's ``Video`` and ``Image`` do,
 from __future__ import annotations
 
 import io
+import json
 import os
 import threading
 from collections.abc import Callable, Hashable, Iterator
@@ -244,6 +245,16 @@ class PackedFile:
         names = [field.name for field in self.schema if field.name != without]
         table = self._call_arrow(lambda: self._file.read(columns=names, use_threads=False))
         return table.select(names)
+
+    def read_class_names(self, column: str) -> tuple[str, ...]:
+        """Read the names of the classes whose numbers a column holds, as ``datasets`` writes them; () without."""
+        try:
+            features = json.loads((self._file.schema_arrow.metadata or {})[b"huggingface"])["info"]["features"]
+            names = features[column]["names"] if features[column]["_type"] == "ClassLabel" else []
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return ()
+        is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        return tuple(names) if is_list and len(set(names)) == len(names) else ()
 
     def read_value(self, column: str, row: int) -> pa.Buffer:
         """Read one value through Arrow; the row group is kept for the next one.

@@ -185,8 +185,10 @@ def _replace_rows(
             owners.append(np.full(len(rows), line))
             first += len(rows)
     errors = {rows.names[row]: error for rows in archives for row, error in rows.errors.items()}
+    classes = {rows.classes for rows in archives if rows.classes}
     return replace(
         listing,
+        classes=classes.pop() if len(classes) == 1 else (),
         groups=groups,
         column_rows=np.concatenate(numbers),
         columns=listing.columns

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framefeed._names import PartName, is_url, make_absolute
 from framefeed._shown import show_name
@@ -17,7 +18,7 @@ from framefeed.catalog import PackedFile, PackedValues, is_binary, is_media_stru
 from framefeed.errors import FramefeedError, MediaError, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, has_signature
 from framefeed.scanning._list_columns import ListOptions
-from framefeed.scanning._list_table import PATH_COLUMNS
+from framefeed.scanning._list_table import LABEL, PATH_COLUMNS
 from framefeed.scanning._manifests import is_catalog, read_columns
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_suffix
 from framefeed.scanning._tar_rows import ArchiveRows
@@ -207,7 +208,27 @@ def make_value_rows(
         else:
             message = f"{shown}: the value {row} of column {column!r} is null, and has no path: leave the row out"
             rows.add(text, error=UnreadableMedia(message, source=shown, stage="open"))
-    return rows.finish(version, read_columns(file.read_columns(column), _leave_out(options, file.schema)))
+    columns, classes = _name_classes(file, file.read_columns(column), _leave_out(options, file.schema))
+    return replace(rows.finish(version, columns), classes=classes)
+
+
+def _name_classes(file: PackedFile, table: pa.Table, options: ListOptions) -> tuple[pa.Table, tuple[str, ...]]:
+    """Read the columns beside media; labels that are numbers of named classes become these names, -1 none.
+
+    Labels keep their numbers, as positions among the classes; they stay as they are if the call gives integers.
+    """
+    columns = read_columns(table, options)
+    if LABEL not in columns.column_names or options.has_numbered_classes:
+        return columns, ()
+    at = columns.column_names.index(LABEL)
+    names, numbers = file.read_class_names(table.column_names[at]), columns.column(at)
+    if not names or not pa.types.is_integer(numbers.type):
+        return columns, ()
+    bounds = pc.min_max(numbers).as_py()
+    if bounds["min"] is not None and not -1 <= bounds["min"] <= bounds["max"] < len(names):
+        return columns, ()
+    known = pc.if_else(pc.less(numbers, 0), None, numbers)
+    return columns.set_column(at, LABEL, pa.chunked_array([pa.array(names)]).take(known)), names
 
 
 def _spread_errors(values: PackedValues) -> dict[int, MediaError]:

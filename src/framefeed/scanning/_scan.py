@@ -279,7 +279,7 @@ class ScanRequest:
             self.write_idx,
             self.idx_folder,
             options.storage_options,
-            self.lists,
+            replace(self.lists, has_numbered_classes=self.classes is not None and isinstance(self.classes[0], int)),
         )
 
 
@@ -468,7 +468,8 @@ def _make_rows(listing: Listing, request: ScanRequest) -> SourceRows:
         is_first = np.zeros(len(texts), dtype=bool)
         is_first[find_first_rows(numbers)] = True
         sources = list(select_sources(sources, is_first))
-    return SourceRows(texts, numbers, labels, extra, root, classes=request.classes, signed=signed, sources=sources)
+    classes = request.classes or listing.get_classes(labels)
+    return SourceRows(texts, numbers, labels, extra, root, classes=classes, signed=signed, sources=sources)
 
 
 def find_signed(name: str) -> tuple[str, str]:
