@@ -371,7 +371,9 @@ def _join_folder(names: list[str], folder: str) -> SourceGroup:
     """Make a group of names, each relative to the folder, or absolute, or a URL."""
     text = "\n".join(["", *names, ""])
     # A name may contain line ends: then the lines of the text are not the names.
-    if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
+    # Behind the URL of a folder they may have queries, which no catalog keeps.
+    has_queries = is_url(folder) and "?" in text
+    if text.count("\n") == len(names) + 1 and not has_queries and not any(odd in text for odd in _ODD):
         # Fast for a million names: `make_absolute` would only put the folder before each, or before none.
         num_complete = text.count("\n/")
         if num_complete in (0, len(names)) and folder != os.sep:
