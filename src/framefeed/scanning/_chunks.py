@@ -200,9 +200,10 @@ def _get_ending_of_url(name: str) -> str:
 
 
 def has_objects(group: SourceGroup) -> bool:
-    """Whether a group has sources by URL, or parts of one."""
+    """Whether a group has sources by URL, or parts of one that are read in place: row groups take much memory."""
     if group.kind == "parts":
-        return group.find_local_container() is None
+        is_in_place = group.located is not None and group.located.offsets is not None and group.located.offsets[0] >= 0
+        return is_in_place and group.find_local_container() is None
     return group.kind == "files" and ("://" in group.folder or (not group.folder and has_urls(group.names)))
 
 
