@@ -11,9 +11,11 @@ import pytest
 pytest.importorskip("urllib3", reason="our own reader needs it")
 
 import framefeed as ff
+from framefeed.catalog import SurveyOptions
+from framefeed.scanning import ScanRequest, scan_roots
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Fault, FaultServer, Stored, faulty
-from tests.packed import Members, get_facts, make_media, unpack
+from tests.packed import Members, get_facts, make_media, pack, unpack
 from tests.scanning.test_packed_rows import PLAIN, read_frames, write, zip_media
 
 
@@ -90,6 +92,16 @@ def test_compressed_values_take_requests_by_row_groups_and_not_by_rows(
     nbytes = sum(min(stop, len(data)) - start for start, stop in asked) - opened * 2**16
     assert nbytes <= most_reads * len(data) + 2**16
     assert len(asked) <= opened + 1 + 4 * num_groups * most_reads
+
+
+def test_bytes_of_headers_are_counted(media: Members, tmp_path: Path) -> None:
+    (tmp_path / "m.tar").write_bytes(pack(media))
+    (tmp_path / "list.txt").write_text("\n".join(f"tar://{name}::m.tar" for name, data in media if data))
+    for root in ("m.tar", "list.txt"):
+        request = ScanRequest(SurveyOptions(depth="header"), out=tmp_path / f"{root}.parquet")
+        scanned, again = (scan_roots([tmp_path / root], request).stats for _ in range(2))
+        assert (again.surveyed, again.known) == (0, scanned.surveyed)
+        assert 512 * len(media) <= again.bytes_read < scanned.bytes_read
 
 
 def test_what_arrow_reads_by_url_is_counted(server: FaultServer) -> None:

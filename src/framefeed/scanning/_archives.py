@@ -38,6 +38,7 @@ from framefeed.catalog import PackedFile
 from framefeed.errors import DeadlineExceeded, MediaError, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, StorageOptions, make_file_version
 from framefeed.parallel import ordered_map, try_again_in_shortage
+from framefeed.scanning._chunks import count_bytes_read
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._list_table import LABEL
 from framefeed.scanning._list_template import TemplatePart
@@ -127,9 +128,10 @@ def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
     check_template(options.template)
     indexes = _plan_indexes(containers, options) if options.write_idx else [None] * len(containers)
     workers, in_flight = choose_archive_workers(containers, options)
-    walk = partial(_walk_archive, options=options)
+    walk = partial(count_bytes_read, partial(_walk_archive, options=options))
     with ordered_map(walk, zip(containers, indexes, strict=True), workers=workers, max_in_flight=in_flight) as results:
-        walked = list(results)
+        walked, nbytes = zip(*results, strict=True)
+    listing.stats.bytes_read += sum(nbytes)
     archives = [each.rows for each in walked]
     columns, remarks = join_columns(archives, options.template, _name_rivals(options))
     unwritten = [each.remark for each in walked if each.remark]

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ from framefeed.media import ImageSequence, MediaSource, is_read_by_ranges
 from framefeed.parallel import ordered_map, thread_budget
 from framefeed.scanning._rows import SourceGroup
 from framefeed.scanning._still_rows import StillRows
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,17 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
         record: Called after each source that is surveyed on its own: all but pictures whose headers are read in
             batches.
     """
+    with holding_row_groups():
+        result, nbytes = count_bytes_read(lambda each: _survey_chunk(each, options, record), chunk)
+    return replace(result, bytes_read=nbytes)
+
+
+def count_bytes_read(work: Callable[[T], R], item: T) -> tuple[R, int]:
+    """Call a function; return its result, and the bytes that it read in this thread or fetched."""
     fetched, before = FetchCounter(), count_bytes_read_by_thread()
-    with counting_fetches(fetched), holding_row_groups():
-        result = _survey_chunk(chunk, options, record)
-    return replace(result, bytes_read=count_bytes_read_by_thread() - before + fetched.read().nbytes)
+    with counting_fetches(fetched):
+        result = work(item)
+    return result, count_bytes_read_by_thread() - before + fetched.read().nbytes
 
 
 def _survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | None) -> ChunkResult:

@@ -16,6 +16,7 @@ from framefeed.errors import FramefeedError
 from framefeed.media import Location, MediaSource, find_members
 from framefeed.parallel import find_shortage, ordered_map, try_again_in_shortage
 from framefeed.scanning._archives import ArchiveOptions, choose_archive_workers, find_container_version
+from framefeed.scanning._chunks import count_bytes_read
 from framefeed.scanning._rows import Listing, Located, SourceGroup
 
 
@@ -46,9 +47,11 @@ def find_named_parts(listing: Listing, options: ArchiveOptions) -> Listing:
     if not wanted:
         return listing
     workers, in_flight = choose_archive_workers([each.path for each in wanted], options)
-    search = partial(_search, options=options)
+    search = partial(count_bytes_read, partial(_search, options=options))
     with ordered_map(search, wanted.items(), workers=workers, max_in_flight=in_flight) as results:
-        found = dict(zip(wanted, results, strict=True))
+        parts, nbytes = zip(*results, strict=True)
+    found = dict(zip(wanted, parts, strict=True))
+    listing.stats.bytes_read += sum(nbytes)
     groups, errors = list[SourceGroup](), dict[str, FramefeedError]()
     for group in listing.groups:
         groups += _cut_group(group, found, errors) if _may_have_parts(group) else [group]

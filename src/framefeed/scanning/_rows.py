@@ -123,7 +123,7 @@ class ScanStats:
     Attributes:
         known: Number of sources that were not opened, because they have not changed.
         surveyed: Number of sources that were opened.
-        bytes_read: Bytes read from these.
+        bytes_read: Bytes read from these, and from archives and Parquet files to find what lies in them.
         by_library: Number of pictures whose headers a library had to read.
         gone: Number of sources of the earlier scan that this scan does not include.
         repeated_files: Number of files that were listed again, by a link or a second name, and gave no row.
