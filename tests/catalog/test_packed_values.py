@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -106,6 +107,24 @@ def test_a_row_group_is_read_once_for_values_that_follow_each_other(monkeypatch:
     assert reads == [0, 1]
     open_packed(data).read_value("video", 7)
     assert reads == [0, 1, 1]
+
+
+def test_values_of_several_files_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [open_packed(write([{"bytes": b"%d" % number, "path": None}])) for number in range(2)]
+    original, others = PackedFile.read_group, [files[1]]
+
+    def read_while_another_does(self: PackedFile, column: str, group: int) -> pa.ChunkedArray:
+        for other in others[:]:
+            others.remove(other)
+            thread = threading.Thread(target=other.find_values, args=(column, LOCAL_READS))
+            thread.start()
+            thread.join(30)
+            assert not thread.is_alive()
+        return original(self, column, group)
+
+    monkeypatch.setattr(PackedFile, "read_group", read_while_another_does)
+    assert files[0].find_values("video", LOCAL_READS).size.tolist() == [1]
+    assert not others
 
 
 @pytest.mark.parametrize(("column", "row"), [("absent", 0), ("video", -1), ("video", 15), ("video", 1), ("label", 0)])

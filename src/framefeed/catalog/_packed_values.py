@@ -180,8 +180,11 @@ class PackedFile:
             offset, size = find_plain_values(self._reader, chunks.chunks[group], chunks.level, reads)
             return np.where(size == NULL, -1, offset), size
         except OddPages:
-            first = chunks.get_rows(group)[0]
-            values = _KEPT.value.get((self._stamp, column), first, partial(self.read_group, column, group)).values
+            key, first = (self._stamp, column), chunks.get_rows(group)[0]
+            kept = _KEPT.value.find(key, first)
+            if kept is None:  # Not by `get`, so that files are listed at once.
+                kept = _KEPT.value.add(key, _RowGroup(first, self.read_group(column, group)))
+            values = kept.values
             return np.full(len(values), -1, np.int64), _measure(values)
 
     def find_value(self, column: str, row: int, reads: ReadSizes) -> tuple[int, int]:
@@ -348,11 +351,14 @@ class _KeptGroups:
             if group is None:
                 self._last = None
                 group = _RowGroup(first, read())
-                with self._lock:
-                    self._groups[column, first] = group
-                _hold(column, group)
-            self._last = group
-            return group
+            return self.add(column, group)
+
+    def add(self, column: Hashable, group: _RowGroup) -> _RowGroup:
+        """Keep a group as the one that was read last."""
+        with self._lock:
+            self._groups[column, group.first] = self._last = group
+        _hold(column, group)
+        return group
 
 
 _KEPT = PerProcess(_KeptGroups)
