@@ -123,6 +123,7 @@ BORDERS: dict[str, tuple[list[tuple[Any, str]], Callable[[Path], Any]]] = {
     "a list": ([(Path, "read_bytes")], lambda media: scan(media / "list.txt")),
     "a table of text": ([(Path, "read_bytes")], lambda media: scan(media / "list.csv")),
     "an archive": (OPEN + STAT + READ, lambda media: scan(media / "a.tar")),
+    "named parts": (OPEN + STAT + READ, lambda media: scan(f"tar://a.mkv::{media}/a.tar")),
     "a table": ([(pq, "read_table")], lambda media: scan(media / "list.parquet")),
     "a catalog": ([(pq, "ParquetFile")], open_catalog),
     "a column": ([(pq.ParquetFile, "read")], open_catalog),

@@ -122,7 +122,7 @@ def test_of_members_of_one_name_the_last_holds_as_for_zipfile() -> None:
     assert "written again" in table.reasons[0]
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         assert archive.read("a.mp4") == b"new"
-    found = read(data, member="a.mp4")
+    found = read(data, members={"a.mp4"})
     assert [row[2] for row in rows(found, data)] == [None, b"new"]
 
 
@@ -148,7 +148,7 @@ def test_headers_are_announced_in_the_order_of_their_bytes_and_only_of_what_is_w
     assert [stop - start for start, stop in headers] == [30 + len("0.mp4")] * 5
     assert sum(count for _, count in reader.requests) < 70_000
     reader = AnnouncedReader(data)
-    table = read_zip(reader, "x.zip", Limits(), "3.mp4")
+    table = read_zip(reader, "x.zip", Limits(), {"3.mp4"})
     assert list(table.names) == ["3.mp4"]
     assert len(reader.requests) == 3
-    assert list(read_zip(reader, "x.zip", Limits(), "absent.mp4").names) == []
+    assert list(read_zip(reader, "x.zip", Limits(), {"absent.mp4"}).names) == []

@@ -57,9 +57,9 @@ def make_zip(
     return bytes(target.data) if isinstance(target, _Stream) else target.getvalue()
 
 
-def read(data: bytes, limits: Limits | None = None, member: str | None = None) -> MemberTable:
+def read(data: bytes, limits: Limits | None = None, members: set[str] | None = None) -> MemberTable:
     """Read an archive's members, and check that all data lie within it and not over each other."""
-    table = read_zip(BytesReader(data), "x.zip", limits or Limits(), member)
+    table = read_zip(BytesReader(data), "x.zip", limits or Limits(), members)
     usable = [row for row in range(len(table)) if table.kind[row] == MemberKind.FILE and row not in table.reasons]
     spans = sorted((int(table.offset[row]), int(table.offset[row] + table.size[row])) for row in usable)
     assert all(0 < start <= stop <= len(data) for start, stop in spans)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from framefeed._values import BytesReader, Limits
-from framefeed.archives import LOCAL_READS, NULL, ColumnChunk
+from framefeed.archives import LOCAL_READS, NULL
 from framefeed.catalog import PackedFile
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, MissingMedia, UnreadableMedia
 
@@ -65,7 +66,7 @@ def read(data: bytes, column: str = "video") -> list[bytes | None]:
             values.append(None)
             continue
         assert packed.find_value(column, row, LOCAL_READS) == (offset, size)
-        value = data[offset : offset + size] if offset >= 0 else packed.read_value(column, row, object()).to_pybytes()
+        value = data[offset : offset + size] if offset >= 0 else packed.read_value(column, row).to_pybytes()
         assert len(value) == size
         values.append(value)
     return values
@@ -96,23 +97,40 @@ def test_a_row_group_is_read_once_for_values_that_follow_each_other(monkeypatch:
     reads = []
     original = PackedFile.read_group
 
-    def count(self: PackedFile, column: str, group: int, chunk: ColumnChunk) -> pa.ChunkedArray:
+    def count(self: PackedFile, column: str, group: int) -> pa.ChunkedArray:
         reads.append(group)
-        return original(self, column, group, chunk)
+        return original(self, column, group)
 
     monkeypatch.setattr(PackedFile, "read_group", count)
-    stamp = object()
     for row in range(8):
-        assert packed.read_value("video", row, stamp).to_pybytes() == b"%d" % row
+        assert packed.read_value("video", row).to_pybytes() == b"%d" % row
     assert reads == [0, 1]
-    packed.read_value("video", 7, object())
+    open_packed(data).read_value("video", 7)
     assert reads == [0, 1, 1]
+
+
+def test_values_of_several_files_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [open_packed(write([{"bytes": b"%d" % number, "path": None}])) for number in range(2)]
+    original, others = PackedFile.read_group, [files[1]]
+
+    def read_while_another_does(self: PackedFile, column: str, group: int) -> pa.ChunkedArray:
+        for other in others[:]:
+            others.remove(other)
+            thread = threading.Thread(target=other.find_values, args=(column, LOCAL_READS))
+            thread.start()
+            thread.join(30)
+            assert not thread.is_alive()
+        return original(self, column, group)
+
+    monkeypatch.setattr(PackedFile, "read_group", read_while_another_does)
+    assert files[0].find_values("video", LOCAL_READS).size.tolist() == [1]
+    assert not others
 
 
 @pytest.mark.parametrize(("column", "row"), [("absent", 0), ("video", -1), ("video", 15), ("video", 1), ("label", 0)])
 def test_values_that_are_not_there_are_missing(column: str, row: int) -> None:
     with pytest.raises(MissingMedia, match=r"^x\.parquet: has (no value|a null|no bytes)"):
-        open_packed(write(ROWS)).read_value(column, row, object())
+        open_packed(write(ROWS)).read_value(column, row)
     with pytest.raises(MissingMedia):
         open_packed(write(ROWS)).find_value(column, row, LOCAL_READS)
 
@@ -131,8 +149,8 @@ def test_C16_a_row_group_larger_than_the_limit_is_an_error_of_its_rows() -> None
     with pytest.raises(LimitExceeded, match=r"limits=ff\.Limits\(max_row_group_bytes=\.\.\.\)"):
         raise found.errors[4, 8]
     with pytest.raises(LimitExceeded):
-        packed.read_value("video", 4, object())
-    assert packed.read_value("video", 3, object()).to_pybytes() == bytes(10)
+        packed.read_value("video", 4)
+    assert packed.read_value("video", 3).to_pybytes() == bytes(10)
     assert (
         not open_packed(write(rows, **WRITTEN["plain"]), Limits(max_row_group_bytes=1))
         .find_values("video", LOCAL_READS)
@@ -170,7 +188,7 @@ def test_damaged_files_give_typed_errors(written: str) -> None:
                 found = packed.find_values("video", LOCAL_READS)
                 assert (found.offset + found.size <= len(data)).all()
                 for row in range(packed.num_rows):
-                    packed.read_value("video", row, row)
+                    packed.read_value("video", row)
         except MediaError:
             failures += 1
     assert failures

@@ -5,6 +5,8 @@ import os
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from framefeed._units import format_bytes
@@ -267,6 +269,24 @@ def test_messages_about_classes_name_the_option(videos: Path, tmp_path: Path, an
     line = only_line(answer(*words, train, code=1).err)
     assert "labels found are not in it, for example" in line
     assert line.endswith("(on the command line: name a catalog with all labels in --classes-of, or leave it out)")
+
+
+@pytest.mark.parametrize("compression", ["snappy", "none"])
+def test_the_summary_says_once_how_to_write_parquet_files(compression: str, tmp_path: Path, answer: Answer) -> None:
+    table = pa.table({"video": [corpus_file("base.mp4").read_bytes()] * 3})
+    for name in ("a", "b"):
+        pq.write_table(table, tmp_path / f"{name}.parquet", compression=compression, use_dictionary=False)
+    out, err = answer("scan", tmp_path / "*.parquet", "-o", tmp_path / "cat.parquet", "--anew")
+    assert err == ""
+    advice = [line for line in out.splitlines() if 'compression="none", use_dictionary=False' in line]
+    assert len(advice) == (compression == "snappy")
+    assert all("6 files" in line for line in advice)
+
+
+def test_help_says_where_keys_come_from(answer: Answer) -> None:
+    out = " ".join(answer("scan", "--help").out.split())
+    assert "AWS_ACCESS_KEY_ID" in out
+    assert "storage_options" in out
 
 
 def test_archives_and_their_index_files(videos: Path, tmp_path: Path, answer: Answer) -> None:

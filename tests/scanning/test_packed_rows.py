@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pytest
 import framefeed as ff
 from framefeed.errors import UsageError
 from tests.packed import Members, get_facts, make_media, pack, unpack
+from tests.pictures.made import picture, saved
 from tests.programs import run_python
 
 MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -97,6 +99,41 @@ def test_a_scan_of_a_parquet_file_is_that_of_the_unpacked_files(
             np.testing.assert_array_equal(one, other)
     offsets = packed.table["source_offset"].to_pylist()
     assert all((offset >= 0) == ("plain" in written or "version 2" in written) for offset in offsets)
+
+
+NAMES = ["zebra", "ant", "cat"]
+
+
+def write_classes(path: Path, numbers: list[int | None], names: list[str] = NAMES) -> Path:
+    """Write pictures with labels as ``datasets`` does."""
+    features = {"image": {"_type": "Image"}, "label": {"names": names, "_type": "ClassLabel"}}
+    table = pa.table({"image": [{"bytes": saved(picture(), "JPEG"), "path": None}] * len(numbers), "label": numbers})
+    known = {"huggingface": json.dumps({"info": {"features": features}})}
+    pq.write_table(table.replace_schema_metadata(known), path, **PLAIN)
+    return path
+
+
+def test_labels_with_names_keep_their_numbers(tmp_path: Path) -> None:
+    numbers = [2, None, 0, -1, 2]
+    catalog = ff.scan(write_classes(tmp_path / "c.parquet", numbers), out=tmp_path / "cat.parquet")
+    assert catalog.table["label"].to_pylist() == ["cat", None, "zebra", None, "cat"]
+    assert catalog.classes == ff.Catalog.open(tmp_path / "cat.parquet").classes == NAMES
+    labelled = catalog.take([0, 2, 4])
+    plan = ff.plan_clips(labelled, ff.Dense(1), seed=0, shuffle=False, size=(8, 8), columns=["label"])
+    with ff.ClipLoader(plan, batch_size=3, workers=0) as loader:
+        (batch,) = loader
+    assert batch.columns["label"].tolist() == [2, 0, 2]
+    again = ff.scan(tmp_path / "c.parquet", out=tmp_path / "cat.parquet")
+    assert again.table.equals(catalog.table)
+
+
+def test_labels_with_names_are_left_as_they_are_where_they_do_not_fit(tmp_path: Path) -> None:
+    path = write_classes(tmp_path / "c.parquet", [2, 0])
+    assert ff.scan(path, classes=[0, 1, 2]).table["label"].to_pylist() == [2, 0]
+    assert ff.scan(write_classes(tmp_path / "large.parquet", [3, 0])).table["label"].to_pylist() == [3, 0]
+    assert ff.scan(write_classes(tmp_path / "twice.parquet", [1, 0], ["a", "a"])).classes == [0, 1]
+    other = write_classes(tmp_path / "other.parquet", [0], ["bee"])
+    assert ff.scan([path, other]).classes == ["bee", "cat", "zebra"]
 
 
 @pytest.mark.parametrize("written", WRITTEN)

@@ -6,11 +6,15 @@ import io
 import pickle
 import zipfile
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import framefeed as ff
 from framefeed import _stopping
+from framefeed.media import MediaSource
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Fault, Stored, faulty
 from tests.packed import get_facts, pack
@@ -45,14 +49,78 @@ def test_the_table_of_a_catalog_of_parts_is_scanned_again(archive: Path) -> None
 
 
 def test_values_of_parquet_files_are_no_lists(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     pq.write_table(pa.table({"video": [VIDEO, VIDEO + bytes(8)]}), tmp_path / "v.parquet")
     catalog = ff.scan(tmp_path / "v.parquet")
     assert get_facts(ff.scan(catalog.source(1))).equals(get_facts(catalog[1:]))  # type: ignore[arg-type]
     (tmp_path / "list.txt").write_text("\n".join(catalog.table["source"].to_pylist()))
     assert get_facts(ff.scan(tmp_path / "list.txt")).equals(get_facts(catalog))
+
+
+PICTURES = [(f"{name}.jpg", PICTURE) for name in "cbade"]
+
+
+def pack_pictures(folder: Path) -> dict[str, list[str]]:
+    """Pack pictures in each way; return the names of the parts by that of the container."""
+    (folder / "x.tar").write_bytes(pack(PICTURES))
+    with zipfile.ZipFile(folder / "x.zip", "w") as archive:
+        for name, data in PICTURES:
+            archive.writestr(name, data)
+    table = pa.table({"image": [data for _, data in PICTURES]})
+    pq.write_table(table, folder / "x.parquet", compression="none", use_dictionary=False, row_group_size=2)
+    return {
+        "x.tar": [f"tar://{name}::x.tar" for name, _ in PICTURES],
+        "x.zip": [f"zip://{name}::x.zip" for name, _ in PICTURES],
+        "x.parquet": [f"parquet://image/{row}::x.parquet" for row in range(len(PICTURES))],
+    }
+
+
+@pytest.mark.parametrize("container", ["x.tar", "x.zip", "x.parquet"])
+def test_a_list_of_parts_opens_their_container_once(
+    container: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, opened = pack_pictures(tmp_path)[container], list[str]()
+    read = MediaSource.reader
+
+    def read_counted(source: MediaSource, *arguments: Any) -> Any:
+        opened.append(source.path)
+        return read(source, *arguments)
+
+    absent = names[0].replace("c.jpg", "none.jpg").replace("image/0", "image/99")
+    (tmp_path / "list.txt").write_text("\n".join([*names[::-1], absent]))
+    monkeypatch.setattr(MediaSource, "reader", read_counted)
+    catalog = ff.scan(tmp_path / "list.txt", root=tmp_path)
+    assert opened == [str(tmp_path / container)]
+    assert catalog.table["source"].to_pylist() == [*names[::-1], absent]
+    assert catalog.table["error_type"].to_pylist() == [*[None] * len(names), "MissingMedia"]
+
+
+def test_parts_of_several_containers_keep_their_order_and_the_columns_of_their_lines(tmp_path: Path) -> None:
+    packed = pack_pictures(tmp_path)
+    (tmp_path / "alone.jpg").write_bytes(PICTURE)
+    names = [name for five in zip(*packed.values(), strict=True) for name in (*five, "alone.jpg")]
+    # The first again: a line with other columns is another row.
+    names.append(names[0])
+    lines = [f"{name},{number}" for number, name in enumerate(names)]
+    (tmp_path / "list.csv").write_text("\n".join(["path,number", *lines]))
+    catalog = ff.scan(tmp_path / "list.csv", root=tmp_path, out=tmp_path / "cat.parquet")
+    assert catalog.table["source"].to_pylist() == names
+    assert catalog.table["number"].to_pylist() == list(range(len(names)))
+    assert not len(catalog.errors)
+    again = ff.scan(tmp_path / "list.csv", root=tmp_path, out=tmp_path / "cat.parquet")
+    assert again.table.equals(catalog.table)
+
+
+@pytest.mark.parametrize("container", ["x.tar", "x.zip", "x.parquet"])
+def test_a_list_of_parts_by_url_asks_no_more_than_a_scan_of_their_container(container: str, tmp_path: Path) -> None:
+    pytest.importorskip("urllib3", reason="objects are read by ranges with it")
+    names = pack_pictures(tmp_path)[container]
+    with faulty({f"/{container}": (tmp_path / container).read_bytes()}) as server:
+        (tmp_path / "list.txt").write_text("\n".join(each.replace("::", f"::{server.url}/") for each in names))
+        packed = ff.scan(f"{server.url}/{container}")
+        asked = len(server.asked)
+        listed = ff.scan(tmp_path / "list.txt")
+        assert len(server.asked) - asked <= asked
+    assert get_facts(listed).equals(get_facts(packed))
 
 
 def test_a_root_that_is_no_member_is_a_row_among_others(archive: Path) -> None:

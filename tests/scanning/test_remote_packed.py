@@ -11,17 +11,13 @@ import pytest
 pytest.importorskip("urllib3", reason="our own reader needs it")
 
 import framefeed as ff
+from framefeed.catalog import SurveyOptions
 from framefeed.parallel import release_idle
+from framefeed.scanning import ScanRequest, scan_roots
+from tests.corpus import corpus_file
 from tests.media.remote.faults import Fault, FaultServer, Stored, faulty
-from tests.packed import Members, get_facts, make_media, unpack
-from tests.scanning.test_packed_rows import (
-    CONTAINERS,
-    PLAIN,
-    read_frames,
-    replace_last,
-    write,
-    zip_media,
-)
+from tests.packed import Members, get_facts, make_media, pack, unpack
+from tests.scanning.test_packed_rows import CONTAINERS, PLAIN, read_frames, replace_last, write, zip_media
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +72,37 @@ def test_a_file_that_is_not_read_by_ranges_is_not_read_as_a_list(name: str, faul
         ff.scan(f"{server.url}/{name}")
     assert "ftyp" not in str(caught.value)
     assert None not in server.ranges  # Nothing is asked for as a whole.
+
+
+@pytest.mark.parametrize(("num_groups", "most_reads"), [(1, 1), (3, 2)])
+def test_compressed_values_take_requests_by_row_groups_and_not_by_rows(
+    num_groups: int, most_reads: int, server: FaultServer, tmp_path: Path
+) -> None:
+    video, rng = corpus_file("base.mp4").read_bytes(), np.random.default_rng(0)
+    values = [(f"{row}.mp4", video + rng.bytes(20_000)) for row in range(24)]
+    path = write(tmp_path / "v.parquet", values, columns={"take": list(range(24))}, row_group_size=24 // num_groups)
+    data = path.read_bytes()
+    server.objects["/v.parquet"] = Stored(data)
+    catalog = ff.scan(f"{server.url}/v.parquet")
+    assert not len(catalog.errors)
+    asked = [each.range for each in server.asked if each.range is not None]
+    # Opened to see what it is, to find the values, and for the groups of each thread's rows.
+    opened = asked.count((0, 2**16))
+    assert opened <= 2 + 24 // 8 + num_groups
+    assert asked.count((len(data) - 2**16, len(data))) == 1  # The metadata.
+    nbytes = sum(min(stop, len(data)) - start for start, stop in asked) - opened * 2**16
+    assert nbytes <= most_reads * len(data) + 2**16
+    assert len(asked) <= opened + 1 + 4 * num_groups * most_reads
+
+
+def test_bytes_of_headers_are_counted(media: Members, tmp_path: Path) -> None:
+    (tmp_path / "m.tar").write_bytes(pack(media))
+    (tmp_path / "list.txt").write_text("\n".join(f"tar://{name}::m.tar" for name, data in media if data))
+    for root in ("m.tar", "list.txt"):
+        request = ScanRequest(SurveyOptions(depth="header"), out=tmp_path / f"{root}.parquet")
+        scanned, again = (scan_roots([tmp_path / root], request).stats for _ in range(2))
+        assert (again.surveyed, again.known) == (0, scanned.surveyed)
+        assert 512 * len(media) <= again.bytes_read < scanned.bytes_read
 
 
 def test_what_arrow_reads_by_url_is_counted(server: FaultServer) -> None:

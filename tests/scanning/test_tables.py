@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from framefeed.catalog import Catalog
@@ -114,6 +115,16 @@ def test_videos_of_hugging_face_are_known_by_their_paths(media: Path) -> None:
     assert sources(scan(pa.table({"video": videos, "label": [0, 1]}), workers=0)) == [
         str(media / name) for name in NAMES
     ]
+
+
+def test_media_in_memory_are_refused_unless_their_paths_are_asked_for(media: Path) -> None:
+    videos = pa.array([{"bytes": None, "path": NAMES[0]}, {"bytes": b"some", "path": NAMES[1]}])
+    table = pa.table({"video": videos, "label": [0, 1]})
+    with pytest.raises(UsageError, match=r"^table: column 'video' holds the bytes.*write_table\(.*scan that file; or"):
+        scan(table)
+    pq.write_table(table, "media.parquet", compression="none", use_dictionary=False)
+    assert scan("media.parquet", workers=0).table["error_type"].to_pylist() == [None, "UnreadableMedia"]
+    assert scan(table, workers=0, columns={"path": "video"}).table["error_type"].to_pylist() == [None, None]
 
 
 @pytest.mark.parametrize(

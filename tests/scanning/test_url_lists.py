@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import framefeed as ff
 from framefeed.errors import UsageError
 from framefeed.scanning._manifests import read_manifest
+from tests.corpus import corpus_file
+from tests.media.remote.faults import faulty
 
 SIGNED = "https://h/x.mp4?sig=a,b;c%2F&v=1.5"
 
@@ -61,6 +64,20 @@ def test_columns_of_paths(text: str, path_name: str, ending: str, tmp_path: Path
     names, columns = read(tmp_path / f"list.{ending}", text)
     assert names == [row[path_name] if "://" in row[path_name] else str(tmp_path / row[path_name])]
     assert set(columns) == set(row) - {path_name}
+
+
+@pytest.mark.parametrize("lines", ["x.mp4?sig=a;b%2F\ny.mp4\n", "y.mp4\nx.mp4?sig=a;b%2F\n"])
+def test_S17_relative_lines_behind_a_url_are_read_by_their_signatures_and_kept_without(
+    lines: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("urllib3", reason="objects are read by ranges with it")
+    video = corpus_file("base.mp4").read_bytes()
+    with faulty({"/a/list.txt": lines.encode(), "/a/x.mp4": video, "/a/y.mp4": video}) as server:
+        server.is_refused = lambda asked: asked.target == "/a/x.mp4"
+        catalog = ff.scan(f"{server.url}/a/list.txt", out=tmp_path / "cat.parquet")
+        assert not len(catalog.errors)
+        expected = {f"{server.url}/a/{name}" for name in ("x.mp4", "y.mp4")}
+        assert set(ff.Catalog.open(tmp_path / "cat.parquet").table["source"].to_pylist()) == expected
 
 
 def test_S17_a_bad_line_hides_the_secrets_of_its_url(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import stat
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from sys import intern
 from typing import NamedTuple
@@ -117,19 +117,21 @@ class _Entries:
         return _OVER if self.header[row] + self.count_least(row) + self.size[row] > limit_of[row] else ""
 
 
-def read_zip(reader: ByteReader, name: str, limits: Limits, member: str | None = None) -> MemberTable:
-    """Read the table of all members, or of those that have one name; see `walk_zip`."""
-    return join_tables(list(walk_zip(reader, name, limits, member)))
+def read_zip(reader: ByteReader, name: str, limits: Limits, members: Container[str] | None = None) -> MemberTable:
+    """Read the table of all members, or of those that have some names; see `walk_zip`."""
+    return join_tables(list(walk_zip(reader, name, limits, members)))
 
 
-def walk_zip(reader: ByteReader, name: str, limits: Limits, member: str | None = None) -> Iterator[MemberTable]:
+def walk_zip(
+    reader: ByteReader, name: str, limits: Limits, members: Container[str] | None = None
+) -> Iterator[MemberTable]:
     """Read the directory, then the headers of stored members, and yield the members by a few thousand.
 
     Args:
         reader: The archive. The headers of one table are announced, so remote ones are asked for at once.
         name: Of the archive, for messages.
         limits: ``max_members`` bounds the members, ``max_header_bytes`` the directory.
-        member: Name of the only members that are wanted; None for all.
+        members: Names of the members that are wanted; None for all.
 
     Raises:
         UnreadableMedia: The file is no zip archive, is cut, or is one of several parts.
@@ -140,7 +142,7 @@ def walk_zip(reader: ByteReader, name: str, limits: Limits, member: str | None =
     entries, odd = _read_entries(reader, directory, name, limits)
     limit_of = _find_limits(entries, directory)
     last_of = {each: row for row, each in enumerate(entries.names)}
-    wanted = [row for row in range(len(entries)) if member is None or entries.decode_name(row) == member]
+    wanted = [row for row in range(len(entries)) if members is None or entries.decode_name(row) in members]
     for start in range(0, len(wanted) or 1, _ENTRIES_AT_ONCE):
         rows = wanted[start : start + _ENTRIES_AT_ONCE]
         is_last = start + _ENTRIES_AT_ONCE >= len(wanted)

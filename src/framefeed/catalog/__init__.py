@@ -44,10 +44,12 @@ from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
     PackedFile,
     PackedValues,
-    find_packed_value,
+    find_kept_value,
+    holding_row_groups,
     is_binary,
     is_media_struct,
     read_packed_value,
+    take_storage,
 )
 from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number_true
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
@@ -95,7 +97,7 @@ __all__ = [
     "fetch_catalog",
     "find_classes",
     "find_first_rows",
-    "find_packed_value",
+    "find_kept_value",
     "find_stored",
     "format_rate",
     "gather_rows",
@@ -103,6 +105,7 @@ __all__ = [
     "get_missing_frames_path",
     "has_jpegs",
     "hash_column",
+    "holding_row_groups",
     "is_binary",
     "is_media_struct",
     "list_unindexed_rows",
@@ -114,5 +117,6 @@ __all__ = [
     "read_packed_value",
     "store_catalog",
     "survey",
+    "take_storage",
     "write_catalog",
 ]

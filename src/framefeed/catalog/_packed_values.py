@@ -6,11 +6,14 @@ A column holds them as binary, or, as Hugging Face's ``Video`` and ``Image`` do,
 from __future__ import annotations
 
 import io
+import json
 import os
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +22,19 @@ import pyarrow.parquet as pq
 
 from framefeed._arrays import IntArray
 from framefeed._fetched import counting_fetches, get_fetch_counter
+from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
 from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits, make_limit_error, read_bytes
 from framefeed.archives import NULL, ColumnChunk, OddPages, ReadSizes, find_plain_values, read_column_chunks
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia
+from framefeed.parallel import register_releasable
 
 _MAGIC = b"PAR1"
-_FOOTER_BYTES = 8
+_END_BYTES = 8
+# What most files have behind their values; by URL it takes one request.
+_TAIL_BYTES = 2**16
+# Arrow's own form of it takes several times as much.
+_MOST_FOOTER_BYTES = 2**24
 _BYTES, _PATH = "bytes", "path"
 T = TypeVar("T")
 
@@ -42,6 +51,19 @@ class PackedValues(NamedTuple):
     offset: IntArray
     size: IntArray
     errors: dict[tuple[int, int], MediaError]
+
+
+class _Chunks(NamedTuple):
+    """A column in all row groups: the level of its values, and the row behind the last of each group, int64 [G]."""
+
+    chunks: list[ColumnChunk]
+    level: int
+    ends: IntArray
+
+    def get_rows(self, group: int) -> tuple[int, int]:
+        """Get the first row of a group, and the row behind its last."""
+        stop = int(self.ends[group])
+        return stop - self.chunks[group].num_values, stop
 
 
 class _ReaderFile(io.RawIOBase):
@@ -81,25 +103,53 @@ class PackedFile:
         name: For messages.
         limits: ``max_header_bytes`` bounds the metadata, ``max_members`` the rows, ``max_row_group_bytes`` what is
             read through Arrow at once.
+        stamp: Which version of which file it is, so that its metadata are read once a process; None reads them anew.
 
     Raises:
         UnreadableMedia: It is no Parquet file, or a damaged one.
         LimitExceeded: It claims more than the limits allow.
     """
 
-    def __init__(self, reader: ByteReader, name: str, limits: Limits) -> None:
+    def __init__(self, reader: ByteReader, name: str, limits: Limits, stamp: Hashable = None) -> None:
         self._reader, self._name, self._limits = reader, name, limits
-        size = reader.stat().bytes
-        end = read_bytes(reader, max(size - _FOOTER_BYTES, 0), _FOOTER_BYTES)
-        if end[-4:] != _MAGIC:
-            raise self._make_error(UnreadableMedia, "is no Parquet file, or is cut: copy it again")
-        self._footer_bytes = int.from_bytes(end[:4], "little")
-        if self._footer_bytes > limits.max_header_bytes:
-            raise make_limit_error(limits, "max_header_bytes", f"metadata of {self._footer_bytes} bytes", name, "open")
-        self._file: Any = self._call_arrow(lambda: pq.ParquetFile(pa.PythonFile(_ReaderFile(reader), mode="r")))
-        self.num_rows: int = self._file.metadata.num_rows
+        self._stamp = object() if stamp is None else stamp
+        # Without a time and a version, another file of the same size would have the same stamp.
+        is_known = reader.stat().mtime_ns is not None or bool(getattr(getattr(reader, "version", None), "text", ""))
+        footer = _FOOTERS.value.get(stamp) if is_known and stamp is not None else None
+        if footer is None:
+            footer = _Footer(self._read_footer())
+            if is_known and stamp is not None:
+                _FOOTERS.value.put(stamp, footer)
+        if len(footer.raw) > limits.max_header_bytes:
+            self._refuse_footer(len(footer.raw))
+        self._footer = footer
+        if footer.metadata is None:
+            end = len(footer.raw).to_bytes(4, "little") + _MAGIC
+            footer.metadata = self._call_arrow(lambda: pq.read_metadata(pa.BufferReader(footer.raw + end)))
+        self._file: Any = self._call_arrow(
+            lambda: pq.ParquetFile(pa.PythonFile(_ReaderFile(reader), mode="r"), metadata=footer.metadata)
+        )
+        self.num_rows: int = footer.metadata.num_rows
         if self.num_rows > limits.max_members:
             raise make_limit_error(limits, "max_members", f"{self.num_rows} rows", name, "open")
+        self._found: dict[tuple[str, int], tuple[IntArray, IntArray] | MediaError] = {}
+
+    def _read_footer(self) -> bytes:
+        """Read the metadata at the file's end, mostly by one read."""
+        size = self._reader.stat().bytes
+        start = max(size - _TAIL_BYTES, 0)
+        tail = read_bytes(self._reader, start, size - start)
+        if tail[-4:] != _MAGIC or len(tail) < _END_BYTES:
+            raise self._make_error(UnreadableMedia, "is no Parquet file, or is cut: copy it again")
+        count = int.from_bytes(tail[-_END_BYTES:-4], "little")
+        if count > self._limits.max_header_bytes:
+            self._refuse_footer(count)
+        if count + _END_BYTES <= len(tail):
+            return tail[len(tail) - _END_BYTES - count : -_END_BYTES]
+        return read_bytes(self._reader, max(size - _END_BYTES - count, 0), count)
+
+    def _refuse_footer(self, count: int) -> NoReturn:
+        raise make_limit_error(self._limits, "max_header_bytes", f"metadata of {count} bytes", self._name, "open")
 
     @property
     def schema(self) -> pa.Schema:
@@ -114,72 +164,84 @@ class PackedFile:
             reads: Bytes of one read.
             most_groups: Number of the first row groups that are looked at; all others count as null. None for all.
         """
-        chunks, level = self._read_chunks(column)
+        chunks = self._read_chunks(column)
         offset, size = np.full(self.num_rows, -1, np.int64), np.full(self.num_rows, NULL, np.int64)
         errors: dict[tuple[int, int], MediaError] = {}
-        start = 0
-        for group, chunk in enumerate(chunks[:most_groups]):
-            rows = slice(start, start + chunk.num_values)
-            start = rows.stop
+        for group in range(len(chunks.chunks))[:most_groups]:
+            rows = slice(*chunks.get_rows(group))
             try:
-                offset[rows], size[rows] = self._find_in_group(column, group, chunk, level, reads)
+                offset[rows], size[rows] = self._find_in_group(column, group, reads)
             except MediaError as error:
                 errors[rows.start, rows.stop] = error
         return PackedValues(offset, size, errors)
 
-    def _find_in_group(
-        self, column: str, group: int, chunk: ColumnChunk, level: int, reads: ReadSizes
-    ) -> tuple[IntArray, IntArray]:
+    def _find_in_group(self, column: str, group: int, reads: ReadSizes) -> tuple[IntArray, IntArray]:
+        chunks = self._read_chunks(column)
         try:
-            offset, size = find_plain_values(self._reader, chunk, level, reads)
+            offset, size = find_plain_values(self._reader, chunks.chunks[group], chunks.level, reads)
             return np.where(size == NULL, -1, offset), size
         except OddPages:
-            values = self.read_group(column, group, chunk)
+            key, first = (self._stamp, column), chunks.get_rows(group)[0]
+            kept = _KEPT.value.find(key, first)
+            if kept is None:  # Not by `get`, so that files are listed at once.
+                kept = _KEPT.value.add(key, _RowGroup(first, self.read_group(column, group)))
+            values = kept.values
             return np.full(len(values), -1, np.int64), _measure(values)
 
     def find_value(self, column: str, row: int, reads: ReadSizes) -> tuple[int, int]:
-        """Find one value: its first byte, or -1 if Arrow must read it, and its bytes.
+        """Find one value: its first byte, or -1 if Arrow must read it, and its bytes; a row group is read once.
 
         Raises:
             MissingMedia: There is no such column or row, or its value is null.
             MediaError: The row group is damaged, or larger than the limits allow.
         """
-        group, first, chunks, level = self._find_group(column, row)
-        offset, size = self._find_in_group(column, group, chunks[group], level, reads)
+        group, first = self._find_group(column, row)
+        found = self._found.get((column, group))
+        if found is None:
+            try:
+                found = self._find_in_group(column, group, reads)
+            except MediaError as error:
+                found = error
+            self._found[column, group] = found
+        if isinstance(found, MediaError):
+            raise found
+        offset, size = found
         if size[row - first] == NULL:
             raise self._make_null_error(column, row)
         return int(offset[row - first]), int(size[row - first])
 
-    def _find_group(self, column: str, row: int) -> tuple[int, int, list[ColumnChunk], int]:
-        """Find the row group of a row, its first row, all row groups, and the level of values."""
+    def _find_group(self, column: str, row: int) -> tuple[int, int]:
+        """Find the row group of a row, and its first row."""
         if column not in self.schema.names or not 0 <= row < self.num_rows:
             raise self._make_error(MissingMedia, f"has no value {row} in a column {column!r}")
-        chunks, level = self._read_chunks(column)
-        ends = np.cumsum([chunk.num_values for chunk in chunks])
-        group = int(np.searchsorted(ends, row, side="right"))
-        return group, int(ends[group]) - chunks[group].num_values, chunks, level
+        chunks = self._read_chunks(column)
+        group = int(np.searchsorted(chunks.ends, row, side="right"))
+        return group, chunks.get_rows(group)[0]
 
     def _make_null_error(self, column: str, row: int) -> MediaError:
         return self._make_error(MissingMedia, f"has a null as value {row} of column {column!r}")
 
-    def _read_chunks(self, column: str) -> tuple[list[ColumnChunk], int]:
-        """Read where a column is in each row group, and the level of its values."""
+    def _read_chunks(self, column: str) -> _Chunks:
+        """Read where a column is in each row group."""
+        if (known := self._footer.chunks.get(column)) is not None:
+            return known
         leaf, level = self._find_leaf(column)
-        start = self._reader.stat().bytes - _FOOTER_BYTES - self._footer_bytes
         try:
-            chunks = read_column_chunks(read_bytes(self._reader, start, self._footer_bytes), leaf)
+            chunks = read_column_chunks(self._footer.raw, leaf)
         except OddPages as odd:
             raise self._make_error(CorruptMedia, f"{odd}: copy it again") from odd
         if sum(chunk.num_values for chunk in chunks) != self.num_rows:
             raise self._make_error(CorruptMedia, "its row groups have other rows than the file: copy it again")
-        return chunks, level
+        ends = np.cumsum([chunk.num_values for chunk in chunks], dtype=np.int64)
+        self._footer.chunks[column] = _Chunks(chunks, level, ends)
+        return self._footer.chunks[column]
 
     def read_paths(self, column: str) -> list[str | None]:
         """Read the paths beside the bytes; None of all rows for a column of binary."""
         if not self._is_struct(column):
             return [None] * self.num_rows
         table = self._call_arrow(lambda: self._file.read(columns=[f"{column}.{_PATH}"], use_threads=False))
-        paths: list[str | None] = pc.struct_field(_flatten(table.column(0)), _PATH).to_pylist()
+        paths: list[str | None] = pc.struct_field(take_storage(table.column(0)), _PATH).to_pylist()
         return paths
 
     def read_columns(self, without: str) -> pa.Table:
@@ -188,31 +250,37 @@ class PackedFile:
         table = self._call_arrow(lambda: self._file.read(columns=names, use_threads=False))
         return table.select(names)
 
-    def read_value(self, column: str, row: int, stamp: Hashable) -> pa.Buffer:
-        """Read one value through Arrow; the row group is kept for the next one.
+    def read_class_names(self, column: str) -> tuple[str, ...]:
+        """Read the names of the classes whose numbers a column holds, as ``datasets`` writes them; () without."""
+        try:
+            features = json.loads((self._file.schema_arrow.metadata or {})[b"huggingface"])["info"]["features"]
+            names = features[column]["names"] if features[column]["_type"] == "ClassLabel" else []
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return ()
+        is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        return tuple(names) if is_list and len(set(names)) == len(names) else ()
 
-        Args:
-            column: Its name.
-            row: Number in the file.
-            stamp: Which version of which file it is.
+    def read_value(self, column: str, row: int) -> pa.Buffer:
+        """Read one value through Arrow; the row group is kept for the next one.
 
         Raises:
             MissingMedia: There is no such column or row, or its value is null.
             MediaError: The row group is damaged, or larger than the limits allow.
         """
-        group, first, chunks, _ = self._find_group(column, row)
-        read = partial(self.read_group, column, group, chunks[group])
-        value = _KEPT.value.get((stamp, column, group), read)[row - first]
+        group, first = self._find_group(column, row)
+        read = partial(self.read_group, column, group)
+        value = _KEPT.value.get((self._stamp, column), first, read).values[row - first]
         if not value.is_valid:
             raise self._make_null_error(column, row)
         return value.as_buffer()
 
-    def read_group(self, column: str, group: int, chunk: ColumnChunk) -> pa.ChunkedArray:
+    def read_group(self, column: str, group: int) -> pa.ChunkedArray:
         """Read the values of one row group."""
+        chunk = self._read_chunks(column).chunks[group]
         self._check_size(chunk)
         path = f"{column}.{_BYTES}" if self._is_struct(column) else column
         table = self._call_arrow(lambda: self._file.read_row_group(group, columns=[path], use_threads=False))
-        values = _flatten(table.column(column))
+        values = take_storage(table.column(column))
         if len(values) != chunk.num_values:
             raise self._make_error(CorruptMedia, "a row group has other rows than its metadata: copy it again")
         return pc.struct_field(values, _BYTES) if pa.types.is_struct(values.type) else values
@@ -248,32 +316,117 @@ class PackedFile:
         return kind(f"{self._name}: {what}", source=self._name, stage="open")
 
 
-class _KeptGroup:
-    """The row group that was read last."""
+class _RowGroup:
+    """The values of a column in one row group, from the row ``first`` on."""
+
+    def __init__(self, first: int, values: pa.ChunkedArray) -> None:
+        self.first, self.values = first, values
+
+
+class _KeptGroups:
+    """The row group that was read last, and those that threads hold."""
+
+    def __init__(self) -> None:
+        self._lock, self._reading = threading.Lock(), threading.Lock()
+        self._last: _RowGroup | None = None
+        self._groups: WeakValueDictionary[tuple[Hashable, int], _RowGroup] = WeakValueDictionary()
+        register_releasable(self)
+
+    def release_idle(self) -> None:
+        """Forget the row group that was read last, as in a shortage of memory."""
+        self._last = None
+
+    def find(self, column: Hashable, row: int) -> _RowGroup | None:
+        """Find the group of a row; None if it is not in memory.
+
+        Args:
+            column: The stamp of a file, and the name of a column.
+            row: Number in the file.
+        """
+        with self._lock:
+            for (of, _), group in self._groups.items():
+                if of == column and group.first <= row < group.first + len(group.values):
+                    _hold(column, group)
+                    return group
+        return None
+
+    def get(self, column: Hashable, first: int, read: Callable[[], pa.ChunkedArray]) -> _RowGroup:
+        """Get the group that begins at a row, or read it: others wait, so that memory holds few."""
+        with self._reading:
+            group = self.find(column, first)
+            if group is None:
+                self._last = None
+                group = _RowGroup(first, read())
+            return self.add(column, group)
+
+    def add(self, column: Hashable, group: _RowGroup) -> _RowGroup:
+        """Keep a group as the one that was read last."""
+        with self._lock:
+            self._groups[column, group.first] = self._last = group
+        _hold(column, group)
+        return group
+
+
+_KEPT = PerProcess(_KeptGroups)
+
+
+class _Held(threading.local):
+    def __init__(self) -> None:
+        self.groups: dict[Hashable, _RowGroup] | None = None
+
+
+_held = _Held()
+
+
+def _hold(column: Hashable, group: _RowGroup) -> None:
+    if _held.groups is not None:
+        _held.groups[column] = group
+
+
+@contextmanager
+def holding_row_groups() -> Iterator[None]:
+    """Keep what the calling thread reads through Arrow in the block: of each column the last row group."""
+    before, _held.groups = _held.groups, {}
+    try:
+        yield
+    finally:
+        _held.groups = before
+
+
+class _Footer:
+    """The metadata of a file, and where its columns are, as far as they were asked for."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.metadata: Any = None
+        self.chunks: dict[str, _Chunks] = {}
+
+
+class _Footers:
+    """The footers of the files that were opened last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._key: Hashable = None
-        self._values: pa.ChunkedArray | None = None
+        self._footers = Lru[Hashable, _Footer](_MOST_FOOTER_BYTES, lambda footer: len(footer.raw))
 
-    def get(self, key: Hashable, read: Callable[[], pa.ChunkedArray]) -> pa.ChunkedArray:
-        """Get it, or read another in its place: others wait, so that memory holds one."""
+    def get(self, stamp: Hashable) -> _Footer | None:
         with self._lock:
-            if self._values is None or self._key != key:
-                self._values = None
-                self._values, self._key = read(), key
-            return self._values
+            return self._footers.get(stamp)
+
+    def put(self, stamp: Hashable, footer: _Footer) -> None:
+        with self._lock:
+            self._footers.put(stamp, footer)
 
 
-_KEPT = PerProcess(_KeptGroup)
+_FOOTERS = PerProcess(_Footers)
 
 
 def _get_storage(kind: pa.DataType) -> pa.DataType:
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
-def _flatten(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Take off an extension type."""
+def take_storage(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Take the values of a column without its extension type."""
     if not isinstance(values.type, pa.BaseExtensionType):
         return values
     return pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
@@ -287,14 +440,16 @@ def _measure(values: pa.ChunkedArray) -> IntArray:
     return lengths
 
 
+def find_kept_value(stamp: Hashable, column: str, row: int) -> pa.Buffer | None:
+    """Find a value in the row groups that are in memory; None if it is not there."""
+    group = _KEPT.value.find((stamp, column), row)
+    value = None if group is None else group.values[row - group.first]
+    return value.as_buffer() if value is not None and value.is_valid else None
+
+
 def read_packed_value(reader: ByteReader, name: str, column: str, row: int, stamp: Hashable) -> pa.Buffer:
-    """Read one value of a Parquet file through Arrow; see `PackedFile.read_value`."""
-    return PackedFile(reader, name, DEFAULT_LIMITS).read_value(column, row, stamp)
-
-
-def find_packed_value(reader: ByteReader, name: str, column: str, row: int, reads: ReadSizes) -> tuple[int, int]:
-    """Find one value of a Parquet file; see `PackedFile.find_value`."""
-    return PackedFile(reader, name, DEFAULT_LIMITS).find_value(column, row, reads)
+    """Read one value of a Parquet file through Arrow; see `PackedFile`."""
+    return PackedFile(reader, name, DEFAULT_LIMITS, stamp).read_value(column, row)
 
 
 def is_media_struct(kind: pa.DataType) -> bool:

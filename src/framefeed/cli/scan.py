@@ -34,7 +34,7 @@ from framefeed.cli._arguments import (
 from framefeed.cli._io import Exit, list_as_json, make_printable, print_error, print_failed, print_json, print_out
 from framefeed.errors import UsageError
 from framefeed.index import TIMES_FROM_IN_WORDS
-from framefeed.media import parse_rate
+from framefeed.media import READ_BY_ARROW, parse_rate
 from framefeed.scanning import (
     ListOptions,
     ScanRequest,
@@ -92,6 +92,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--anew", dest="resume", action="store_false",
                         help="open every file again, also files that have not changed since the last scan")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a summary as JSON")
+    parser.epilog = (
+        "Keys and servers of S3 come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, "
+        "AWS_PROFILE and others); headers of http, and keys of one server alone, are given in Python: "
+        "ff.scan(..., storage_options=...)."
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -122,6 +127,7 @@ def run(args: argparse.Namespace) -> int:
         print_out(
             *describe_summary(facts),
             *_describe_assumed_rate(args.assume_fps, facts),
+            *_describe_row_groups(catalog),
             *_describe_work(done.stats, seconds, args.out, args.root),
         )
         print_failed(catalog.failures)
@@ -240,6 +246,19 @@ def describe_summary(facts: dict[str, Any]) -> list[str]:
             f"{_describe_rest(len(names))}"
         )
     return lines
+
+
+def _describe_row_groups(catalog: Catalog) -> list[str]:
+    """Describe how many media lie compressed or encoded in Parquet files, and what to do about it."""
+    if "source_offset" not in catalog.table.column_names:
+        return []
+    count = _sum(pc.equal(catalog.table["source_offset"].take(pa.array(catalog.usable_rows)), READ_BY_ARROW))
+    if not count:
+        return []
+    return [
+        f"compressed or with a dictionary in Parquet files: {format_count(count, 'file')}; a clip of them reads a "
+        'whole row group: write the Parquet files with compression="none", use_dictionary=False'
+    ]
 
 
 def _describe_assumed_rate(fps: Fraction | None, facts: dict[str, Any]) -> list[str]:

@@ -34,6 +34,7 @@ from framefeed.media._libav_errors import (
     libav_log,
     send_packet,
 )
+from framefeed.media._members import READ_BY_ARROW, Location, find_members
 from framefeed.media._objects import check_put_url, copy_object, put_object, read_version, remove_object
 from framefeed.media._packets import MisplacedPacket, demux_from, make_empty_error, number_after_seek, walk_packets
 from framefeed.media._parameter_sets import has_damaged_configuration, has_damaged_parameters, make_packet
@@ -65,6 +66,7 @@ __all__ = [
     "MOST_PIXEL_BYTES",
     "PICTURE_SUFFIXES",
     "PRIMARIES",
+    "READ_BY_ARROW",
     "SEQUENCE_CONTAINER",
     "TRANSFERS",
     "DecodedFact",
@@ -73,6 +75,7 @@ __all__ = [
     "FileStamp",
     "ImageSequence",
     "ListedObject",
+    "Location",
     "MediaSource",
     "MisplacedPacket",
     "Packet",
@@ -95,6 +98,7 @@ __all__ = [
     "decode_packet",
     "demux_from",
     "describe_picture_stream",
+    "find_members",
     "find_options",
     "has_damaged_configuration",
     "has_damaged_parameters",

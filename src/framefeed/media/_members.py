@@ -1,18 +1,29 @@
-"""Find one member of an archive, or one value of a Parquet file."""
+"""Find members of an archive, or values of a Parquet file."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable
 from importlib import import_module
 from typing import Any
 
 from framefeed._names import PartName, split_part
 from framefeed._shown import show_name
-from framefeed._values import DEFAULT_LIMITS, ByteReader
-from framefeed.archives import LOCAL_READS, REMOTE_READS, MemberKind, read_zip, walk_tar
-from framefeed.errors import CorruptMedia, MissingMedia, UnreadableMedia
+from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits
+from framefeed.archives import (
+    LOCAL_READS,
+    REMOTE_READS,
+    ArchiveDamage,
+    MemberKind,
+    ReadSizes,
+    read_zip,
+    walk_tar,
+)
+from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia
 from framefeed.media._identity import find_container_version, make_changed_error
 from framefeed.media._readers import ValueReader
 
+Location = tuple[int, int]
+"""First byte in the container, and number of bytes."""
 READ_BY_ARROW = -1
 """In place of the first byte: of a value of a Parquet file that is compressed or encoded."""
 _PACKED_VALUES = "framefeed.catalog"
@@ -20,7 +31,7 @@ _PACKED_VALUES = "framefeed.catalog"
 _MOST_DIGITS = 19
 
 
-def find_member(part: PartName, reader: ByteReader, name: str, *, is_remote: bool) -> tuple[int, int]:
+def find_member(part: PartName, reader: ByteReader, name: str, *, is_remote: bool) -> Location:
     """Find the first byte and the size of a part.
 
     Args:
@@ -34,49 +45,104 @@ def find_member(part: PartName, reader: ByteReader, name: str, *, is_remote: boo
         UnreadableMedia: It cannot be read in place.
         MediaError: The container is damaged before it.
     """
-    if part.scheme == "zip":
-        return _find_in_zip(part, reader, name)
+    found = find_members(part.scheme, [part.member], reader, name, is_remote=is_remote)[part.member]
+    if isinstance(found, MediaError):
+        raise found
+    return found
+
+
+def find_members(
+    scheme: str,
+    members: Collection[str],
+    reader: ByteReader,
+    name: str,
+    *,
+    is_remote: bool,
+    limits: Limits = DEFAULT_LIMITS,
+    stamp: Hashable = None,
+) -> dict[str, Location | MediaError]:
+    """Find members of one container, which is read once for all of them, or why they cannot be read.
+
+    Args:
+        scheme: "tar", "zip" or "parquet".
+        members: Their names.
+        reader: The container.
+        name: Of the container, for messages.
+        is_remote: Whether each read takes a request.
+        limits: What the container may claim.
+        stamp: That of `MediaSource.make_stamp`; None reads what is known of it anew.
+
+    Raises:
+        MediaError: The container cannot be read.
+    """
     reads = REMOTE_READS if is_remote else LOCAL_READS
-    if part.scheme == "parquet":
-        found: tuple[int, int] = import_packed_values().find_packed_value(reader, name, *split_value(part, name), reads)
-        return found
-    for table in walk_tar(reader, name, DEFAULT_LIMITS, reads):
+    if scheme == "parquet":
+        return _find_values(members, import_packed_values().PackedFile(reader, name, limits, stamp), name, reads)
+    wanted = frozenset(members)
+    if scheme == "zip":
+        found, damage = _find_in_zip(wanted, reader, name, limits)
+    else:
+        found, damage = _find_in_tar(wanted, reader, name, limits, reads)
+    for absent in wanted - found.keys():
+        found[absent] = _make_absent_error(absent, name, scheme) if damage is None else damage.error
+    return found
+
+
+def _find_values(members: Collection[str], file: Any, name: str, reads: ReadSizes) -> dict[str, Location | MediaError]:
+    found = dict[str, Location | MediaError]()
+    for member in members:
+        try:
+            found[member] = file.find_value(*split_value(member, name), reads)
+        except MediaError as error:
+            found[member] = error
+    return found
+
+
+def _find_in_tar(
+    wanted: frozenset[str], reader: ByteReader, name: str, limits: Limits, reads: ReadSizes
+) -> tuple[dict[str, Location | MediaError], ArchiveDamage | None]:
+    found, damage = dict[str, Location | MediaError](), None
+    for table in walk_tar(reader, name, limits, reads):
+        damage = table.damage
         for member in table:
-            if member.name == part.member and member.kind == MemberKind.FILE:
-                return member.offset, member.size
-        if table.damage is not None:
-            raise table.damage.error
-    raise _make_absent_error(part, name, "tar --list")
+            if member.name in wanted and member.kind == MemberKind.FILE:
+                found.setdefault(member.name, (member.offset, member.size))
+        if len(found) == len(wanted):
+            break
+    return found, damage
 
 
-def _find_in_zip(part: PartName, reader: ByteReader, name: str) -> tuple[int, int]:
-    table = read_zip(reader, name, DEFAULT_LIMITS, part.member)
+def _find_in_zip(
+    wanted: frozenset[str], reader: ByteReader, name: str, limits: Limits
+) -> tuple[dict[str, Location | MediaError], ArchiveDamage | None]:
+    table, found = read_zip(reader, name, limits, wanted), dict[str, Location | MediaError]()
+    # Of several members of one name the last one holds.
     for row, member in reversed(list(enumerate(table))):
+        if member.name in found:
+            continue
         if (reason := table.reasons.get(row)) is not None:
-            raise UnreadableMedia(f"{name}: the member {part.member!r} {reason}", source=name, stage="open")
-        if member.kind == MemberKind.FILE:
-            return member.offset, member.size
-    if table.damage is not None:
-        raise table.damage.error
-    raise _make_absent_error(part, name, "unzip -l")
+            message = f"{name}: the member {member.name!r} {reason}"
+            found[member.name] = UnreadableMedia(message, source=name, stage="open")
+        elif member.kind == MemberKind.FILE:
+            found[member.name] = member.offset, member.size
+    return found, table.damage
 
 
-def _make_absent_error(part: PartName, name: str, command: str) -> MissingMedia:
-    return MissingMedia(
-        f"{name}: has no member {part.member!r}: `{command}` shows all names", source=name, stage="open"
-    )
+def _make_absent_error(member: str, name: str, scheme: str) -> MissingMedia:
+    command = "unzip -l" if scheme == "zip" else "tar --list"
+    return MissingMedia(f"{name}: has no member {member!r}: `{command}` shows all names", source=name, stage="open")
 
 
-def split_value(part: PartName, name: str) -> tuple[str, int]:
+def split_value(member: str, name: str) -> tuple[str, int]:
     """Split the name of a value to its column and its row.
 
     Raises:
         MissingMedia: It has no row.
     """
-    column, _, row = part.member.rpartition("/")
+    column, _, row = member.rpartition("/")
     if not (row.isascii() and row.isdigit() and len(row) <= _MOST_DIGITS):
         raise MissingMedia(
-            f"{name}: has no value {part.member!r}: expected parquet://COLUMN/ROW::{name}, with the number of the row "
+            f"{name}: has no value {member!r}: expected parquet://COLUMN/ROW::{name}, with the number of the row "
             "in the file, from 0",
             source=name,
             stage="open",
@@ -84,15 +150,28 @@ def split_value(part: PartName, name: str) -> tuple[str, int]:
     return column, int(row)
 
 
+def find_kept_value(text: str, stamp: Hashable, name: str) -> Any:
+    """Find a value in the row group that was read last, or None; the file is not opened.
+
+    Args:
+        text: Name of the value.
+        stamp: That of `MediaSource.make_stamp` for the file.
+        name: Of the file, for messages.
+    """
+    part = split_part(text)
+    assert part is not None
+    return import_packed_values().find_kept_value(stamp, *split_value(part.member, name))
+
+
 def read_value(
-    text: str, reader: ByteReader, path: str, name: str, known: str | None, *, is_remote: bool
+    text: str, reader: ByteReader, stamp: Hashable, name: str, known: str | None, *, is_remote: bool
 ) -> ValueReader:
     """Read a value that was there when its file was indexed.
 
     Args:
         text: Its name.
         reader: The Parquet file.
-        path: Path or URL of the file.
+        stamp: That of `MediaSource.make_stamp` for the file.
         name: Of the file, for messages.
         known: Version of the file that was indexed; None if it is not known.
         is_remote: Whether it is an object by URL.
@@ -103,16 +182,15 @@ def read_value(
     """
     part = split_part(text)
     assert part is not None
-    stat, version = reader.stat(), getattr(reader, "version", None)
-    column, row = split_value(part, name)
+    column, row = split_value(part.member, name)
     try:
-        value = import_packed_values().read_packed_value(reader, name, column, row, (path, stat, version))
+        value = import_packed_values().read_packed_value(reader, name, column, row, stamp)
     except (UnreadableMedia, CorruptMedia) as error:
         is_of_contents = error.stage == "open"  # and not of a disk or a server
         if not is_of_contents or (known and find_container_version(reader, is_remote=is_remote) == known):
             raise
         raise make_changed_error(show_name(text)) from error
-    return ValueReader(value, stat.mtime_ns, version)
+    return ValueReader(value, reader.stat().mtime_ns, getattr(reader, "version", None))
 
 
 def import_packed_values() -> Any:

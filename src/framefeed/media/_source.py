@@ -42,7 +42,7 @@ from framefeed.media._identity import (
     make_changed_error,
     make_file_version,
 )
-from framefeed.media._members import READ_BY_ARROW, find_member, read_value
+from framefeed.media._members import READ_BY_ARROW, find_kept_value, find_member, read_value
 from framefeed.media._readers import FileReader, PartReader, UrlReader, ValueReader, make_reader, shift_ranges
 from framefeed.media._urls import check_url
 from framefeed.media.remote import (
@@ -162,17 +162,12 @@ class MediaSource:
         """Size in bytes and modification time, without opening a path."""
         if self.kind == "path":
             return SourceStat.of(stat_regular(self.path))
-        if self.kind == "url":
-            with self.opened() as reader:
-                return reader.stat()
-        if self.file is None:
-            return SourceStat(len(self.data))
-        return make_reader(self.file, self.pid).stat()
+        with self.opened() as reader:
+            return reader.stat()
 
     def fingerprint(self) -> str:
         """Hash the size, head, middle and tail, so that a copy has the fingerprint of its original."""
-        with self.opened() as reader:
-            return self.identity_of(reader).fingerprint
+        return self.identity().fingerprint
 
     def head_fingerprint(self) -> str:
         """Hash the size and the first bytes, which the survey of a still picture has read anyway."""
@@ -278,7 +273,8 @@ class MediaSource:
         if not self._has_ranges:
             return None
         checked: list[tuple[int, int]] = []
-        if indexed is not None and not self._has_known_version and not self._is_known(indexed):
+        key = self._make_key("" if indexed is None else indexed.fingerprint)
+        if indexed is not None and not self._has_known_version and not ACCEPTED.has(key, indexed.fingerprint):
             is_of_head = indexed.fingerprint.startswith(HEAD_FINGERPRINT_PREFIX)
             checked = [(0, HEAD_BYTES)] if is_of_head else list_hashed(indexed.bytes)
         return fetch_ahead(self.path, self._shift([*checked, *ranges]), self._get_version(indexed), self.options)
@@ -319,13 +315,15 @@ class MediaSource:
     def _known_version(self) -> ObjectVersion | None:
         return None if self.version is None else ObjectVersion.parse(self.version)
 
-    def _is_known(self, indexed: SourceIdentity) -> bool:
-        return ACCEPTED.has(self._make_key(indexed.fingerprint), indexed.fingerprint)
-
     def _make_key(self, fingerprint: str) -> Hashable:
         """Make the key of an object by URL with a fingerprint."""
         options = repr(sorted(self.options.items(), key=repr)) if self.options else ""
         return self.kind, self.path, options, fingerprint
+
+    def make_stamp(self, reader: ByteReader) -> Hashable:
+        """Make a key of what an open reader reads: the source, and its version, or size and time."""
+        stat = reader.stat()  # After it the version is known.
+        return self._make_key(""), getattr(getattr(reader, "version", None), "text", "") or stat
 
     def _accept(self, reader: ByteReader, fingerprint: str) -> None:
         """Remember the fingerprint of an object by URL, and which version has it if the reader knows versions."""
@@ -448,8 +446,12 @@ class PackedValue(Part):
 
     def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
         """Read the value; see `MediaSource.reader`."""
+        version, file = self._get_version(indexed), self.container
+        known = (version or self._known_version) if self.is_remote else None
+        if known and (value := find_kept_value(self.text, (file._make_key(""), known.text), file.name)):
+            return ValueReader(value, None, known)
         try:
-            return self._read(self._get_version(indexed))
+            return self._read(version)
         except StaleSource:
             if indexed is None or not self._has_ranges:
                 raise
@@ -458,7 +460,8 @@ class PackedValue(Part):
     def _read(self, version: ObjectVersion | None) -> ValueReader:
         has_ranges, file = self._has_ranges, self.container
         with closing(open_ranges(self.path, self.options, version) if has_ranges else file.reader()) as reader:
-            return read_value(self.text, reader, self.path, file.name, self.version, is_remote=self.is_remote)
+            stamp = file.make_stamp(reader)
+            return read_value(self.text, reader, stamp, file.name, self.version, is_remote=self.is_remote)
 
     def fetch_ahead(self, indexed: SourceIdentity | None, ranges: Iterable[tuple[int, int]]) -> RangesAhead | None:
         """Ask for nothing: only Arrow knows where the bytes are."""
@@ -473,8 +476,7 @@ class PackedValue(Part):
 
 def make_part(source: MediaSource, offset: int, size: int, text: str) -> Part:
     """Make a part; ``READ_BY_ARROW`` as its offset makes a `PackedValue`."""
-    name = split_part(text) if offset == READ_BY_ARROW else None
-    if name is not None and name.scheme == "parquet" and size >= 0:
+    if offset == READ_BY_ARROW and size >= 0 and (name := split_part(text)) and name.scheme == "parquet":
         return PackedValue(source, size, text)
     return Part(source, offset, size, text)
 
@@ -487,11 +489,8 @@ def find_part(part: PartName, storage_options: StorageOptions | None) -> Part:
         MediaError: The container cannot be read.
     """
     if split_part(part.container) is not None:
-        raise UnreadableMedia(
-            f"{part.text}: lies in an archive inside another file, which is not read: unpack the inner one",
-            source=part.text,
-            stage="open",
-        )
+        what = "lies in an archive inside another file, which is not read: unpack the inner one"
+        raise UnreadableMedia(f"{part.text}: {what}", source=part.text, stage="open")
     container = MediaSource.of(part.container, storage_options)
     with container.opened() as reader:
         offset, size = find_member(part, reader, container.name, is_remote=container.is_remote)

@@ -38,6 +38,7 @@ from framefeed.catalog import PackedFile
 from framefeed.errors import DeadlineExceeded, MediaError, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, StorageOptions, make_file_version
 from framefeed.parallel import ordered_map, try_again_in_shortage
+from framefeed.scanning._chunks import count_bytes_read
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._list_table import LABEL
 from framefeed.scanning._list_template import TemplatePart
@@ -126,16 +127,22 @@ def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
         return listing
     check_template(options.template)
     indexes = _plan_indexes(containers, options) if options.write_idx else [None] * len(containers)
-    workers = _REMOTE_AT_ONCE if options.workers is None and any(map(is_url, containers)) else options.workers
-    walk = partial(_walk_archive, options=options)
-    count = _IN_FLIGHT_PER_WORKER * (workers or _REMOTE_AT_ONCE)
-    with ordered_map(walk, zip(containers, indexes, strict=True), workers=workers, max_in_flight=count) as results:
-        walked = list(results)
+    workers, in_flight = choose_archive_workers(containers, options)
+    walk = partial(count_bytes_read, partial(_walk_archive, options=options))
+    with ordered_map(walk, zip(containers, indexes, strict=True), workers=workers, max_in_flight=in_flight) as results:
+        walked, nbytes = zip(*results, strict=True)
+    listing.stats.bytes_read += sum(nbytes)
     archives = [each.rows for each in walked]
     columns, remarks = join_columns(archives, options.template, _name_rivals(options))
     unwritten = [each.remark for each in walked if each.remark]
     more = f" (and {len(unwritten) - 1:,} more archives have no index file)" if unwritten[1:] else ""
     return _replace_rows(listing, slices, archives, columns, [*remarks, *(each + more for each in unwritten[:1])])
+
+
+def choose_archive_workers(containers: Sequence[str], options: ArchiveOptions) -> tuple[int | None, int]:
+    """Choose how many containers are read at once, and how many results may wait for those before them."""
+    workers = _REMOTE_AT_ONCE if options.workers is None and any(map(is_url, containers)) else options.workers
+    return workers, _IN_FLIGHT_PER_WORKER * (workers or _REMOTE_AT_ONCE)
 
 
 def _cut_groups(listing: Listing) -> Iterator[_Slice]:
@@ -180,8 +187,10 @@ def _replace_rows(
             owners.append(np.full(len(rows), line))
             first += len(rows)
     errors = {rows.names[row]: error for rows in archives for row, error in rows.errors.items()}
+    classes = {rows.classes for rows in archives if rows.classes}
     return replace(
         listing,
+        classes=classes.pop() if len(classes) == 1 else (),
         groups=groups,
         column_rows=np.concatenate(numbers),
         columns=listing.columns
@@ -293,20 +302,20 @@ def _read_rows(container: str, index: str | None, options: ArchiveOptions) -> _W
             windows.forget()
             if index is not None:
                 tables.append(table)
-        rows = maker.finish(_find_version(source, reader))
+        rows = maker.finish(find_container_version(source, reader))
     return _Walked(rows, "" if index is None else _write_index(join_tables(tables), index))
 
 
 def _read_packed(container: str, source: MediaSource, reader: ByteReader, options: ArchiveOptions) -> ArchiveRows:
     """Make the rows of a zip archive, or of a Parquet file."""
     if get_container_ending(container) == ZIP:
-        return make_zip_rows(container, reader, options.limits, partial(_find_version, source, reader))
+        return make_zip_rows(container, reader, options.limits, partial(find_container_version, source, reader))
     try:
-        file = PackedFile(reader, source.name, options.limits)
+        file = PackedFile(reader, source.name, options.limits, source.make_stamp(reader))
         column = find_media_column(file, reader, options.lists)
         if column is not None:
             reads = REMOTE_READS if source.is_remote else LOCAL_READS
-            version = _find_version(source, reader)
+            version = find_container_version(source, reader)
             return make_value_rows(container, file, column, options.lists, version, reads)
         what = CATALOG_IS_NO_LIST if is_catalog(file.schema.names) else _NOT_PACKED
     except UsageError as error:
@@ -314,7 +323,7 @@ def _read_packed(container: str, source: MediaSource, reader: ByteReader, option
     raise UnreadableMedia(f"{source.name}: {what}", source=source.name, stage="open")
 
 
-def _find_version(source: MediaSource, reader: ByteReader) -> str:
+def find_container_version(source: MediaSource, reader: ByteReader) -> str:
     """Find the version of an open archive; "" if a server does not say it."""
     if not source.is_remote:
         return make_file_version(reader.stat())

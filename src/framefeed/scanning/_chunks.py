@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,15 @@ from framefeed._compute import pc
 from framefeed._fetched import FetchCounter, counting_fetches
 from framefeed._names import make_printable
 from framefeed._units import format_bytes
-from framefeed.catalog import SurveyOptions, SurveyResult, collect_results, survey
+from framefeed.catalog import SurveyOptions, SurveyResult, collect_results, holding_row_groups, survey
 from framefeed.errors import WorkerLost
 from framefeed.media import ImageSequence, MediaSource, is_read_by_ranges
 from framefeed.parallel import ordered_map, thread_budget
 from framefeed.scanning._rows import SourceGroup
 from framefeed.scanning._still_rows import StillRows
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,17 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
         record: Called after each source that is surveyed on its own: all but pictures whose headers are read in
             batches.
     """
+    with holding_row_groups():
+        result, nbytes = count_bytes_read(lambda each: _survey_chunk(each, options, record), chunk)
+    return replace(result, bytes_read=nbytes)
+
+
+def count_bytes_read(work: Callable[[T], R], item: T) -> tuple[R, int]:
+    """Call a function; return its result, and the bytes that it read in this thread or fetched."""
     fetched, before = FetchCounter(), count_bytes_read_by_thread()
     with counting_fetches(fetched):
-        result = _survey_chunk(chunk, options, record)
-    return replace(result, bytes_read=count_bytes_read_by_thread() - before + fetched.read().nbytes)
+        result = work(item)
+    return result, count_bytes_read_by_thread() - before + fetched.read().nbytes
 
 
 def _survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | None) -> ChunkResult:
@@ -200,7 +210,10 @@ def _get_ending_of_url(name: str) -> str:
 
 
 def has_objects(group: SourceGroup) -> bool:
-    """Whether a group has sources by URL."""
+    """Whether a group has sources by URL, or parts of one that are read in place: row groups take much memory."""
+    if group.kind == "parts":
+        is_in_place = group.located is not None and group.located.offsets is not None and group.located.offsets[0] >= 0
+        return is_in_place and group.find_local_container() is None
     return group.kind == "files" and ("://" in group.folder or (not group.folder and has_urls(group.names)))
 
 
@@ -232,10 +245,8 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
 def take_endings(group: SourceGroup, start: int = 0, stop: int | None = None) -> list[str]:
     """Take the last three letters of the names of files and members; "" where no headers are read in batches."""
     names = group.names[start:stop]
-    if has_objects(group):
-        return list(map(_get_ending_of_url, names))
     if group.kind == "files":
-        return list(map(_LAST_THREE, names))
+        return list(map(_get_ending_of_url if has_objects(group) else _LAST_THREE, names))
     container = group.find_local_container()
     if container is None:
         return [""] * len(names)

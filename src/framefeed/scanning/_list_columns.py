@@ -39,6 +39,7 @@ class ListOptions:
         folder: Folder where relative paths start; None for that of the list.
         limits: Limits of a list by URL.
         storage_options: Options by URL prefix, for lists by URL and for buckets.
+        has_numbered_classes: Whether the call gives the classes as integers.
 
     Raises:
         UsageError: An option has a wrong type, or both name the paths.
@@ -49,6 +50,7 @@ class ListOptions:
     folder: str | None = None
     limits: Limits = DEFAULT_LIMITS
     storage_options: StorageOptions | None = field(default=None, repr=False)
+    has_numbered_classes: bool = False
 
     def __post_init__(self) -> None:
         is_mapping = isinstance(self.columns, Mapping) and all(

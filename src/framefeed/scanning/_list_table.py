@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed._names import is_url
 from framefeed._shown import show_text
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_archive_ending, get_suffix
 
@@ -67,9 +66,9 @@ class ListTable:
 
 
 def is_media(name: str) -> bool:
-    """Whether a text ends like the name of a media file or an archive; a URL may have a query behind that."""
+    """Whether a text ends like the name of a media file or an archive; in a URL a query may be behind that."""
     bare = name.strip()
-    ends = [bare, re.split("[?#]", bare)[0]] if is_url(bare) else [bare]
+    ends = [bare, re.split("[?#]", bare)[0]]
     return any(get_suffix(end) in ALL_MEDIA_SUFFIXES or get_archive_ending(end) for end in ends)
 
 

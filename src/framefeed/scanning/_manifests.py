@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from framefeed._files import stat_regular
 from framefeed._names import escape, escape_invisible, is_url, make_absolute, split_part, unescape
 from framefeed._shown import show_name
-from framefeed.catalog import FACTS, LOCATION_FACTS
+from framefeed.catalog import FACTS, LOCATION_FACTS, is_media_struct, take_storage
 from framefeed.errors import FramefeedError, MissingMedia, UnreadableMedia, UsageError
 from framefeed.media import MediaSource
 from framefeed.parallel import try_again_in_shortage
@@ -121,13 +121,28 @@ def read_arrow(table: pa.Table, options: ListOptions) -> Listing:
     """Read a table as a manifest; relative paths start at the folder of the options, else at the working folder.
 
     Raises:
-        UsageError: It cannot be understood.
+        UsageError: It cannot be understood, or it holds media themselves.
     """
     try:
+        _refuse_bytes(table, options)
         folder = options.folder or os.getcwd()
         return _make_listing(os.path.join(folder, "table"), _take_columns(table), options, folder)
     except UsageError as error:
         raise UsageError(f"table: {error}", source="table") from error
+
+
+def _refuse_bytes(table: pa.Table, options: ListOptions) -> None:
+    """Refuse media in memory, unless the call says where the paths are: a catalog cannot read them again."""
+    if options.path_template is not None or "path" in (options.columns or {}):
+        return
+    for name, column in zip(table.column_names, map(take_storage, table.columns), strict=True):
+        if is_media_struct(column.type) and pc.count(pc.struct_field(column, "bytes")).as_py():
+            raise UsageError(
+                f"column {name!r} holds the bytes of media, which a catalog cannot read again from memory: write "
+                'the table to a file, pyarrow.parquet.write_table(table, "media.parquet", compression="none", '
+                "use_dictionary=False), and scan that file; or, if its paths are those of files, say so with "
+                f'columns={{"path": "{name}"}}'
+            )
 
 
 def to_table(stream: ArrowStream) -> pa.Table:
@@ -190,8 +205,7 @@ def _take_columns(table: pa.Table) -> ListTable:
 
 
 def _normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    column = take_storage(column)
     if pa.types.is_dictionary(column.type):
         # Arrow does not cast dictionaries of views, which polars gives.
         parts = [_normalize(pa.chunked_array([chunk.dictionary])).take(chunk.indices) for chunk in column.chunks]
@@ -357,7 +371,9 @@ def _join_folder(names: list[str], folder: str) -> SourceGroup:
     """Make a group of names, each relative to the folder, or absolute, or a URL."""
     text = "\n".join(["", *names, ""])
     # A name may contain line ends: then the lines of the text are not the names.
-    if text.count("\n") == len(names) + 1 and not any(odd in text for odd in _ODD):
+    # Behind the URL of a folder they may have queries, which no catalog keeps.
+    has_queries = is_url(folder) and "?" in text
+    if text.count("\n") == len(names) + 1 and not has_queries and not any(odd in text for odd in _ODD):
         # Fast for a million names: `make_absolute` would only put the folder before each, or before none.
         num_complete = text.count("\n/")
         if num_complete in (0, len(names)) and folder != os.sep:

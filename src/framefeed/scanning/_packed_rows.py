@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framefeed._names import PartName, is_url, make_absolute
 from framefeed._shown import show_name
@@ -17,7 +18,7 @@ from framefeed.catalog import PackedFile, PackedValues, is_binary, is_media_stru
 from framefeed.errors import FramefeedError, MediaError, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, has_signature
 from framefeed.scanning._list_columns import ListOptions
-from framefeed.scanning._list_table import PATH_COLUMNS
+from framefeed.scanning._list_table import LABEL, PATH_COLUMNS
 from framefeed.scanning._manifests import is_catalog, read_columns
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_suffix
 from framefeed.scanning._tar_rows import ArchiveRows
@@ -95,8 +96,10 @@ def is_packed(path: str, options: ListOptions) -> bool:
         UsageError: Several columns may be meant, or the options do not fit.
     """
     try:
-        with MediaSource.of(path, options.storage_options).opened() as reader:
-            return find_media_column(PackedFile(reader, path, DEFAULT_LIMITS), reader, options) is not None
+        source = MediaSource.of(path, options.storage_options)
+        with source.opened() as reader:
+            file = PackedFile(reader, path, DEFAULT_LIMITS, source.make_stamp(reader))
+            return find_media_column(file, reader, options) is not None
     except MediaError:
         if is_url(path):
             raise
@@ -170,7 +173,7 @@ def _read_heads(file: PackedFile, reader: ByteReader, column: str) -> Iterator[b
         if offset >= 0:
             yield read_bytes(reader, offset, min(size, HEAD_BYTES))
         else:
-            yield file.read_value(column, row, object()).slice(0, min(size, HEAD_BYTES)).to_pybytes()
+            yield file.read_value(column, row).slice(0, min(size, HEAD_BYTES)).to_pybytes()
 
 
 def make_value_rows(
@@ -205,7 +208,27 @@ def make_value_rows(
         else:
             message = f"{shown}: the value {row} of column {column!r} is null, and has no path: leave the row out"
             rows.add(text, error=UnreadableMedia(message, source=shown, stage="open"))
-    return rows.finish(version, read_columns(file.read_columns(column), _leave_out(options, file.schema)))
+    columns, classes = _name_classes(file, file.read_columns(column), _leave_out(options, file.schema))
+    return replace(rows.finish(version, columns), classes=classes)
+
+
+def _name_classes(file: PackedFile, table: pa.Table, options: ListOptions) -> tuple[pa.Table, tuple[str, ...]]:
+    """Read the columns beside media; labels that are numbers of named classes become these names, -1 none.
+
+    Labels keep their numbers, as positions among the classes; they stay as they are if the call gives integers.
+    """
+    columns = read_columns(table, options)
+    if LABEL not in columns.column_names or options.has_numbered_classes:
+        return columns, ()
+    at = columns.column_names.index(LABEL)
+    names, numbers = file.read_class_names(table.column_names[at]), columns.column(at)
+    if not names or not pa.types.is_integer(numbers.type):
+        return columns, ()
+    bounds = pc.min_max(numbers).as_py()
+    if bounds["min"] is not None and not -1 <= bounds["min"] <= bounds["max"] < len(names):
+        return columns, ()
+    known = pc.if_else(pc.less(numbers, 0), None, numbers)
+    return columns.set_column(at, LABEL, pa.chunked_array([pa.array(names)]).take(known)), names
 
 
 def _spread_errors(values: PackedValues) -> dict[int, MediaError]:

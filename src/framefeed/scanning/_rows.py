@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framefeed._arrays import BoolArray, IntArray
 from framefeed._cached import cached_property
@@ -122,7 +123,7 @@ class ScanStats:
     Attributes:
         known: Number of sources that were not opened, because they have not changed.
         surveyed: Number of sources that were opened.
-        bytes_read: Bytes read from these.
+        bytes_read: Bytes read from these, and from archives and Parquet files to find what lies in them.
         by_library: Number of pictures whose headers a library had to read.
         gone: Number of sources of the earlier scan that this scan does not include.
         repeated_files: Number of files that were listed again, by a link or a second name, and gave no row.
@@ -170,6 +171,7 @@ class Listing:
         remarks: Warnings.
         starts: Folder where the relative paths of a manifest start, if it has some, by the name of the manifest.
         stats: Statistics of the scan; here of the files and folders that gave no row.
+        classes: All labels in the order of their numbers, if Parquet files say them and agree.
     """
 
     groups: list[SourceGroup] = field(default_factory=list)
@@ -179,6 +181,7 @@ class Listing:
     starts: dict[str, str] = field(default_factory=dict)
     stats: ScanStats = field(default_factory=ScanStats)
     remarks: list[str] = field(default_factory=list)
+    classes: tuple[str, ...] = ()
 
     @property
     def num_rows(self) -> int:
@@ -195,6 +198,13 @@ class Listing:
         if not self.columns.column_names:
             return self.columns
         return self.columns.take(pa.array(self.column_rows, mask=self.column_rows == NO_COLUMN_ROW))
+
+    def get_classes(self, labels: pa.ChunkedArray | None) -> tuple[str, ...] | None:
+        """Get the classes that Parquet files say; None if they say none, or if there are labels beside them."""
+        if not self.classes or labels is None:
+            return None
+        is_known = pc.is_in(labels.cast(pa.string()).drop_null(), pa.array(self.classes))
+        return self.classes if pc.all(is_known, min_count=0).as_py() else None
 
     def make_source_column(self, root: str | None) -> pa.Array:
         """Make the ``source`` column, with the text of `to_stored_name` for each path, string [N].

@@ -45,6 +45,7 @@ from framefeed.scanning._archives import ArchiveOptions, read_archives
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
+from framefeed.scanning._named_parts import find_named_parts
 from framefeed.scanning._objects import is_object_root
 from framefeed.scanning._resuming import RunResults, read_earlier_results, survey_sources
 from framefeed.scanning._rows import Listing, ScanStats, SourceGroup, SourceRows, select_sources
@@ -278,7 +279,7 @@ class ScanRequest:
             self.write_idx,
             self.idx_folder,
             options.storage_options,
-            self.lists,
+            replace(self.lists, has_numbered_classes=self.classes is not None and isinstance(self.classes[0], int)),
         )
 
 
@@ -308,7 +309,7 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     listing = list_roots(
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
     )
-    listing = read_archives(listing, request.archive_options)
+    listing = find_named_parts(read_archives(listing, request.archive_options), request.archive_options)
     for path in _list_paths(roots):
         if is_url(path) and not is_object_root(path):
             part = split_part(path)
@@ -467,7 +468,8 @@ def _make_rows(listing: Listing, request: ScanRequest) -> SourceRows:
         is_first = np.zeros(len(texts), dtype=bool)
         is_first[find_first_rows(numbers)] = True
         sources = list(select_sources(sources, is_first))
-    return SourceRows(texts, numbers, labels, extra, root, classes=request.classes, signed=signed, sources=sources)
+    classes = request.classes or listing.get_classes(labels)
+    return SourceRows(texts, numbers, labels, extra, root, classes=classes, signed=signed, sources=sources)
 
 
 def find_signed(name: str) -> tuple[str, str]:

@@ -54,6 +54,7 @@ class ArchiveRows:
         version: Version of the archive, as in a catalog.
         columns: Columns of a Parquet file beside the media, R rows; None for archives.
         files: Rows whose names are those of files, not of parts.
+        classes: All labels of a Parquet file in the order of their numbers, if it says them.
     """
 
     container: str
@@ -69,6 +70,7 @@ class ArchiveRows:
     version: str = ""
     columns: pa.Table | None = None
     files: frozenset[int] = frozenset()
+    classes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import threading
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Any
 
@@ -25,7 +27,7 @@ from framefeed.errors import (
 from framefeed.media.remote._client import PIECE_BYTES, HttpClient, RangeGet
 from framefeed.media.remote._targets import HttpTarget
 from tests.decode.forks import Child
-from tests.media.remote.faults import Fault, FaultServer, Stored
+from tests.media.remote.faults import WAIT_SECONDS, Fault, FaultServer, Stored
 from tests.media.remote.getting import DATA, begin, get, wait
 
 pytestmark = pytest.mark.timeout(60)
@@ -311,6 +313,40 @@ def test_L27_a_call_that_is_given_up_ends_and_closes_its_connection(
         wait(call, url)
     assert call.is_abandoned.is_set()
     server.wait_for_connections(0)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "answer", "advice"),
+    [
+        (
+            "https",
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "if the server speaks no TLS, write http:// in place of https://",
+        ),
+        ("http", b"\x15\x03\x01\x00\x02\x02\x46", "if the server speaks https, write https:// in place of http://"),
+        ("http", b"", "if the server speaks https, write https:// in place of http://"),
+    ],
+)
+def test_a_server_of_the_other_protocol_is_named_as_a_reason(scheme: str, answer: bytes, advice: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(WAIT_SECONDS)
+
+        def serve() -> None:
+            with suppress(OSError):  # The socket is closed at the end.
+                while True:
+                    with listening.accept()[0] as connection:
+                        connection.recv(2**16)
+                        connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            with pytest.raises(UnreadableMedia) as caught:
+                get(f"{scheme}://127.0.0.1:{listening.getsockname()[1]}/a.mp4")
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join(WAIT_SECONDS)
+    assert str(caught.value).removesuffix(" (stage: read)").endswith(advice)
 
 
 def test_L27_nothing_is_asked_again_for_a_call_that_is_given_up(server: FaultServer) -> None:

@@ -373,7 +373,9 @@ class ObjectGet(ABC, Generic[R]):
         if isinstance(error, TimeoutError) and not isinstance(error, NewConnectionError):
             failure = self._make_silent_error()
         elif isinstance(error, ValueError) or (isinstance(error, SSLError) and not isinstance(root, _BROKEN_TLS)):
-            failure = self._make_error(f"{self._name}: cannot be read ({reason}): check the URL")
+            is_refused = isinstance(error, SSLError) and not isinstance(root, ssl.SSLCertVerificationError)
+            hint = "; if the server speaks no TLS, write http:// in place of https://" if is_refused else ""
+            failure = self._make_error(f"{self._name}: cannot be read ({reason}): check the URL{hint}")
         else:
             what = "the proxy" if isinstance(error, ProxyError) else "the server"
             done = "cannot be reached"
@@ -382,6 +384,10 @@ class ObjectGet(ABC, Generic[R]):
             elif isinstance(root, http.client.HTTPException) and not isinstance(root, OSError):
                 done = "gave no answer that can be read"
             advice = "check the URL and the network, then try again"
+            # A server of https ends such a connection, or answers with an alert of TLS.
+            has_no_answer = isinstance(root, http.client.HTTPException | ConnectionResetError) and not self._got
+            if has_no_answer and self._name.startswith("http://"):
+                advice += "; if the server speaks https, write https:// in place of http://"
             if self.target.explains and what == "the server":
                 what = f"the server {self._host}"  # which the URL does not name
                 advice = "check endpoint_url (storage_options or AWS_ENDPOINT_URL) and the network, then try again"
