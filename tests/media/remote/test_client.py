@@ -354,7 +354,8 @@ def test_L27_nothing_is_asked_again_for_a_call_that_is_given_up(server: FaultSer
     call = begin(url)
     server.wait_for_requests(1)
     call.is_abandoned.set()
-    with pytest.raises(UnreadableMedia, match="answered 503"):
+    # The client may have read the answer by now, or not.
+    with pytest.raises((UnreadableMedia, DeadlineExceeded)):
         wait(call, url)
     assert server.count() == 1
 
