@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._checks import check_mapping, expected, refuse_names
+from framefeed._arrays import FloatArray
+from framefeed._checks import check_choice, check_mapping, expected, refuse_names
 from framefeed.catalog import make_memory_catalog
 from framefeed.errors import MediaError, UsageError
 from framefeed.index import Pick
@@ -19,7 +20,21 @@ from framefeed.plan._plan_clips import explain_enlarged_crop
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Tail
 from framefeed.plan._tables import PlanTables
-from framefeed.request import AnySize, Crop, DecodeRequest, Picking, Policy, StillQuality
+from framefeed.request import (
+    BEFORES,
+    AnySize,
+    Before,
+    Crop,
+    DecodeRequest,
+    Picking,
+    Policy,
+    StillQuality,
+    is_pair,
+    read_bounds,
+)
+
+Bound = tuple[float | None, float | None]
+Within = Bound | Sequence[Bound | None]
 
 
 @refuse_names("plan_requests", {"resize": "use size=(height, width), or size= with the short side"})
@@ -37,6 +52,8 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     rank: int = 0,
     world_size: int = 1,
     tail: Tail = "pad",
+    within: Within | None = None,
+    before: Before = "repeat_first",
     horizontal_flip: float = 0.0,
     still_quality: StillQuality = "scaled",
     storage_options: StorageOptions | None = None,
@@ -59,6 +76,11 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         rank: Number of this process, from 0 to ``world_size`` - 1.
         world_size: Number of processes that share an epoch.
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
+        within: Bounds in time, (start, end) for all requests or a list with one for each, in seconds from the video's
+            first frame; None for no bound. Only frames with start <= t < end are delivered: those wanted behind follow
+            ``policy``, those in front ``before``, with ``valid`` False. Requests may say them instead
+            (``start_seconds``, ``end_seconds``). Numbers and times are still those of the whole video.
+        before: "repeat_first" gives the first frame in the bounds for one before them, "error" raises FrameNotFound.
         horizontal_flip: Probability with which left and right of a clip are swapped.
         still_quality: As in ``plan_clips``; requests with an ``output`` have the quality that it says.
         storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources".
@@ -76,7 +98,9 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     if columns is not None:
         check_mapping("columns", columns, '{"label": ["cat", "dog"]}')
     picking = Picking(pick, tolerance_seconds, policy)
+    check_choice("before", before, BEFORES)
     _check_requests(requests)
+    bounds = _read_bounds(requests, within)
     check_storage_options(storage_options)
     # Each source once, as its catalog entry if a request has one.
     sources: dict[str | bytes | ImageSequence, Any] = {}
@@ -85,7 +109,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
             sources[request.source] = request.source if request.entry is None else request.entry
     row_of = {source: row for row, source in enumerate(sources)}
     rows = np.array([row_of[request.source] for request in requests], dtype=np.int64)
-    rule = Requests.of(requests, rows, dict(columns or {}), picking)
+    rule = Requests.of(requests, rows, dict(columns or {}), picking, bounds, before)
     try:
         catalog = make_memory_catalog(list(sources.values()), storage_options=storage_options)
     except MediaError as error:
@@ -96,6 +120,36 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     if (remark := explain_enlarged_crop(plan)) is not None:
         warnings.warn(remark, UserWarning, stacklevel=3)
     return plan
+
+
+def _read_bounds(requests: Sequence[DecodeRequest], within: Within | None) -> FloatArray | None:
+    """Read the bounds of each request, float64 [R, 2]; None if there are none."""
+    own = [number for number, each in enumerate(requests) if not (each.start_seconds is each.end_seconds is None)]
+    if within is None:
+        if not own:
+            return None
+        pairs: list[Any] = [(request.start_seconds, request.end_seconds) for request in requests]
+    elif own:
+        raise UsageError(
+            f"within: request {own[0]} ({requests[own[0]].name}) has start_seconds or end_seconds of its own: "
+            "give the bounds in one of the two places"
+        )
+    elif is_pair(within):
+        pairs = [within] * len(requests)
+    elif isinstance(within, (str, bytes, Mapping)) or not isinstance(within, Sequence | np.ndarray):
+        raise expected("within", "(start, end) in seconds, or a list with one for each request", within)
+    elif len(within) != len(requests):
+        raise UsageError(f"within: expected one (start, end) per request ({len(requests)}), got {len(within)}")
+    else:
+        pairs = within.tolist() if isinstance(within, np.ndarray) else list(within)
+    bounds = np.full((len(requests), 2), np.nan)
+    for number, pair in enumerate(pairs):
+        if pair is None:
+            continue
+        if not is_pair(pair):
+            raise expected(f"within[{number}]", "(start, end) in seconds, or None for no bound", pair)
+        bounds[number] = read_bounds("within" if pair is within else f"within[{number}]", *pair)
+    return bounds
 
 
 def _check_requests(requests: Sequence[DecodeRequest]) -> None:

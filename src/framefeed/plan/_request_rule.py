@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Timeline
 from framefeed.plan._options import PlanOptions
 from framefeed.request import (
+    Before,
+    Bounds,
     ClipContext,
     ClipFrames,
     DecodeRequest,
@@ -50,6 +53,9 @@ class Requests:
         classes: Texts of the codes of the column "label".
         picking: Pick rule, tolerance and policy of all requests.
         at: Column of the catalog that the requests are made from; None for a list of requests.
+        starts: Begin of each request's bounds in seconds, float64 [R], NaN where it has none; None without any bounds.
+        ends: End of the bounds, as ``starts``.
+        before: What is delivered for frames before the bounds.
     """
 
     rows: IntArray
@@ -64,6 +70,9 @@ class Requests:
     classes: tuple[Any, ...]
     picking: Picking
     at: str | None = None
+    starts: FloatArray | None = None
+    ends: FloatArray | None = None
+    before: Before = "repeat_first"
 
     @classmethod
     def of(
@@ -72,8 +81,19 @@ class Requests:
         rows: IntArray,
         columns: Mapping[str, Sequence[Any]],
         picking: Picking,
+        bounds: FloatArray | None = None,
+        before: Before = "repeat_first",
     ) -> Requests:
-        """Collect requests whose sources are the given rows of a catalog."""
+        """Collect requests whose sources are the given rows of a catalog.
+
+        Args:
+            requests: R requests.
+            rows: Of their sources, int64 [R].
+            columns: Values that are delivered with them.
+            picking: Of all requests.
+            bounds: Start and end of each request in seconds, NaN for none, float64 [R, 2]; None if none has any.
+            before: For frames before the start.
+        """
         outputs = {request.output: None for request in requests}
         numbers = {output: number for number, output in enumerate(outputs)}
         coded = {name: encode_column(name, values, len(requests)) for name, values in columns.items()}
@@ -90,6 +110,9 @@ class Requests:
             columns={name: values for name, (values, _) in coded.items()},
             classes=classes,
             picking=picking,
+            starts=None if bounds is None else bounds[:, 0].copy(),
+            ends=None if bounds is None else bounds[:, 1].copy(),
+            before=before,
         )
 
     def __len__(self) -> int:
@@ -107,6 +130,8 @@ class Requests:
         frames = (self.offsets, self.by_time, self.indices, self.seconds, self.segments)
         for column in (self.rows, self.output_of, *frames):
             digest.update(column.tobytes())
+        if self.starts is not None and self.ends is not None:
+            digest.update(self.starts.tobytes() + self.ends.tobytes() + self.before.encode())
         return digest.hexdigest()
 
     @cached_property
@@ -129,6 +154,12 @@ class Requests:
         number = context.number
         frames = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
         segments = self.segments[frames]
+        if self.starts is not None and self.ends is not None:
+            bounds = Bounds(float(self.starts[number]), float(self.ends[number]), self.before)
+            if not (isnan(bounds.start_seconds) and isnan(bounds.end_seconds)):
+                if self.by_time[number]:
+                    return bounds.choose_seconds(timeline, self.seconds[frames], segments, self.picking)
+                return bounds.choose_numbers(timeline, self.indices[frames], segments, self.picking)
         if not self.by_time[number]:
             return choose_frames(timeline, self.indices[frames], segments, self.picking.policy)
         ticks = timeline.to_ticks(ExactTimes.of(self.seconds[frames].tolist()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from framefeed.request._bounds import BEFORES, Before, Bounds, is_pair, read_bounds
 from framefeed.request._choose import ClipFrames, Picking, Policy, choose_frames, choose_times
 from framefeed.request._crops import (
     CenterCrop,
@@ -34,10 +35,13 @@ from framefeed.request._request import (
 from framefeed.request._sizes import AnySize, Letterbox, LongSide, ResizeCrop, Size
 
 __all__ = [
+    "BEFORES",
     "ORDER",
     "SUBSTITUTES",
     "WORD",
     "AnySize",
+    "Before",
+    "Bounds",
     "Box",
     "CenterCrop",
     "ClipContext",
@@ -65,5 +69,7 @@ __all__ = [
     "generator_at",
     "hash_words",
     "is_flipped",
+    "is_pair",
     "make_planned_request",
+    "read_bounds",
 ]

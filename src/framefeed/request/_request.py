@@ -15,6 +15,7 @@ from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._checks import check_choice, expected, refuse_catalog
 from framefeed.errors import UsageError
 from framefeed.media import ImageSequence, source_name
+from framefeed.request._bounds import read_bounds
 from framefeed.request._choose import ClipFrames
 
 Box = tuple[int, int, int, int]
@@ -129,6 +130,9 @@ class DecodeRequest:
         flipped: Whether left and right of all pictures are swapped after decoding.
         placement: Where the pictures, of the size of ``output``, lie in those that are delivered, after the swap; None
             if they are these.
+        start_seconds: You may give it: frames before this time, counted from the video's first frame, are not
+            delivered (``before=`` of ``plan_requests`` says what is); None for no bound, and after planning.
+        end_seconds: You may give it: frames from this time on are past the end; None as above.
     """
 
     source: str | bytes | ImageSequence
@@ -144,6 +148,8 @@ class DecodeRequest:
     on_damaged: OnDamaged
     flipped: bool
     placement: Placement | None
+    start_seconds: float | None
+    end_seconds: float | None
 
     def __init__(  # noqa: PLR0913 - public: what its users ask for
         self,
@@ -160,6 +166,8 @@ class DecodeRequest:
         on_damaged: OnDamaged = "error",
         flipped: bool = False,
         placement: Placement | None = None,
+        start_seconds: float | None = None,
+        end_seconds: float | None = None,
     ) -> None:
         put: Any = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         entry, name = _resolve_source(source)
@@ -182,6 +190,9 @@ class DecodeRequest:
         if placement is not None and not isinstance(placement, Placement):
             raise expected("placement", "that of a request of a plan, or None", placement)
         put("placement", placement)
+        read_bounds("start_seconds and end_seconds", start_seconds, end_seconds)
+        put("start_seconds", start_seconds)
+        put("end_seconds", end_seconds)
         if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
             given = "neither" if self.indices is None else "both"
             raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")
@@ -205,6 +216,8 @@ class DecodeRequest:
             self.on_damaged,
             self.flipped,
             self.placement,
+            self.start_seconds,
+            self.end_seconds,
             *(None if c is None else c.tobytes() for c in self._columns()),
         )
 
@@ -216,7 +229,8 @@ class DecodeRequest:
 
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.source if self.entry is None else self.entry
-        return (_rebuild, (source, self._columns(), self.output, self.on_damaged, self.flipped, self.placement))
+        forms = (self.output, self.on_damaged, self.flipped, self.placement)
+        return (_rebuild, (source, self._columns(), *forms, self.start_seconds, self.end_seconds))
 
     @property
     def ordinals(self) -> IntArray:
@@ -295,6 +309,8 @@ def make_planned_request(
     put(request, "on_damaged", on_damaged)
     put(request, "flipped", flipped)
     put(request, "placement", placement)
+    put(request, "start_seconds", None)
+    put(request, "end_seconds", None)
     for column in (chosen.ordinals, pts_seconds, chosen.errors, chosen.valid, chosen.segments):
         column.setflags(write=False)
     if damaged is not None:
@@ -309,11 +325,14 @@ def _rebuild(
     on_damaged: OnDamaged,
     flipped: bool = False,
     placement: Placement | None = None,
+    start_seconds: float | None = None,
+    end_seconds: float | None = None,
 ) -> DecodeRequest:
     indices, seconds, pts_seconds, errors, valid, segment, damaged = columns
     return DecodeRequest(
         source, indices, pts_seconds, errors, valid, segment, output,
         seconds=seconds, damaged=damaged, on_damaged=on_damaged, flipped=flipped, placement=placement,
+        start_seconds=start_seconds, end_seconds=end_seconds,
     )  # fmt: skip
 
 
