@@ -20,6 +20,7 @@ from framefeed.index import FrameIndex, Timeline
 from framefeed.request import Bounds, Picking
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
+from tests.fakes import index_of
 from tests.plan import oracle
 from tests.plan.test_rules import PICKS, POLICIES, TOLERANCES, Outcome, catch_outcome
 from tests.plan.timelines import clock, indexes
@@ -34,9 +35,11 @@ def cases(draw: st.DrawFn) -> tuple[FrameIndex, float, float, list[float]]:
     index = draw(indexes())
     times = clock(index).times
     near = st.sampled_from([float(time - times[0]) for time in times] + [float(clock(index).end - times[0])])
-    seconds = near | st.tuples(near, st.sampled_from([-0.5, -1e-3, 1e-3, 0.25])).map(sum)
-    start, end = (draw(st.just(nan) | seconds) for _ in range(2))
-    return index, start, end, draw(st.lists(seconds, min_size=1, max_size=6))
+    nudged = st.tuples(near, st.sampled_from([0.0, -0.5, -1e-3, 1e-3, 0.25])).map(sum)
+    # Bounds and times are from a few, so that they are often the same, and often between the same frames.
+    pool = draw(st.lists(nudged, min_size=2, max_size=4))
+    start, end = (draw(st.just(nan) | st.sampled_from(pool)) for _ in range(2))
+    return index, start, end, draw(st.lists(st.sampled_from(pool) | nudged, min_size=1, max_size=6))
 
 
 def expect(
@@ -180,6 +183,9 @@ def test_before_and_policy_may_be_errors() -> None:
     plan = ff.plan_requests([request], within=(None, 0.4), policy="error")
     with pytest.raises(FrameNotFound, match=r"0\.600000 s lies past the end of its bounds .* \(frames 0 to 9\)"):
         plan[0]
+    plan = ff.plan_requests([ff.DecodeRequest(episodes(), [9, 10])], within=(None, 0.4), policy="error")
+    with pytest.raises(FrameNotFound, match=r"frame 10 lies past the end of its bounds .* \(frames 0 to 9\)"):
+        plan[0]
     plan = ff.plan_requests([request], within=(5, 6))
     with pytest.raises(FrameNotFound, match="no frame in the window"):
         plan[0]
@@ -212,3 +218,11 @@ def test_bounds_in_two_places_are_refused() -> None:
         ff.DecodeRequest(episodes(), [0], start_seconds=2, end_seconds=1)
     with pytest.raises(UsageError, match="before"):
         ff.plan_requests([ff.DecodeRequest(episodes(), [0])], before="wrap")  # type: ignore[arg-type]
+
+
+def test_the_last_frame_in_the_bounds_ends_with_them() -> None:
+    whole = Timeline.whole(index_of([0, 1000, 5000], duration=1000))
+    wanted = np.array([1.5, 1.999, 2.0, 3.0])
+    chosen = Bounds(nan, 2.0).choose_seconds(whole, wanted, np.zeros(4, np.int64), Picking())
+    assert chosen.ordinals.tolist() == [1, 1, 1, 1]
+    assert chosen.valid.tolist() == [True, True, False, False]

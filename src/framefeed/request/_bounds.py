@@ -92,7 +92,7 @@ class Bounds:
             # The frame that is shown at the start may have begun before it.
             is_front |= np.array([tick < window.origin for tick in ticks], dtype=np.bool_)
         last_end = Fraction(window.end_pts)
-        stop = last_end if end is None else min(end, last_end)
+        stop = last_end if end is None else end
         is_past = np.array([tick >= stop for tick in ticks], dtype=np.bool_)
 
         def describe(number: int) -> str:
