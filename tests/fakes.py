@@ -132,7 +132,12 @@ class FakeCatalog:
 
     @property
     def _data(self) -> SimpleNamespace:
-        return SimpleNamespace(missing=None, why_no_frames=lambda remedy: f"it holds headers only: {remedy}")
+        facts = SimpleNamespace(names=())  # which has no columns of lists
+        return SimpleNamespace(
+            missing=None, why_no_frames=lambda remedy: f"it holds headers only: {remedy}", facts=facts
+        )
+
+    _saved = None
 
     def __getitem__(self, row: int) -> Any:
         columns = {name: values[row] for name, values in self.columns.items()}

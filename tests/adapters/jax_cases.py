@@ -180,6 +180,16 @@ def test_integers_are_never_cut_off(make_loader: Callable[..., ClipLoader]) -> N
             jax.config.update("jax_enable_x64", False)
 
 
+def test_columns_of_lists_are_arrays(make_loader: Callable[..., ClipLoader]) -> None:
+    requests = [ff.DecodeRequest(sorted(folder().rglob("*.mp4"))[0], [1])] * 2
+    actions = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    batch = next(ff.jax.iterate(make_loader(ff.plan_requests(requests, columns={"action": actions}))))
+    np.testing.assert_array_equal(batch["action"], actions, strict=True)
+    loader = make_loader(ff.plan_requests(requests, columns={"number": [[0], [2**40]]}))
+    with pytest.raises(ff.UsageError, match=r"number has integers of more than 32 bits"):
+        ff.jax.iterate(loader)
+
+
 @pytest.mark.parametrize("sharding", [None, "over all devices"])
 def test_arrays_take_the_memory_and_it_never_changes(make_loader: Callable[..., ClipLoader], sharding: Any) -> None:
     loader, kept, addresses = make_loader(prefetch=1), [], []

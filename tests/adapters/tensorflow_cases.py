@@ -182,6 +182,15 @@ def test_targets_of_failed_clips_are_ignored(make_loader: Callable[..., ClipLoad
     np.testing.assert_array_equal(scores, [np.nan, 1.5])
 
 
+def test_columns_of_lists_have_a_static_shape(make_loader: Callable[..., ClipLoader]) -> None:
+    request = ff.DecodeRequest(sorted(folder().rglob("*.mp4"))[0], [1])
+    actions = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    dataset = ff.tensorflow.dataset(make_loader(ff.plan_requests([request] * 2, columns={"action": actions})))
+    assert dataset.element_spec["action"] == tf.TensorSpec((None, 3, 2), tf.float32)
+    (batch,) = dataset
+    np.testing.assert_array_equal(batch["action"].numpy(), actions, strict=True)
+
+
 def test_what_a_transform_gives_has_a_static_shape(make_loader: Callable[..., ClipLoader]) -> None:
     loader = make_loader(transform=lambda clip, rng: clip[0].astype(np.float32) / 255)
     clips = ff.tensorflow.dataset(loader, target="label")

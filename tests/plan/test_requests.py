@@ -63,7 +63,7 @@ def test_columns_are_one_value_a_request() -> None:
     for position in range(3):
         number = int(plan[position].ordinals[0])
         assert plan.columns_at(position) == {"label": [1, 0, 1][number], "score": [0.5, 1.0, 2.0][number]}
-    for columns in ({"label": ["dog"]}, {"label": [[1], [2], [3]]}, {"label": [None, "a", "b"]}):
+    for columns in ({"label": ["dog"]}, {"label": [[1], [2], [3, 4]]}, {"label": [None, "a", "b"]}):
         with pytest.raises(UsageError, match="'label'"):
             plan_requests(requests, columns=columns)
 

@@ -20,7 +20,7 @@ def check_target(plan: EpochPlan, target: str) -> None:
     """Check that a plan has the column of a target, with a value in each row.
 
     Raises:
-        UsageError: It has not; the message says how to plan with it.
+        UsageError: It has not, or it has lists; the message says what to do.
     """
     if not isinstance(target, str):
         raise expected("target", "the name of a column", target)
@@ -29,6 +29,11 @@ def check_target(plan: EpochPlan, target: str) -> None:
         near = "" if is_known else did_you_mean(target, plan.columns)
         advice = near or f": plan with columns=[{target!r}]"
         raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
+    if len(shape := plan.tables.columns[target].shape) > 1:
+        raise UsageError(
+            f"target: expected a column with one number per clip, but {target!r} has {list(shape[1:])}: leave target "
+            f"out, and take it by name, as in batch[{target!r}]"
+        )
     if not isinstance(plan.rule, Requests):
         check_targets(plan.catalog, target, plan.catalog.plannable_rows)
 

@@ -40,6 +40,7 @@ from framefeed.catalog._columns import (
 from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
+from framefeed.catalog._list_columns import ListColumn, read_plan_column
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
     PackedFile,
@@ -74,6 +75,7 @@ __all__ = [
     "FrameTableBuilder",
     "FrameTables",
     "Label",
+    "ListColumn",
     "ListedRows",
     "PackedFile",
     "PackedValues",
@@ -115,6 +117,7 @@ __all__ = [
     "number_true",
     "open_catalog",
     "read_packed_value",
+    "read_plan_column",
     "store_catalog",
     "survey",
     "take_storage",

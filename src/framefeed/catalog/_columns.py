@@ -228,6 +228,11 @@ class Facts:
                 self._columns[name] = self._read(name)
             return self._columns[name]
 
+    def read(self, name: str) -> pa.ChunkedArray:
+        """Read a column, and keep nothing of it."""
+        with self._lock.value:
+            return self._columns[name] if name in self._columns else self._read(name)
+
     @cached_property
     def needs_no_index(self) -> BoolArray:
         """Whether each row is a picture that libav does not decode: its facts are all that its index has, bool [R]."""

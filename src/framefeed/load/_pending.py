@@ -285,10 +285,9 @@ class PendingBatch:
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
         errors, self.errors = self.errors, []
         sources = [self.get_source(slot) for slot in range(len(self))]
-        values = [self._plan.columns_at(position) for position in self.positions]
-        columns = {name: np.array([each[name] for each in values]) for name in values[0]}
+        columns = self._plan.columns_of(self.positions)
         for name, column in columns.items():
-            if column.dtype.kind in "iu":
+            if column.ndim == 1 and column.dtype.kind in "iu":
                 columns[name] = column.astype(np.int64)
         return ClipBatch(
             data=data,

@@ -104,7 +104,9 @@ def describe_batches(
         **some,
     }
     for name, values in plan.tables.columns.items():
-        arrays[name] = ArraySpec((length,), np.dtype(np.int64) if values.dtype.kind in "iu" else values.dtype)
+        shape = values.shape[1:]
+        dtype = np.dtype(np.int64) if not shape and values.dtype.kind in "iu" else values.dtype
+        arrays[name] = ArraySpec((length, *shape), dtype)
     lengths = tuple(len(batches[number]) for number in sorted({0, len(batches) - 1})) if len(batches) else ()
     return BatchSpec(arrays, lengths, len(batches), is_restored)
 

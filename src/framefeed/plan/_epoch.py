@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex, get_args, overload
 import numpy as np
 from numpy.random import Generator
 
-from framefeed._arrays import FloatArray, IntArray
+from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_choice, check_integer, check_position
 from framefeed.catalog import Catalog, CatalogEntry
@@ -252,10 +252,15 @@ class EpochPlan:
         index = STILL_TIMELINE.index
         return chosen, read_seconds(index, chosen.ordinals)
 
-    def columns_at(self, position: SupportsIndex) -> dict[str, np.generic]:
-        """Return the chosen columns of one position as a dict: numbers as they are, text as int64 codes."""
+    def columns_at(self, position: SupportsIndex) -> dict[str, Any]:
+        """Return the chosen columns of one position as a dict: numbers and arrays as they are, text as int64 codes."""
         line = self._locate(position)[1].line
         return {name: values[line] for name, values in self.tables.columns.items()}
+
+    def columns_of(self, positions: Sequence[int]) -> dict[str, AnyArray]:
+        """Return the chosen columns of some positions together, [B] or [B, ...] each."""
+        lines = np.array([self._locate(position)[1].line for position in positions], dtype=np.int64)
+        return {name: values[lines] for name, values in self.tables.columns.items()}
 
     def row_at(self, position: SupportsIndex) -> int:
         """Number of the catalog row of the clip at a position."""
@@ -447,8 +452,6 @@ class EpochPlan:
         """
         epoch, deliveries = read_state(state, {**self.state_dict(), "options": self._told_options.text})
         return replace(self, options=replace(self.options, epoch=epoch), deliveries=deliveries)
-
-    # --- cost -----------------------------------------------------------------------------------------
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
-from framefeed.catalog import Catalog, RowLists, check_plannable
+from framefeed.catalog import Catalog, ListColumn, RowLists, check_plannable, read_plan_column
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Timeline
 from framefeed.plan._options import PlanOptions
@@ -49,7 +49,7 @@ class Requests:
         segments: int64 [F].
         outputs: The different forms.
         output_of: Index into ``outputs`` of each request, int64 [R].
-        columns: Values that are delivered with the requests, [R] each; text as int64 codes.
+        columns: Values that are delivered with the requests, [R] or [R, ...] each; text as int64 codes.
         classes: Texts of the codes of the column "label".
         picking: Pick rule, tolerance and policy of all requests.
         at: Column of the catalog that the requests are made from; None for a list of requests.
@@ -66,7 +66,7 @@ class Requests:
     segments: IntArray
     outputs: tuple[OutputSpec, ...]
     output_of: IntArray
-    columns: Mapping[str, npt.NDArray[Any]]
+    columns: Mapping[str, AnyArray | ListColumn]
     classes: tuple[Any, ...]
     picking: Picking
     at: str | None = None
@@ -197,22 +197,23 @@ class Requests:
         return next(iter(output_by_size), None)
 
 
-def encode_column(name: str, values: Sequence[Any], count: int) -> tuple[npt.NDArray[Any], tuple[Any, ...]]:
+def encode_column(name: str, values: Sequence[Any], count: int) -> tuple[AnyArray, tuple[Any, ...]]:
     """Convert one value for each request: numbers as they are, text to int64 codes of the sorted distinct values.
 
     Returns:
-        The column [R], and the texts of its codes; no texts for numbers.
+        The column [R], of lists of numbers [R, ...]; and the texts of its codes, none for numbers.
     """
+    what = f"one number, string or list of numbers per request ({count}), lists of one length and without None"
     try:
         column = np.asarray(values)
     except ValueError:  # lists of unequal lengths
-        raise expected(f"columns[{name!r}]", "one number or string per request", values) from None
-    if column.shape != (count,):
+        raise expected(f"columns[{name!r}]", what, values) from None
+    if not column.ndim or len(column) != count:
         raise UsageError(f"columns[{name!r}]: expected one value per request ({count}), got shape {column.shape}")
     if column.dtype.kind in "iufb":
         return column, ()
-    if column.dtype.kind != "U":
-        raise UsageError(f"columns[{name!r}]: expected numbers or strings, got {column.dtype}")
+    if column.dtype.kind != "U" or column.ndim > 1:
+        raise UsageError(f"columns[{name!r}]: expected {what}, got {column.dtype} of shape {column.shape}")
     distinct, codes = np.unique(column, return_inverse=True)
     return codes.astype(np.int64), tuple(distinct.tolist())
 
@@ -255,7 +256,7 @@ def make_row_requests(catalog: Catalog, at: str, options: PlanOptions) -> Reques
         segments=zeros,
         outputs=(OutputSpec(),),
         output_of=np.zeros(len(rows), np.int64),
-        columns={name: catalog.column_values(name)[rows] for name in options.columns},
+        columns={name: _select(read_plan_column(catalog, name, rows), rows) for name in options.columns},
         classes=tuple(catalog.classes),
         picking=Picking(),
         at=at,
@@ -297,6 +298,10 @@ def find_mistakes(catalog: Catalog, requests: Requests) -> Iterator[str]:
             "in their place, with valid False. Correct these rows or leave them out; ff.plan_requests with "
             "policy='error' makes such a clip an error"
         )
+
+
+def _select(column: AnyArray | ListColumn, rows: IntArray) -> AnyArray | ListColumn:
+    return column.select(rows) if isinstance(column, ListColumn) else column[rows]
 
 
 def _check_lists(catalog: Catalog, at: str, rows: IntArray, lists: RowLists) -> None:

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from framefeed._arrays import FloatArray, IntArray
-from framefeed.catalog import Catalog, check_plannable, explain_missing_frames, list_unindexed_rows
+from framefeed._arrays import AnyArray, FloatArray, IntArray
+from framefeed.catalog import (
+    Catalog,
+    ListColumn,
+    check_plannable,
+    explain_missing_frames,
+    list_unindexed_rows,
+    read_plan_column,
+)
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex, Timeline, has_still_timeline
 from framefeed.media import ImageSequence
@@ -71,7 +77,7 @@ class PlanTables:
     """
 
     layout: Layout
-    columns: Mapping[str, npt.NDArray[Any]]
+    columns: Mapping[str, AnyArray | ListColumn]
     classes: tuple[Any, ...]
     windows: Windows | None
     pictures: PictureRule | Requests
@@ -104,7 +110,7 @@ class PlanTables:
             layout = VideoFrames.of(rows, counts)
         return cls(
             layout=layout,
-            columns={name: catalog.column_values(name) for name in options.columns},
+            columns={name: read_plan_column(catalog, name, rows) for name in options.columns},
             classes=tuple(catalog.classes),
             windows=windows,
             pictures=pictures,

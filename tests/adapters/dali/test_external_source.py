@@ -78,6 +78,15 @@ def test_arguments_describe_the_outputs(make_loader: Loaders) -> None:
     assert codes.tolist() == [1, 0]
 
 
+def test_columns_of_lists_are_outputs(make_loader: Loaders) -> None:
+    request = ff.DecodeRequest(sorted(folder().rglob("*.mp4"))[0], [1, 2])
+    actions = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    source = ff.dali.external_source(make_loader(ff.plan_requests([request] * 2, columns={"action": actions})))
+    assert source.arguments["ndim"] == [4, 1, 0, 0, 2]
+    ((*_, outputs),) = run_epoch(build(source))
+    np.testing.assert_array_equal(outputs, actions, strict=True)
+
+
 def test_columns_without_a_type_in_dali_are_left_out_and_named(make_loader: Loaders) -> None:
     request = ff.DecodeRequest(sorted(folder().rglob("*.mp4"))[0], [1])
     plan = ff.plan_requests([request], columns={"exact": np.array([0.1], np.longdouble), "frame": [7]})

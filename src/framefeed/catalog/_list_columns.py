@@ -1,0 +1,165 @@
+"""Columns of numeric lists that all have one shape: arrays [R, ...], mapped where they are large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from framefeed._arrays import AnyArray, BoolArray, IntArray
+from framefeed._compute import pc
+from framefeed.catalog._catalog import Catalog
+from framefeed.catalog._mapped import map_array
+from framefeed.errors import UsageError
+
+# Of fewer, each process reads its own: that costs less than a file in the cache folder.
+_MAPPED_ROWS = 50_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListColumn:
+    """Lists of one shape, one a row of a catalog; what is read of them is copied, the rest stays where it is.
+
+    Attributes:
+        values: [N, ...], in memory or mapped from a file.
+        rows: Row of ``values`` of each row, int64 [R]; None for all in their order.
+    """
+
+    values: AnyArray
+    rows: IntArray | None = None
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the numbers."""
+        return self.values.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(R, ...)."""
+        return (len(self), *self.values.shape[1:])
+
+    @property
+    def size(self) -> int:
+        """Count of all numbers in the file or in memory."""
+        return self.values.size
+
+    def __len__(self) -> int:
+        return len(self.values) if self.rows is None else len(self.rows)
+
+    def __getitem__(self, rows: int | IntArray) -> AnyArray:
+        """Copy the list of a row, or the lists of some rows."""
+        copied: AnyArray = np.array(self.values[rows if self.rows is None else self.rows[rows]])
+        return copied
+
+    def select(self, rows: IntArray) -> ListColumn:
+        """View some rows, in the order given."""
+        return ListColumn(self.values, rows if self.rows is None else self.rows[rows])
+
+    def max(self) -> np.generic:
+        """Largest of all numbers in the file or in memory."""
+        largest: np.generic = self.values.max()
+        return largest
+
+    def min(self) -> np.generic:
+        """Least of all numbers in the file or in memory."""
+        least: np.generic = self.values.min()
+        return least
+
+
+def read_plan_column(catalog: Catalog, name: str, rows: IntArray) -> AnyArray | ListColumn:
+    """Read a column that is delivered with clips: lists as they are, others as ``Catalog.column_values`` does.
+
+    Args:
+        catalog: The catalog.
+        name: Of the column.
+        rows: Rows that are planned, int64: their lists must have one shape.
+
+    Raises:
+        UsageError: There is no such column, it holds something else, or a planned row has no list, or another shape.
+    """
+    facts, saved = catalog._data.facts, catalog._saved
+    if name not in facts.names or not _is_list(facts.schema.field(name).type):
+        return catalog.column_values(name)
+    if saved is None or facts.num_rows < _MAPPED_ROWS:
+        values, faulty = _convert(name, facts.column(name))
+    else:
+        # A column that is mapped is read by the process alone that makes its file.
+        texts = (f"{saved.path} {name} is faulty", f"{saved.path} {name}")
+        faulty = map_array(texts[0], saved.fingerprint, lambda path: _write(path, _convert(name, facts.read(name))[1]))
+        values = map_array(texts[1], saved.fingerprint, lambda path: _write(path, _convert(name, facts.read(name))[0]))
+    own = rows if catalog._rows is None else catalog._rows[rows]
+    if (wrong := faulty[own]).any():
+        row = int(rows[int(wrong.argmax())])
+        raise UsageError(
+            f"column {name!r}: expected {_describe(values.shape[1:])} in every row, but {np.count_nonzero(wrong)} of "
+            f"{len(rows)} planned rows differ, or have a null; the first is row {row} ({catalog.shown_name(row)}): "
+            "leave them out with catalog[mask], or write lists of one length, padded to it"
+        )
+    return ListColumn(values, catalog._rows)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _convert(name: str, column: pa.ChunkedArray) -> tuple[AnyArray, BoolArray]:
+    """Convert lists to an array [N, ...]; and find rows with another shape than the first, or a null, bool [N]."""
+    kind = column.type
+    while _is_list(kind):
+        kind = kind.value_type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise UsageError(
+            f"column {name!r} holds {column.type}, which is not delivered with clips: lists must be of numbers. It can "
+            "be read from catalog.table"
+        )
+    leaf = np.dtype(np.bool_ if pa.types.is_boolean(kind) else kind.to_pandas_dtype())
+    shape = _find_shape(column)
+    faulty = [np.empty(0, np.bool_), *(_find_faulty(chunk, shape) for chunk in column.chunks)]
+    values: AnyArray = np.zeros((len(column), *shape), leaf)
+    start = 0
+    for chunk, is_wrong in zip(column.chunks, faulty[1:], strict=True):
+        flat = chunk.filter(pa.array(~is_wrong))
+        while _is_list(flat.type):
+            flat = flat.flatten()
+        stop = start + len(chunk)
+        values[start:stop][~is_wrong] = flat.to_numpy(zero_copy_only=False).reshape(-1, *shape)
+        start = stop
+    return values, np.concatenate(faulty)
+
+
+def _find_shape(column: pa.ChunkedArray) -> tuple[int, ...]:
+    """Find the shape of the first list."""
+    known = column.is_valid().to_numpy()
+    if not known.any():
+        return (0,)
+    value, shape = column[int(known.argmax())].as_py(), list[int]()
+    while isinstance(value, list):
+        shape.append(len(value))
+        value = value[0] if value else None
+    return tuple(shape)
+
+
+def _find_faulty(values: pa.Array, shape: tuple[int, ...]) -> BoolArray:
+    """Find the rows with another shape, or with a null anywhere, bool [R]."""
+    faulty, rows = np.zeros(len(values), np.bool_), np.arange(len(values))
+    for length in shape:
+        if not _is_list(values.type):
+            return np.ones_like(faulty)
+        lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
+        faulty[rows[lengths != length]] = True
+        is_right = ~faulty[rows]
+        values = values.filter(pa.array(is_right)).flatten()
+        rows = np.repeat(rows[is_right], length)
+    if values.null_count:
+        faulty[rows[values.is_null().to_numpy(zero_copy_only=False)]] = True
+    return faulty
+
+
+def _write(path: str, values: AnyArray) -> None:
+    with open(path, "wb") as file:
+        np.lib.format.write_array(file, values, allow_pickle=False)
+
+
+def _describe(shape: tuple[int, ...]) -> str:
+    return f"{shape[0]} numbers" if len(shape) == 1 else f"numbers of the shape {list(shape)}"
