@@ -149,6 +149,7 @@ __all__ = [
     "build_index",
     "cache",
     "map_video",
+    "mix_plans",
     "parallel",
     "plan_clips",
     "plan_requests",
@@ -184,6 +185,7 @@ _DOORS = {
         "Rates",
         "Uniform",
         "plan_clips",
+        "mix_plans",
         "plan_requests",
     ),
     "request": (

@@ -10,7 +10,7 @@ from framefeed._arrays import AnyArray, BoolArray
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
-from framefeed.plan import EpochPlan, Requests, check_targets
+from framefeed.plan import PLAN_COLUMN, EpochPlan, MixedPlan, Requests, check_targets
 
 IGNORED_TARGET = -100
 """Target of a clip that failed: the default ``ignore_index`` of torch's losses; Keras' have ``ignore_class=``."""
@@ -24,8 +24,12 @@ def check_target(plan: EpochPlan, target: str) -> None:
     """
     if not isinstance(target, str):
         raise expected("target", "the name of a column", target)
+    if isinstance(plan, MixedPlan) and target in plan.columns:
+        for part in plan.parts if target != PLAN_COLUMN else ():
+            check_target(part, target)
+        return
     if target not in plan.columns:
-        is_known = target in plan.catalog.table.column_names
+        is_known = not isinstance(plan, MixedPlan) and target in plan.catalog.table.column_names
         near = "" if is_known else did_you_mean(target, plan.columns)
         advice = near or f": plan with columns=[{target!r}]"
         raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")

@@ -40,7 +40,7 @@ from framefeed.catalog._columns import (
 from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
-from framefeed.catalog._list_columns import ListColumn, read_plan_column
+from framefeed.catalog._list_columns import ListColumn, list_texts, read_plan_column
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
     PackedFile,
@@ -110,6 +110,7 @@ __all__ = [
     "holding_row_groups",
     "is_binary",
     "is_media_struct",
+    "list_texts",
     "list_unindexed_rows",
     "make_memory_catalog",
     "mark_signed",

@@ -10,6 +10,7 @@ import pyarrow as pa
 from framefeed._arrays import AnyArray, BoolArray, IntArray
 from framefeed._compute import pc
 from framefeed.catalog._catalog import Catalog
+from framefeed.catalog._columns import list_distinct
 from framefeed.catalog._mapped import map_array
 from framefeed.errors import UsageError
 
@@ -97,6 +98,13 @@ def read_plan_column(catalog: Catalog, name: str, rows: IntArray) -> AnyArray | 
             "leave them out with catalog[mask], or write lists of one length, padded to it"
         )
     return ListColumn(values, catalog._rows)
+
+
+def list_texts(catalog: Catalog, name: str) -> tuple[str, ...]:
+    """List the texts of the codes that a column is delivered as; none of a column of numbers or lists."""
+    kind = catalog._data.facts.column(name).type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return () if is_number or _is_list(kind) else tuple(list_distinct(catalog._data.facts.column(name)))
 
 
 def _is_list(kind: pa.DataType) -> bool:

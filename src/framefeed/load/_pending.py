@@ -28,7 +28,7 @@ from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import Err, Ok, catch_error, find_shortage, make_shortage_error
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, find_own_rows, locate_row
 from framefeed.request import DecodeRequest
 
 _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
@@ -208,7 +208,7 @@ class PendingBatch:
             raise error
         position, name = self.identify(slot)
         if isinstance(error, MissingMedia) and error.position is None:
-            error.args = (f"{error}{explain_relative_path(self._plan.catalog, self.rows[slot])}",)
+            error.args = (f"{error}{explain_relative_path(*locate_row(self._plan.catalog, self.rows[slot]))}",)
         self.set_error(slot, with_position(error, position=position, source=name, stage=stage, where=where))
 
     def set_error(self, slot: int, error: FramefeedError) -> None:
@@ -294,7 +294,7 @@ class PendingBatch:
             pts_seconds=self.pts_seconds,
             valid=self.valid,
             positions=self._global_positions,
-            rows=np.array(self.rows, dtype=np.int64),
+            rows=find_own_rows(self._plan.catalog, np.array(self.rows, dtype=np.int64)),
             columns=columns,
             sources=[source.name if isinstance(source, ImageSequence) else source for source in sources],
             ok=np.array([error is None for error in errors]),

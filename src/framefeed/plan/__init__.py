@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from framefeed.plan._checkpoint import STATE_VERSION
 from framefeed.plan._epoch import EpochPlan, locate_ahead
+from framefeed.plan._joined import find_own_rows, locate_row
+from framefeed.plan._mixed import PLAN_COLUMN, MixedPlan, mix_plans
 from framefeed.plan._options import Balance, Shuffle
 from framefeed.plan._plan_clips import find_remarks, plan_clips
 from framefeed.plan._plan_requests import plan_requests
@@ -24,6 +26,7 @@ from framefeed.plan._storing import (
 from framefeed.plan._tables import check_targets
 
 __all__ = [
+    "PLAN_COLUMN",
     "STATE_VERSION",
     "AtIndices",
     "AtSeconds",
@@ -32,6 +35,7 @@ __all__ = [
     "Dense",
     "EpochPlan",
     "EveryFrame",
+    "MixedPlan",
     "RandomSegments",
     "Rates",
     "Requests",
@@ -43,10 +47,13 @@ __all__ = [
     "count_planned",
     "estimate_reuse",
     "explain_little_reuse",
+    "find_own_rows",
     "find_remarks",
     "list_requests",
     "locate_ahead",
+    "locate_row",
     "mean_picture_bytes",
+    "mix_plans",
     "order_by_catalog",
     "plan_clips",
     "plan_requests",

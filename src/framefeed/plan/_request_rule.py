@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import isnan
 from typing import Any
@@ -56,6 +56,7 @@ class Requests:
         starts: Begin of each request's bounds in seconds, float64 [R], NaN where it has none; None without any bounds.
         ends: End of the bounds, as ``starts``.
         before: What is delivered for frames before the bounds.
+        texts: Texts of the codes of each column of text; none for requests that are made from a catalog.
     """
 
     rows: IntArray
@@ -73,6 +74,7 @@ class Requests:
     starts: FloatArray | None = None
     ends: FloatArray | None = None
     before: Before = "repeat_first"
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -113,6 +115,7 @@ class Requests:
             starts=None if bounds is None else bounds[:, 0].copy(),
             ends=None if bounds is None else bounds[:, 1].copy(),
             before=before,
+            texts={name: texts for name, (_, texts) in coded.items() if texts},
         )
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ from framefeed._units import format_share
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.plan._description import SAMPLED_CLIPS
 from framefeed.plan._epoch import EpochPlan
+from framefeed.plan._mixed import MixedPlan
 from framefeed.plan._request_rule import Requests
 from framefeed.request import CenterCrop, DecodeRequest, FixedCrop, OutputSpec
 
@@ -38,12 +39,18 @@ def choose_stored_form(plan: EpochPlan, form: Literal["auto", "output", "planes"
     """
     if form != "auto":
         return form
+    if isinstance(plan, MixedPlan):
+        forms = {choose_stored_form(part, form) for part in plan.parts}
+        return "planes" if "planes" in forms else "output"
     is_whole = plan.options.size is None and plan.options.crop is None
     return "planes" if is_whole or not _has_one_box(plan) else "output"
 
 
 def count_planned(plan: EpochPlan, form: StoredForm, epochs: int = 1) -> tuple[int, int]:
     """Count the frames that the clips of all ranks need in some epochs, at most, and their uncompressed bytes."""
+    if isinstance(plan, MixedPlan):
+        counts = [count_planned(part, form, epochs) for part in plan.parts]
+        return sum(frames for frames, _ in counts), sum(nbytes for _, nbytes in counts)
     catalog, pictures = plan.catalog, plan.options.pictures
     is_stored_once = form == "planes" or (_has_one_box(plan) and plan.tables.pictures == pictures)
     frames = _count_clip_frames(plan)
@@ -141,7 +148,8 @@ def _list_frames(clips: Sequence[DecodeRequest], by_output: bool) -> list[tuple[
 
 def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:
     """Return the plan some epochs later: all ranks' clips in the order of the catalog, those of a source together."""
-    options = replace(plan.options, shuffle=False, rank=0, world_size=1, epoch=plan.epoch + later)
+    plan = plan.with_epoch(plan.epoch + later)
+    options = replace(plan.options, shuffle=False, rank=0, world_size=1)
     return replace(plan, options=options, deliveries=())
 
 

@@ -14,6 +14,7 @@ from framefeed.request._crops import (
     as_crop,
 )
 from framefeed.request._random import (
+    MIXING,
     ORDER,
     SUBSTITUTES,
     WORD,
@@ -36,6 +37,7 @@ from framefeed.request._sizes import AnySize, Letterbox, LongSide, ResizeCrop, S
 
 __all__ = [
     "BEFORES",
+    "MIXING",
     "ORDER",
     "SUBSTITUTES",
     "WORD",

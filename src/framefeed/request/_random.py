@@ -26,6 +26,8 @@ SUBSTITUTES = 4
 """Purpose: choose clips in place of those that fail."""
 FLIPS = 5
 """Purpose: choose the clips that are mirrored."""
+MIXING = 6
+"""Purpose: order the parts of a mixture."""
 
 
 def hash_words(*words: int) -> int:

@@ -1,0 +1,146 @@
+"""Say which part of a mixture has each position, so that at every position each part has had its share.
+
+The positions of a part are those of a task of its weight in a proportionate fair schedule (Baruah, Cohen, Plaxton,
+Varvel: Proportionate progress, 1996): its j-th clip, from 0, lies between j / w and (j + 1) / w, rounded outwards, so
+that after n positions it has had n * w clips within one. On one machine the earliest deadline among those that may be
+taken gives such a schedule (Liu and Layland, 1973). With weights p / D it repeats after D positions.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+import numpy.typing as npt
+
+from framefeed._arrays import BoolArray, IntArray
+from framefeed.request import MIXING, WORD, hash_words
+
+_MOST_STEPS = 1 << 20
+"""Positions of a period, which takes 2 s to compute and 5 MB."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixSequence:
+    """The parts of the positions of an epoch, in memory that does not grow with them.
+
+    Attributes:
+        parts: Part of each position of a period, int64 [P].
+        numbers: How many clips the part has had in the period before, int64 [P].
+        shares: Clips of each part in a period, int64 [K].
+        may_swap: Whether the two positions 2 m and 2 m + 1 may change their places, bool [P // 2].
+        num_clips: Positions of an epoch.
+        key: Decides which of these are swapped.
+        totals: Clips of each part in an epoch, int64 [K].
+    """
+
+    parts: IntArray
+    numbers: IntArray
+    shares: IntArray
+    may_swap: BoolArray
+    num_clips: int
+    key: int
+    totals: IntArray
+
+    @classmethod
+    def of(cls, weights: Sequence[Fraction], num_clips: int, seed: int, epoch: int) -> MixSequence:
+        """Compute a period.
+
+        Args:
+            weights: Of the parts, more than 0; they are divided by their sum.
+            num_clips: Positions of an epoch, more than 0.
+            seed: Decides the order, as far as the shares leave it open.
+            epoch: As ``seed``.
+        """
+        shares, period = _find_shares(weights, num_clips)
+        order = sorted(range(len(shares)), key=lambda part: hash_words(seed, MIXING, part))
+        steps = min(period * (1 + period % 2), num_clips)
+        parts = np.array(_schedule(shares, period, steps, order), dtype=np.int64)
+        numbers, counts = np.empty(steps, np.int64), np.zeros(len(shares), np.int64)
+        for part in range(len(shares)):
+            own = parts == part
+            numbers[own] = np.arange(counts_of := int(np.count_nonzero(own)))
+            counts[part] = counts_of
+        sequence = cls(
+            parts,
+            numbers,
+            counts,
+            _find_swaps(parts, numbers, shares, period),
+            num_clips,
+            hash_words(seed, epoch, MIXING),
+            np.zeros(len(shares), np.int64),
+        )
+        rounds, rest = divmod(num_clips, steps)
+        sequence.totals[:] = rounds * counts + np.bincount(parts[:rest], minlength=len(shares))
+        return sequence
+
+    def locate(self, positions: IntArray) -> tuple[IntArray, IntArray]:
+        """Find the part of each position, and which of its clips of this epoch it is, int64 [N] each."""
+        rounds, offsets = np.divmod(positions, len(self.parts))
+        others = offsets ^ 1
+        is_pair = (others < len(self.parts)) & ((positions ^ 1) < self.num_clips)
+        pairs = np.minimum(offsets >> 1, len(self.may_swap) - 1)
+        is_swapped = is_pair & (self.may_swap[pairs] if len(self.may_swap) else False)
+        is_swapped &= _draw_bits(self.key, positions >> 1)
+        taken = np.where(is_swapped, others, offsets)
+        parts = self.parts[taken]
+        return parts, rounds * self.shares[parts] + self.numbers[taken]
+
+
+def _find_shares(weights: Sequence[Fraction], num_clips: int) -> tuple[list[int], int]:
+    """Find the clips of each part in a period, and its length; of odd weights rounded, as many as may be."""
+    whole = sum(weights)
+    ratios = [weight / whole for weight in weights]
+    period = lcm(*(ratio.denominator for ratio in ratios))
+    if period > _MOST_STEPS and num_clips > _MOST_STEPS:
+        # The largest remainders are rounded up, so that the shares fill the period, and each part has one at least.
+        exact = [ratio * (_MOST_STEPS - len(ratios)) for ratio in ratios]
+        shares = [1 + int(each) for each in exact]
+        by_rest = sorted(range(len(exact)), key=lambda part: int(exact[part]) - exact[part])
+        for part in by_rest[: _MOST_STEPS - sum(shares)]:
+            shares[part] += 1
+        return shares, _MOST_STEPS
+    return [int(ratio * period) for ratio in ratios], period
+
+
+def _schedule(shares: Sequence[int], period: int, steps: int, order: Sequence[int]) -> list[int]:
+    """Choose the part of each of some positions: of the clips that may be taken, the one with the earliest deadline."""
+    rank = {part: number for number, part in enumerate(order)}
+    waiting = [(0, part) for part in range(len(shares))]
+    ready: list[tuple[int, int, int]] = []
+    taken, parts = [0] * len(shares), list[int]()
+    for position in range(steps):
+        while waiting and waiting[0][0] <= position:
+            part = heapq.heappop(waiting)[1]
+            heapq.heappush(ready, (-(-(taken[part] + 1) * period // shares[part]), rank[part], part))
+        part = heapq.heappop(ready)[2]
+        parts.append(part)
+        taken[part] += 1
+        heapq.heappush(waiting, (taken[part] * period // shares[part], part))
+    return parts
+
+
+def _find_swaps(parts: IntArray, numbers: IntArray, shares: Sequence[int], period: int) -> BoolArray:
+    """Find the pairs of positions that may change their places: each part still has its share within one."""
+    count = len(parts) // 2
+    first, second = parts[: 2 * count : 2], parts[1 : 2 * count : 2]
+    had_first, had_second = numbers[: 2 * count : 2], numbers[1 : 2 * count : 2]
+    share = np.array(shares, dtype=np.int64)
+    after = 2 * np.arange(count, dtype=np.int64) + 1  # positions, with the second part's clip among them
+    has_enough = after * share[first] - had_first * period <= period
+    has_not_too_many = (had_second + 1) * period - after * share[second] <= period
+    may_swap: BoolArray = (first != second) & has_enough & has_not_too_many
+    return may_swap
+
+
+def _draw_bits(key: int, numbers: IntArray) -> BoolArray:
+    """Draw a bit for each number, by one step of SplitMix64."""
+    state: npt.NDArray[np.uint64] = (numbers.astype(np.uint64) ^ np.uint64(key)) + np.uint64(0x9E3779B97F4A7C15 & WORD)
+    state = (state ^ state >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ state >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    bits: BoolArray = (state >> np.uint64(63)).astype(np.bool_)
+    return bits
