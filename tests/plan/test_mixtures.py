@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import framefeed as ff
 from framefeed.errors import UsageError
-from framefeed.plan import MixedPlan, _mixing
+from framefeed.plan import MixedPlan, _mixing, choose_stored_form
 from framefeed.plan._mixing import MixSequence
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
@@ -306,3 +306,42 @@ def test_the_catalog_of_a_mixture_says_where_to_look() -> None:
     with pytest.raises(UsageError, match="its parts choose the frames"):
         plan.rule.choose(None, None)  # type: ignore[arg-type]
     assert replace(plan.options, epoch=3) == plan.with_epoch(3).options
+
+
+def test_a_state_of_a_later_epoch_goes_on_there() -> None:
+    plan = mix(0.5, 0.5, num_clips=9)
+    state = json.loads(json.dumps(plan.with_epoch(2).state_dict()))
+    assert read(plan.with_state(state)) == expect(plan, [2])
+    later = [ff.mix_plans([(plan_of(0, epoch=epoch), 1)], num_clips=9, seed=0) for epoch in (0, 1)]
+    assert later[0].fingerprint != later[1].fingerprint
+
+
+def test_flips_and_borders_of_parts_are_told() -> None:
+    parts = [(plan_of(0), 1), (plan_of(1, horizontal_flip=1.0), 1)]
+    plan = ff.mix_plans(parts, num_clips=6, seed=0)
+    with ff.ClipLoader(plan, batch_size=6) as loader:
+        [batch] = loader
+    assert batch.flipped is not None
+    assert batch.flipped.tolist() == (batch["plan"] == 1).tolist()
+    boxed = [(plan_of(number, size=ff.Letterbox(*SIZE)), 1) for number in range(2)]
+    plan = ff.mix_plans(boxed, num_clips=6, seed=0)
+    with ff.ClipLoader(plan, batch_size=6) as loader:
+        [batch] = loader
+    assert batch.boxes is not None
+    assert [tuple(box) for box in batch.boxes.tolist()] == [plan[position].box for position in range(6)]
+
+
+def test_what_a_cache_asks_of_a_mixture_is_what_its_parts_answer() -> None:
+    fixed = plan_of(1, rule=ff.Uniform(2))
+    parts = {"drawn": plan_of(0), "fixed": fixed, "cropped": plan_of(2, crop=ff.RandomCrop(32, 48))}
+    for names in (["fixed"], ["drawn", "fixed"], ["fixed", "cropped"]):
+        plan = ff.mix_plans([(parts[name], 1) for name in names], num_clips=6, seed=0)
+        assert plan.draws_frames == (names != ["fixed"])
+        assert choose_stored_form(plan, "auto") == ("planes" if "cropped" in names else "output")
+
+
+def test_parts_of_one_catalog_share_its_rows() -> None:
+    parts = [(plan_of(0, seed=seed), 1) for seed in range(2)]
+    plan = ff.mix_plans(parts, num_clips=8, seed=0)
+    assert len(plan.catalog) == len(catalog_of(0))
+    assert {plan.row_at(position) for position in range(8)} == set(range(len(catalog_of(0))))
