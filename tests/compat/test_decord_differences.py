@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.compat.decord import RESULTS, tabulate
 from framefeed.compat import decord
 from tests.compat.decord_calls import describe, list_pairs, path_of
 from tests.corpus import expected_stamps
@@ -177,9 +178,17 @@ def test_resized_pictures_are_near_those_of_decord() -> None:
 
 
 def test_the_page_lists_these() -> None:
-    tables = PAGE.read_text(encoding="utf-8").partition("## Beyond the reader")[0]
+    tables = PAGE.read_text(encoding="utf-8").partition("## How fast")[0]
     rows = re.findall(r"^\| ([^|]+) \| (?!---|decord2)", tables, re.M)
     assert sorted(rows) == sorted([*DIFFERENCES, *OTHER_ROWS])
+
+
+def test_figures_are_those_of_the_results() -> None:
+    result = json.loads(RESULTS.read_text(encoding="utf-8"))
+    shown = re.search(r"<!-- figures: decord -->\n\n((?s:.*?))\n<!-- end -->", PAGE.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert shown[1] == tabulate(result)
+    assert f"on {len(result['files'])} MP4 files" in PAGE.read_text(encoding="utf-8")
 
 
 class WrongReader(decord.VideoReader):
