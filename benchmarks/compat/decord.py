@@ -37,8 +37,8 @@ Round = dict[str, dict[str, list[float]]]
 HERE = Path(__file__).resolve().parents[2]
 RESULTS = HERE / "benchmarks" / "results" / "compat-decord-2026-11-28.json"
 SIDES = {"ours": "framefeed.compat.decord", "decord": "decord"}
-SPARSE, MOST_NEXT = 16, 200
-"""Frames of a batch, and of a sequential read at most."""
+SPARSE, MOST_NEXT, CLIP, NUM_CLIPS = 16, 200, 16, 4
+"""Frames of a batch, and of a sequential read at most; frames of a clip, and clips of a file."""
 LEAST_SECONDS = 0.03
 """A measure is repeated until it took as long."""
 
@@ -69,9 +69,24 @@ def prepare_next(reader_of: Callable[[], Any]) -> Callable[[], object]:
     return read
 
 
+def prepare_clips(reader_of: Callable[[], Any]) -> Callable[[], object]:
+    reader = reader_of()
+    count = min(len(reader), CLIP)
+    starts = [(2 * k + 1) * (len(reader) - count) // (2 * NUM_CLIPS) for k in range(NUM_CLIPS)]
+
+    def read() -> None:
+        for start in reversed(starts):
+            reader.seek_accurate(start)
+            for _ in range(count):
+                reader.next().asnumpy()
+
+    return read
+
+
 WORK = {
     f"get_batch of {SPARSE} sparse frames": prepare_batch,
     "next() from the start": prepare_next,
+    f"{NUM_CLIPS} times seek_accurate(), {CLIP} next()": prepare_clips,
     "VideoReader(path)": prepare_opening,
 }
 

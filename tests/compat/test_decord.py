@@ -22,6 +22,8 @@ from PIL import Image
 import framefeed as ff
 from framefeed.compat import decord
 from framefeed.compat.decord import VideoReader, bridge, cpu, gpu
+from framefeed.decode import AutoDecoder
+from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, FramefeedError, FrameNotFound, MissingDependency, TimeUnavailable, UsageError
 from tests.compat.decord_calls import path_of, stamps
 from tests.corpus import corpus_file
@@ -65,6 +67,23 @@ def test_seek_goes_to_a_key_frame_for_every_number(name: str) -> None:
         reader.seek(number)
         target = next((key for key in keys if key >= number), keys[-1])
         assert stamps(reader.next()) == frames[target]
+
+
+def test_frames_after_a_seek_are_decoded_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither ``next()`` nor ``[i]`` at the position decodes frames by themselves, each from its key frame."""
+    reader = VideoReader(path)
+    calls: list[int] = []
+    for kind in (AutoDecoder, PyAVDecoder):
+        real = kind.decode
+        monkeypatch.setattr(kind, "decode", lambda *args, real=real: [calls.append(1), real(*args)][1])
+    reader.seek_accurate(33)
+    assert [stamps(reader.next()) for _ in range(5)] == [33, 34, 35, 36, 37]
+    assert stamps(reader[38]) == 38
+    reader.seek(1)
+    assert stamps(reader.next()) == 12
+    assert calls == []
+    assert stamps(reader[50]) == 50
+    assert calls != []
 
 
 def test_a_damaged_frame_is_raised_once_by_next() -> None:
@@ -152,6 +171,9 @@ def test_wrong_numbers_are_named(path: str) -> None:
     for number in (60, -61, 2**70, 1e30):
         with pytest.raises((FrameNotFound, UsageError), match="frame"):
             reader.get_batch([number])
+    for source in (None, 5, ["a"], ""):
+        with pytest.raises(UsageError, match=r"^uri: expected a path"):
+            VideoReader(source)
     with pytest.raises(FrameNotFound, match=r"base\.mp4: pos: there is no frame 60 in 60 frames: expected 0 to 59"):
         reader.seek(60)
     assert reader._position == 0

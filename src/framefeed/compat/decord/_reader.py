@@ -12,11 +12,21 @@ from framefeed._cached import cached_property
 from framefeed._checks import check_integer, describe_value, expected, is_number
 from framefeed.compat.decord._context import Context, check_context, cpu
 from framefeed.compat.decord.bridge import bridge_out
-from framefeed.decode import Decoder, VideoDecoder, WrongKind, clip_slice, make_auto_decoder, require_times
+from framefeed.decode import (
+    Decoder,
+    ForwardReader,
+    VideoDecoder,
+    WrongKind,
+    as_decoder,
+    clip_slice,
+    make_auto_decoder,
+    require_times,
+)
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import build_index
 from framefeed.media import MediaSource
+from framefeed.request import OutputSpec
 
 _THIS_CPU = cpu(0)
 # FFmpeg's decoders start no more; each thread holds pictures.
@@ -58,7 +68,7 @@ class VideoReader:
         backend = _find_backend(check_integer("num_threads", num_threads))
         if not is_number(fault_tol):
             raise expected("fault_tol", "a number such as -1", fault_tol)
-        source = MediaSource.of(_read_source(uri))
+        source = _find_source(uri)
         index = build_index(source)
         size = None
         if rows > 0 or columns > 0:
@@ -67,6 +77,7 @@ class VideoReader:
         self._name = source.name
         self._index = index
         self._decoder = VideoDecoder(source, frame_index=index, dimension_order="NHWC", size=size, backend=backend)
+        self._forward = ForwardReader(as_decoder(backend), source, index, OutputSpec(size, dimension_order="NHWC"))
         self._position = 0
 
     def __len__(self) -> int:
@@ -81,8 +92,10 @@ class VideoReader:
             return self.get_batch(np.arange(clipped.start, clipped.stop, clipped.step))
         if isinstance(idx, list) or (isinstance(idx, np.ndarray) and idx.ndim):
             return self.get_batch(idx)
-        pixels = self._decoder[idx]
-        self._position = int(idx) % len(self) + 1
+        # decord takes True for 1.
+        number = self._check_number("idx", int(idx) if isinstance(idx, bool) else idx, least=-len(self)) % len(self)
+        pixels = self._forward.read(number, goes_on=number == self._position)
+        self._position = number + 1
         return bridge_out(pixels)
 
     def __iter__(self) -> Iterator[Any]:
@@ -99,7 +112,7 @@ class VideoReader:
         if number >= len(self):
             raise StopIteration
         self._position = number + 1
-        return bridge_out(self._decoder[number])
+        return bridge_out(self._forward.read(number, goes_on=True))
 
     def get_batch(self, indices: Any) -> Any:
         """Decode several frames together, in any order, [N, H, W, C].
@@ -204,14 +217,16 @@ class VideoReader:
         return whole
 
 
-def _read_source(uri: Any) -> Any:
-    # decord reads a file object to its end too, so that a script may close it afterwards.
-    if not hasattr(uri, "read") or isinstance(uri, type):
-        return uri
-    data = uri.read()
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise UsageError("uri: expected a file object that gives bytes, got one of text: open it with mode 'rb'")
-    return data
+def _find_source(uri: Any) -> MediaSource:
+    if hasattr(uri, "read") and not isinstance(uri, type):
+        # decord reads a file object to its end too, so that a script may close it afterwards.
+        uri = uri.read()
+        if not isinstance(uri, (bytes, bytearray, memoryview)):
+            raise UsageError("uri: expected a file object that gives bytes, got one of text: open it with mode 'rb'")
+    try:
+        return MediaSource.of(uri)
+    except UsageError as error:
+        raise UsageError(f"uri: {str(error).removeprefix('source: ')}") from error
 
 
 def _find_backend(threads: int) -> str | Decoder:
