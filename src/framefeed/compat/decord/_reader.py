@@ -29,7 +29,7 @@ from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 
 _THIS_CPU = cpu(0)
-# FFmpeg's decoders start no more; each thread holds pictures.
+# More than decoding gains by; each thread holds pictures of its own.
 _MOST_THREADS = 64
 # A number that fits into 64 bits, and that no video has.
 _NO_FRAME = 2**62
