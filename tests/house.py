@@ -378,8 +378,15 @@ def one_framework(source: Source) -> list[str]:
     return [f"{source.module}: imports {' and '.join(met)}"] if len(met) > 1 else []
 
 
-# Modules of rooms that are known by name: the commands, one module a codec library, one module a peer.
-KNOWN_BY_NAME = {"framefeed.cli", "framefeed.decode.backends", "framefeed.bench.baselines"}
+# Modules of rooms that are known by name: the commands, one module a codec library, one module a peer, and libraries
+# whose names scripts import.
+KNOWN_BY_NAME = {
+    "framefeed.bench.baselines",
+    "framefeed.cli",
+    "framefeed.compat",
+    "framefeed.compat.decord",
+    "framefeed.decode.backends",
+}
 
 
 def doors(source: Source) -> list[str]:

@@ -106,6 +106,7 @@ RIGHT = [
     ("underscored", "index.proofs", "x = 1"),
     ("underscored", "errors", "x = 1"),
     ("underscored", "cli.scan", "x = 1"),
+    ("underscored", "compat.decord.bridge", "x = 1"),
     ("closed names", "load._loader", "from framefeed.parallel import ordered_map"),
     ("closed names", "plan._plan_requests", "from framefeed.catalog import make_memory_catalog"),
     ("plain words", "media._source", "outlet_gone = 1  # unknown"),

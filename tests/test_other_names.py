@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed._nearest import OTHER_METHODS, OTHER_NAMES
+from framefeed._nearest import OTHER_FRAME_NAMES, OTHER_METHODS, OTHER_NAMES
 from tests.corpus import clip_file
 
 
@@ -124,3 +127,18 @@ def test_methods_of_other_readers_are_answered_with_names_that_exist(door: str) 
     with pytest.raises(AttributeError, match="did you mean 'get_frames_at'"):
         _ = video.get_frames_att
     video.close()
+
+
+@pytest.mark.parametrize("method", ["get_frame_at", "get_frames_at"])
+def test_names_of_other_frames_are_answered_with_names_that_exist(method: str) -> None:
+    with ff.VideoDecoder(Path(clip_file("good.mp4"))) as video:
+        given = getattr(video, method)(3 if method == "get_frame_at" else [3])
+    for name, advice in OTHER_FRAME_NAMES.items():
+        assert not hasattr(given, name)
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}: {advice}")):
+            getattr(given, name)
+        assert hasattr(given, advice.split()[-1])
+    with pytest.raises(AttributeError, match="did you mean 'pts_seconds'"):
+        _ = given.pts_second
+    for copied in (copy.deepcopy(given), pickle.loads(pickle.dumps(given))):
+        assert np.array_equal(copied.data, given.data)

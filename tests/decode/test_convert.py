@@ -512,6 +512,53 @@ def test_P03_without_a_resize_the_pixels_are_pyavs_own() -> None:
         np.testing.assert_array_equal(converted(frame), frame.to_ndarray(format="rgb24"))
 
 
+PACKED = OutputSpec(dimension_order="NHWC")
+CHANGED = {
+    "h264.mp4": ClipSpec(num_frames=30, gop=12, b_frames=2),
+    "mjpeg.avi": ClipSpec(num_frames=6, codec="mjpeg", pixel_format="yuvj420p", b_frames=0),
+    "ffv1.mkv": ClipSpec(num_frames=6, codec="ffv1", gop=6),
+    "rgb.mkv": ClipSpec(num_frames=6, codec="libx264rgb", pixel_format="rgb24", gop=6),
+    "vp9.webm": ClipSpec(num_frames=12, codec="libvpx-vp9", gop=12),
+}
+
+
+@pytest.mark.parametrize("width", [96, 112, 128, 100, 136])
+def test_pixels_that_are_not_copied_are_those_that_are(width: int) -> None:
+    for pixel_format in FORMATS:
+        frame = frame_of(natural(90, width), pixel_format)
+        pixels = Converter().convert(frame, stream_of(frame), PACKED)
+        assert (pixels is None) == bool(width % 16 or pixel_format == "rgb24")
+        if pixels is None:
+            continue
+        assert (pixels.flags.c_contiguous, pixels.flags.writeable, pixels.shape) == (True, True, (90, width, 3))
+        np.testing.assert_array_equal(pixels, converted(frame))
+        before = frame.to_ndarray(format="rgb24")
+        pixels[:] = 0
+        np.testing.assert_array_equal(frame.to_ndarray(format="rgb24"), before)
+
+
+@pytest.mark.parametrize(
+    "output", [OutputSpec(), replace(PACKED, size=(48, 64)), replace(PACKED, crop=(0, 0, 48, 64))], ids=str
+)
+def test_pixels_of_another_form_are_written(output: OutputSpec) -> None:
+    frame = frame_of(natural(96, 128), "yuv420p")
+    assert Converter().convert(frame, stream_of(frame), output) is None
+    assert Converter(is_accurate=True).convert(frame, stream_of(frame), PACKED) is None
+    for turned in ({"rotation": 90}, {"rotation": 180}, {"mirrored": True}, {"width": 64}):
+        other: Any = replace(stream_of(frame), **turned)  # type: ignore[arg-type]
+        assert Converter().convert(frame, other, PACKED) is None
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_changing_a_frame_changes_no_later_one(name: str) -> None:
+    path = clip_file(f"changed_{name}", CHANGED[name])
+    whole = VideoDecoder(path, dimension_order="NHWC").get_all_frames().data
+    with VideoDecoder(path, dimension_order="NHWC") as decoder:
+        for frame, expected in zip(decoder, whole, strict=True):
+            np.testing.assert_array_equal(frame, expected)
+            frame[:] = 0
+
+
 @pytest.mark.parametrize("size", [(48, 64), (96, 128), (200, 300), (1, 1), (31, 257)])
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
 def test_sizes_up_and_down(size: tuple[int, int], order: str) -> None:

@@ -327,6 +327,18 @@ def test_reading_forward_from_the_middle_and_with_gaps() -> None:
     assert decoder.counts.frames_decoded <= 200 + 241 + 16
 
 
+def test_reading_that_is_known_to_go_on_decodes_the_frames_before_it_once() -> None:
+    decoder, reader, _ = reader_of("long_gop.mp4")
+    numbers = [*range(200, 216), 20, 21, 22, 240, 100]
+    decoded = []
+    for number in numbers:
+        assert read_stamp(reader.read(number, goes_on=True)) == number
+        decoded.append(decoder.counts.frames_decoded)
+    assert decoded[0] <= 200 + 16
+    assert decoded[15] <= 216 + 16
+    assert decoded[-1] <= 216 + 23 + 241 + 101 + 4 * 16
+
+
 def test_going_back_ends_reading_forward() -> None:
     decoder, reader, _ = reader_of("base.mp4")
     numbers = [0, 1, 2, 1, 2, 3, 50, 51, 0, 1]

@@ -18,6 +18,7 @@ from framefeed.decode._decoder import (
     describe_recipe,
     make_slot,
 )
+from framefeed.decode._forward import ForwardReader
 from framefeed.decode._frames import Frame, FrameBatch, VideoMetadata
 from framefeed.decode._planes import (
     RGB_PLANAR,
@@ -50,6 +51,7 @@ __all__ = [
     "DecodeCounts",
     "DecodeReport",
     "Decoder",
+    "ForwardReader",
     "Frame",
     "FrameBatch",
     "NoSuchFrame",

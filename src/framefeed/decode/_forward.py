@@ -50,8 +50,13 @@ class ForwardReader:
         # The parent keeps its stream: the decoder has threads that are there.
         self._own = PerProcess(_OpenStream)
 
-    def read(self, ordinal: int) -> Pixels:
+    def read(self, ordinal: int, *, goes_on: bool = False) -> Pixels:
         """Decode one frame.
+
+        Args:
+            ordinal: Number of the frame.
+            goes_on: Whether the frames behind it are expected to be read next. If so, the decoder stays behind a frame
+                elsewhere too; if not, only behind one that follows the last one.
 
         Raises:
             CorruptMedia: It does not come out of the decoder.
@@ -61,7 +66,7 @@ class ForwardReader:
         own = self._own.value
         if own.in_use.acquire(blocking=False):
             try:
-                pixels = self._read_forward(ordinal)
+                pixels = self._read_forward(ordinal, goes_on)
             finally:
                 own.in_use.release()
                 self._close_if_requested()
@@ -89,14 +94,15 @@ class ForwardReader:
             finally:
                 own.in_use.release()
 
-    def _read_forward(self, ordinal: int) -> Pixels | None:
+    def _read_forward(self, ordinal: int, goes_on: bool) -> Pixels | None:
         own = self._own.value
         ahead = ordinal - own.last
         is_next = 0 < ahead <= _MAX_FRAMES_AHEAD and (own.last >= 0 or ordinal == 0)
         own.last = ordinal
-        if not is_next or not self._decoder.can_iter_rgb(self._index):
+        if not is_next:
             self._close_stream()
             own.num_planned = 0
+        if not (is_next or goes_on) or not self._decoder.can_iter_rgb(self._index):
             return None
         if own.frames is None:
             self._open_stream(ordinal)

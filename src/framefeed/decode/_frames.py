@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from framefeed._checks import OutOfRange, WrongType, check_integer, describe_value, expected
+from framefeed._nearest import OTHER_FRAME_NAMES, make_absence
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, Timeline
 from framefeed.media import StreamDetails
@@ -45,6 +46,11 @@ class Frame:
             if not isinstance(value := getattr(self, name), Real):
                 raise expected(name, "a number of seconds", value)
         check_integer("indices", self.indices)
+
+    if not TYPE_CHECKING:  # type checkers report names that a class does not have, unless it has this method
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise make_absence(self, name, self.__slots__, OTHER_FRAME_NAMES)
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.data, self.pts_seconds, self.duration_seconds))
@@ -87,6 +93,11 @@ class FrameBatch:
                 raise UsageError(
                     f"{name}: expected shape {lead}, one value for each picture in data, got {tuple(column.shape)}"
                 )
+
+    if not TYPE_CHECKING:  # type checkers report names that a class does not have, unless it has this method
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise make_absence(self, name, self.__slots__, OTHER_FRAME_NAMES)
 
     def __len__(self) -> int:
         if self.data.ndim < 4:

@@ -29,6 +29,7 @@ WHOLE_PICTURE = "bgr24"
 """Pixel format of still pictures of full size among reduced ones, which are rgb24."""
 
 E = TypeVar("E", bound=FramefeedError)
+R = TypeVar("R")
 # Converts one picture to an output form, in the given memory.
 Write = Callable[[OutputSpec, Pixels], None]
 
@@ -101,13 +102,28 @@ class PendingFrames:
         return {slot: sorted(ordinals) for slot, ordinals in missing.items()}
 
 
-def convert_picture(write: Write, output: OutputSpec, shape: tuple[int, ...], source: MediaSource) -> Pixels:
+def convert_picture(
+    write: Write,
+    output: OutputSpec,
+    shape: tuple[int, ...],
+    source: MediaSource,
+    convert: Callable[[OutputSpec], Pixels | None] | None = None,
+) -> Pixels:
     """Convert one picture to new memory.
+
+    Args:
+        write: Converts it to given memory.
+        output: Form of the pixels.
+        shape: Their shape.
+        source: Source of the picture, for messages.
+        convert: Converts it to memory of its own; it gives None, or is None, where ``write`` is to be used.
 
     Raises:
         ResourceExhausted: There is no memory for it.
         FramefeedError: As ``write`` does, with the source's name.
     """
+    if convert is not None and (pixels := _try_converting(partial(convert, output), source)) is not None:
+        return pixels
     out = allocate_pixels(shape, f"{source.name}: a frame {list(shape)}", source=source.name)
     write_frame(write, output, out, source)
     return out
@@ -120,8 +136,12 @@ def write_frame(write: Write, output: OutputSpec, out: Pixels, source: MediaSour
         ResourceExhausted: A shortage both times.
         FramefeedError: As ``write`` does, with the source's name.
     """
+    _try_converting(partial(write, output, out), source)
+
+
+def _try_converting(convert: Callable[[], R], source: MediaSource) -> R:
     try:
-        try_again_in_shortage(partial(write, output, out), source.name, "convert")
+        return try_again_in_shortage(convert, source.name, "convert")
     except ResourceExhausted:
         raise
     except FramefeedError as error:

@@ -176,8 +176,10 @@ class PyAVDecoder(BaseDecoder):
         converter = Converter(is_accurate=self._is_accurate)
         shape = output.shape(*index.stream.displayed)
         for ordinal, frame in self.iter_native(source, index, ordinals):
-            pixels = convert_picture(partial(converter.write, frame, index.stream), output, shape, source)
-            del frame
+            write = partial(converter.write, frame, index.stream)
+            convert = partial(converter.convert, frame, index.stream)
+            pixels = convert_picture(write, output, shape, source, convert)
+            del frame, write, convert
             yield ordinal, pixels
 
     def recipe(self, index: FrameIndex) -> str:
