@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import Dataset
 
 from framefeed._checks import check_choice, check_path, check_transform
-from framefeed.compat.torchvision._video_clips import VideoClips
+from framefeed.compat.torchvision._video_clips import Clip, VideoClips
 from framefeed.errors import MissingMedia, UsageError
 
 Item = tuple[Any, torch.Tensor, int]
@@ -53,10 +53,17 @@ class FolderOfClips(Dataset[Item]):
         return (self[number] for number in range(len(self)))
 
     def __getitem__(self, idx: int) -> Item:
-        video, audio, _, number = self.video_clips.get_clip(idx)
-        if self.transform is not None:
-            video = self.transform(video)
-        return video, audio, self._find_class(number)
+        return self._make_item(self.video_clips.get_clip(idx))
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Item]:
+        """Load the clips of a batch, those of one video together; PyTorch's DataLoader calls this."""
+        if type(self).__getitem__ is not FolderOfClips.__getitem__:  # of a user's class, which changes items
+            return [self[idx] for idx in indices]
+        return [self._make_item(clip) for clip in self.video_clips.get_clips(indices)]
+
+    def _make_item(self, clip: Clip) -> Item:
+        video, audio, _, number = clip
+        return video if self.transform is None else self.transform(video), audio, self._find_class(number)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.root!r}, {len(self.classes)} classes, {self.video_clips!r})"

@@ -17,6 +17,8 @@ from framefeed.compat.torchvision._videos import VideoTable
 from framefeed.compat.torchvision._windows import Windows
 from framefeed.errors import UsageError
 
+Clip = tuple[torch.Tensor, torch.Tensor, dict[str, Any], int]
+"""Frames, sound, facts and the number of the video."""
 _FORMATS = ("THWC", "TCHW")
 _MOST_NAMED = 3
 """Videos named in a warning."""
@@ -227,7 +229,7 @@ class VideoClips:
         video = bisect_right(self.cumulative_sizes, clip)
         return video, clip - (self.cumulative_sizes[video] - self._num_clips[video])
 
-    def get_clip(self, idx: int) -> tuple[torch.Tensor, torch.Tensor, dict[str, Any], int]:
+    def get_clip(self, idx: int) -> Clip:
         """Decode the frames of a clip, and no others than these need.
 
         Returns:
@@ -238,12 +240,33 @@ class VideoClips:
             IndexError: There is no such clip.
             MediaError: The frames cannot be decoded.
         """
-        video, clip = self.get_clip_location(idx)
-        fps = self._videos.fps[video]
-        numbers = self._windows.find_frames(clip, int(self._videos.num_frames[video]), fps)
-        frames = order_frames(self._videos.decode(video, numbers), self.output_format)
-        rate = fps if self.frame_rate is None else self.frame_rate
-        return frames, make_silence(), {} if rate is None else {"video_fps": rate}, video
+        return self.get_clips([idx])[0]
+
+    def get_clips(self, indices: Sequence[int]) -> list[Clip]:
+        """Decode several clips, those of one video together; torchvision has no such method.
+
+        Returns:
+            What `get_clip` gives, in the order of ``indices``.
+
+        Raises:
+            IndexError: There is no such clip.
+            MediaError: The frames of one cannot be decoded.
+        """
+        slots_of: dict[int, list[int]] = {}
+        frame_numbers = []
+        for slot, idx in enumerate(indices):
+            video, clip = self.get_clip_location(idx)
+            facts = int(self._videos.num_frames[video]), self._videos.fps[video]
+            frame_numbers.append(self._windows.find_frames(clip, *facts))
+            slots_of.setdefault(video, []).append(slot)
+        clips: dict[int, Clip] = {}
+        for video, slots in slots_of.items():
+            decoded = self._videos.decode(video, [frame_numbers[slot] for slot in slots])
+            rate = self._videos.fps[video] if self.frame_rate is None else self.frame_rate
+            for slot, frames in zip(slots, decoded, strict=True):
+                info = {} if rate is None else {"video_fps": rate}
+                clips[slot] = order_frames(frames, self.output_format), make_silence(), info, video
+        return [clips[slot] for slot in range(len(indices))]
 
 
 def _check_windows(num_frames: object, step: object, frame_rate: object) -> Windows:

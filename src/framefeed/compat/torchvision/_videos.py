@@ -81,7 +81,9 @@ class VideoTable:
         names = [check_path("video_paths", path, "a.mp4") for path in paths]
         if not names:
             return cls([], [], np.empty(0, np.int64))
-        catalog = scan(pa.table({"path": pa.array(names, pa.string())}), workers=workers)
+        # With its number each path is a row of its own, also one that is given twice.
+        table = pa.table({"path": pa.array(names, pa.string()), "video": np.arange(len(names))})
+        catalog = scan(table, workers=workers)
         if len(catalog) != len(names):
             raise UsageError(
                 f"video_paths: expected videos, got {len(names)} paths with {len(catalog)} videos in them: archives "
@@ -145,26 +147,29 @@ class VideoTable:
     def _join_pts(self, videos: Iterable[int]) -> IntArray:
         return np.concatenate([np.empty(0, np.int64), *(self._read_pts(video) for video in videos)])
 
-    def decode(self, video: int, numbers: IntArray) -> torch.Tensor:
-        """Decode frames of a video.
+    def decode(self, video: int, clips: Sequence[IntArray]) -> list[torch.Tensor]:
+        """Decode clips of a video together, each frame once.
 
         Args:
             video: Its number.
-            numbers: Frame numbers, int64 [T].
+            clips: Frame numbers of each clip, int64 [T].
 
         Returns:
-            uint8 [T, H, W, C].
+            Frames of each clip, uint8 [T, H, W, C].
 
         Raises:
             MediaError: They cannot be decoded.
             StaleSource: The metadata of an earlier run belong to another file.
         """
+        numbers = np.concatenate(clips)
         if self._catalog is not None:
-            entry = self._catalog[video]
-            return decode_frames(entry, None, numbers)
-        path = self.paths[video]
-        index = self._find_index(path)
-        return decode_frames(path, index, self._find_numbers(video, numbers, index))
+            frames = decode_frames(self._catalog[video], None, numbers)
+        else:
+            path = self.paths[video]
+            index = self._find_index(path)
+            frames = decode_frames(path, index, self._find_numbers(video, numbers, index))
+        ends = np.cumsum([len(clip) for clip in clips]).tolist()
+        return [frames[end - len(clip) : end] for clip, end in zip(clips, ends, strict=True)]
 
     def _find_index(self, path: str) -> FrameIndex:
         recent = self._recent.value
@@ -177,22 +182,24 @@ class VideoTable:
         return index
 
     def _find_numbers(self, video: int, numbers: IntArray, index: FrameIndex) -> IntArray:
-        """Find frames of the metadata in the index, by their times: torchvision may count others."""
+        """Find frames of the metadata in the index, by the times of the file: torchvision may count other frames."""
         known = self._read_pts(video)
-        if np.array_equal(known, index.pts):
+        has_own_times = index.times_from == "pts"
+        if np.array_equal(known, index.pts) or (len(known) == len(index) and not has_own_times):
             return numbers
         wanted = known[numbers]
         nearest = np.searchsorted(index.pts, wanted).clip(max=len(index) - 1)
-        if not np.array_equal(index.pts[nearest], wanted):
-            path = self.paths[video]
-            missing = int(wanted[index.pts[nearest] != wanted][0])
-            raise StaleSource(
-                f"{path}: has no frame at pts {missing}, which the metadata list: make the metadata of the videos "
-                "again (leave out _precomputed_metadata)",
-                source=path,
-                stage="index",
-            )
-        return nearest
+        is_missing = index.pts[nearest] != wanted
+        if has_own_times and not is_missing.any():
+            return nearest
+        path = self.paths[video]
+        found = f"no frame at pts {wanted[is_missing][0]}" if has_own_times else f"{len(index)} frames without times"
+        raise StaleSource(
+            f"{path}: has {found}, but the metadata list {len(known)} frames with other times: make the metadata of "
+            "the videos again (leave out _precomputed_metadata)",
+            source=path,
+            stage="index",
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_recent"}
