@@ -11,7 +11,7 @@ import torch
 
 from framefeed._checks import check_choice, expected, is_number
 from framefeed.compat.torchvision._video_clips import check_format, make_silence, order_frames
-from framefeed.compat.torchvision._videos import decode_frames, find_rate
+from framefeed.decode import VideoDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, index_media
 
@@ -53,12 +53,11 @@ def read_video(
         start = _to_ticks(start, index.time_base, math.floor)
         end = None if end is None else _to_ticks(end, index.time_base, math.ceil)
     frames = _find_range(index, start, end)
-    rate = find_rate(info, index)
-    video = (
-        decode_frames(filename, index, np.arange(frames.start, frames.stop))
-        if frames
-        else torch.empty((0, 1, 1, 3), dtype=torch.uint8)
-    )
+    video = torch.empty((0, 1, 1, 3), dtype=torch.uint8)
+    if frames:
+        with VideoDecoder(filename, dimension_order="NHWC", frame_index=index) as decoder:
+            video = torch.from_numpy(decoder[frames.start : frames.stop])
+    rate = info.average_fps_from_header or index.average_fps
     return order_frames(video, order), make_silence(), {} if rate is None else {"video_fps": rate}
 
 
@@ -81,7 +80,7 @@ def read_video_timestamps(filename: Any, pts_unit: str = "pts") -> tuple[list[An
     index.require_timestamps()
     ticks = index.pts.tolist()
     times = [tick * index.time_base for tick in ticks] if pts_unit == "sec" else ticks
-    return times, find_rate(info, index)
+    return times, info.average_fps_from_header or index.average_fps
 
 
 def _check_times(start: Any, end: Any) -> tuple[Fraction, Fraction | None]:
