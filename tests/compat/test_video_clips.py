@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from framefeed.catalog import Catalog
-from framefeed.compat.torchvision import VideoClips
+from framefeed.compat.torchvision import VideoClips, _videos
 from framefeed.compat.torchvision._videos import VideoTable
 from framefeed.errors import CorruptMedia, FramefeedError, StaleSource, UsageError
 from framefeed.testing import AudioSpec, ClipSpec, read_stamps, write_clip
@@ -109,6 +109,35 @@ def test_several_clips_at_once_are_the_same_clips(paths: list[str]) -> None:
         assert torch.equal(frames, alone[0])
         assert (info, video) == alone[2:]
     assert clips.get_clips([]) == []
+
+
+def check_lent_memory(paths: list[str]) -> None:
+    """Read clips, of which some views are kept, and compare these in the end."""
+    clips = make(paths, 6, 2, 12, output_format="TCHW")
+    kept = []
+    for _ in range(3):
+        for idx in range(len(clips)):
+            frames = clips.get_clip(idx)[0]
+            if idx % 3 == 0:
+                kept.append((idx, frames[1:3]))
+    expected = expect(6, 2, 12)
+    for idx, frames in kept:
+        assert read_stamps(frames.permute(0, 2, 3, 1).numpy()) == expected[idx][1][1:3]
+
+
+def test_memory_of_a_clip_is_its_own_while_any_view_of_it_lives(paths: list[str]) -> None:
+    check_lent_memory(paths)
+
+
+def test_memory_that_is_lent_twice_would_be_noticed(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Same:
+        def lease(self, shape: tuple[int, ...]) -> Any:
+            return memory[: int(np.prod(shape))].reshape(shape)
+
+    memory = np.zeros(6 * 96 * 128 * 3, np.uint8)
+    monkeypatch.setattr(_videos._buffers.value, "scratch", Same())
+    with pytest.raises(AssertionError):
+        check_lent_memory(paths)
 
 
 def test_other_clips_of_the_same_videos_read_no_file(paths: list[str], tmp_path: Path) -> None:
