@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from framefeed.adapters.torch import DataLoader as ThreadLoader
 from framefeed.compat.torchvision import HMDB51, UCF101, Kinetics, UniformClipSampler
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.testing import ClipSpec, read_stamp, read_stamps
@@ -219,6 +220,29 @@ def test_what_is_missing_is_named(root: Path, hmdb: Path, ucf: Path, tmp_path: P
         UCF101(root, ucf, 4, fold=3)
     with pytest.raises(FileNotFoundError):
         UCF101(root, ucf, 4, fold=2)
+
+
+@pytest.mark.parametrize("num_workers", [0, 3])
+def test_framefeed_s_own_loader_gives_the_same(kinetics: Path, num_workers: int) -> None:
+    data = Kinetics(kinetics, 4, split="val", output_format="THWC")
+    sampler = UniformClipSampler(data.video_clips, 2)
+    with ThreadLoader(data, 4, sampler=sampler, num_workers=num_workers) as loader:
+        read = [
+            (read_stamp(video[0].numpy()), int(label))
+            for videos, _, labels in loader
+            for video, label in zip(videos, labels, strict=True)
+        ]
+    expected = stamps_of(data)
+    assert read == [expected[idx] for idx in sampler]
+
+
+def test_a_data_set_is_kept_by_torch_save(kinetics: Path, tmp_path: Path) -> None:
+    data = Kinetics(kinetics, 4, split="val", output_format="THWC")
+    torch.save((data, str(kinetics)), tmp_path / "cache.pt")
+    kept, folder = torch.load(tmp_path / "cache.pt", weights_only=False)
+    assert (folder, stamps_of(kept)) == (str(kinetics), stamps_of(data))
+    kept.video_clips.compute_clips(2, 1, frame_rate=12.5)
+    assert len(kept) == 12
 
 
 @pytest.mark.slow

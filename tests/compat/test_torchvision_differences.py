@@ -129,6 +129,7 @@ def test_lists_are_computed(folder: Path) -> None:
     assert clips.video_pts is not clips.video_pts
     assert [each.tolist() for each in clips.clips] == [each.tolist() for each in clips.clips]
     assert not hasattr(clips, "resampling_idxs")
+    assert not hasattr(clips, "compute_clips_for_video")
 
 
 # --- take clips -------------------------------------------------------------------------------------

@@ -14,12 +14,13 @@ import pytest
 import torch
 
 from framefeed.catalog import Catalog
-from framefeed.compat.torchvision import VideoClips, _videos
+from framefeed.compat.torchvision import VideoClips, _videos, read_video
 from framefeed.compat.torchvision._videos import VideoTable
 from framefeed.errors import CorruptMedia, FramefeedError, StaleSource, UsageError
 from framefeed.testing import AudioSpec, ClipSpec, read_stamps, write_clip
 from tests.compat.torchvision_oracles import list_windows
 from tests.corpus import clip_file, corpus_file, expected_stamps
+from tests.remote import stored
 
 NAMES = (
     "base.mp4", "vfr.mp4", "no_pts.avi", "closed_gop.ts", "open_gop_mpeg2.mpg", "fields.mkv", "hidden_vp8.webm",
@@ -338,6 +339,18 @@ def test_a_wrong_argument_is_named(name: str) -> None:
         VideoClips(**({"video_paths": []} | {name: value}))  # type: ignore[arg-type]
     assert isinstance(raised.value, ValueError)
     assert isinstance(pickle.loads(pickle.dumps(raised.value)), FramefeedError)
+
+
+def test_videos_by_url(paths: list[str]) -> None:
+    data = Path(paths[0]).read_bytes()
+    with stored(clip=data) as urls:
+        clips = VideoClips(urls, 8, 8)
+        by_metadata = VideoClips([], 8, 8, _precomputed_metadata=clips.metadata)
+        for idx in range(len(clips)):
+            frames = clips.get_clip(idx)[0]
+            assert read_stamps(frames.numpy()) == list(range(8 * idx, 8 * idx + 8))
+            assert torch.equal(by_metadata.get_clip(idx)[0], frames)
+        assert read_stamps(read_video(urls[0])[0].numpy()) == list(range(40))
 
 
 def test_archives_are_no_videos(tmp_path: Path) -> None:
