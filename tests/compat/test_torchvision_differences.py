@@ -25,7 +25,15 @@ from framefeed.compat.torchvision import (
     read_video,
     read_video_timestamps,
 )
-from framefeed.errors import CorruptMedia, MediaError, MissingMedia, StaleSource, TimeUnavailable, UsageError
+from framefeed.errors import (
+    CorruptMedia,
+    FormatChanged,
+    MediaError,
+    MissingMedia,
+    StaleSource,
+    TimeUnavailable,
+    UsageError,
+)
 from framefeed.testing import AudioSpec, ClipSpec, read_stamps, write_clip
 from tests.corpus import clip_file, corpus_file, expected_stamps
 
@@ -146,30 +154,62 @@ def test_files_without_times(name: str, other: int) -> None:
     assert len(times_of_theirs(path)) == other
 
 
-@difference("Times of AVI files with reordered frames")
-def test_times_of_avi() -> None:
-    path = str(corpus_file("no_pts.avi"))
-    assert read_video_timestamps(path)[0] == list(range(100))
-    assert times_of_theirs(path) == list(range(1, 101))
+def order_of_theirs(path: str) -> list[int]:
+    """Numbers of decoded frames in the order in which a clip has them: sorted by their times."""
+    with av.open(path, metadata_errors="ignore") as container:
+        times = [frame.pts for frame in container.decode(video=0)]
+    return sorted(range(len(times)), key=times.__getitem__)
+
+
+@difference("AVI files with reordered frames, such as XviD's in HMDB51")
+@pytest.mark.parametrize("name", ["no_pts.avi", "packed_b_frames.avi"])
+def test_avi_files_with_reordered_frames(name: str) -> None:
+    path, stamps = str(corpus_file(name)), expected_stamps(name)
+    assert read_video_timestamps(path)[0] == list(range(len(stamps)))
+    assert read_stamps(VideoClips([path], len(stamps)).get_clip(0)[0].numpy()) == stamps
+    assert times_of_theirs(path)[0] == 1
+    assert order_of_theirs(path)[:3] == [0, 2, 1]
 
 
 @pytest.mark.parametrize(
-    ("name", "count"),
+    ("name", "count", "order"),
     [
-        ("RATRACE_wave_f_nm_np1_fr_goo_37.avi", 72),
-        ("hmdb51_Turnk_r_Pippi_Michel_cartwheel_f_cm_np2_le_med_6.avi", 83),
+        ("RATRACE_wave_f_nm_np1_fr_goo_37.avi", 72, [0, 2, 1, 3, 5, 4]),
+        ("hmdb51_Turnk_r_Pippi_Michel_cartwheel_f_cm_np2_le_med_6.avi", 83, [0, 2, 1, 4, 3, 6]),
     ],
 )
-def test_times_of_hmdb51(name: str, count: int, media_root: Path) -> None:
+def test_files_of_hmdb51(name: str, count: int, order: list[int], media_root: Path) -> None:
     path = str(media_root / "video" / "pytorch-vision" / name)
     clips = VideoClips([path], 8, 8)
     assert clips.video_pts[0].tolist() == list(range(count))
     theirs = times_of_theirs(path)
     assert theirs == [1, *range(3, count + 2)]
+    assert order_of_theirs(path)[:6] == order
+    with av.open(path, metadata_errors="ignore") as container:
+        decoded = [frame.to_rgb().to_ndarray() for frame in container.decode(video=0)]
     # Their metadata mean our frames nevertheless.
     other = VideoClips([], 8, 8, _precomputed_metadata=clips.metadata | {"video_pts": [torch.tensor(theirs)]})
     for idx in range(len(clips)):
-        assert torch.equal(other.get_clip(idx)[0], clips.get_clip(idx)[0])
+        frames = clips.get_clip(idx)[0]
+        assert torch.equal(other.get_clip(idx)[0], frames)
+        assert (frames.numpy() == decoded[8 * idx : 8 * idx + 8]).all()
+
+
+@difference("Several video streams")
+def test_several_video_streams() -> None:
+    small = ClipSpec(num_frames=6, height=48, width=64, disposition="original")
+    path = str(clip_file("tvtwo.mkv", small, ClipSpec(num_frames=8, disposition="default")))
+    assert VideoClips([path], 8).get_clip(0)[0].shape == (8, 96, 128, 3)
+    assert len(times_of_theirs(path)) == 6
+
+
+@difference("A size that changes within the stream")
+def test_a_size_that_changes() -> None:
+    clips = VideoClips([str(corpus_file("size_change.ts"))], 4)
+    sizes = {clips.get_clip(idx)[0].shape for idx in (0, 1)}
+    assert len(sizes) == 1
+    with pytest.raises(FormatChanged, match=r"size_change\.ts"):
+        clips.get_clips(range(len(clips)))
 
 
 @difference("Damaged frames")
