@@ -243,6 +243,10 @@ INTRUDERS = {
         "decode.backends.intruder_two": "av",
     },
     "adapters": {"adapters.intruder_one": "framefeed.adapters.intruder_two", "adapters.intruder_two": "torch"},
+    "compat": {
+        "compat.intruder_one": "framefeed.compat.intruder_two",
+        "compat.intruder_two": "torchvision",
+    },
     "baselines": {
         "bench.baselines.intruder_one": "framefeed.bench.baselines.intruder_two",
         "bench.baselines.intruder_two": "av",

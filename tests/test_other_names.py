@@ -43,6 +43,7 @@ def test_names_of_other_libraries_are_answered_with_names_that_exist(name: str) 
     [
         ("DataLoader", "ff.torch.DataLoader"), ("DataLoader", "ff.ClipLoader"), ("VideoReader", "ff.VideoDecoder"),
         ("AudioDecoder", "torchcodec"), ("VideoEncoder", "ff.map_video"), ("set_cuda_backend", "CPU"),
+        ("VideoClips", "framefeed.compat.torchvision"), ("read_video", "framefeed.compat.torchvision"),
     ],
 )  # fmt: skip
 def test_the_guesses_of_newcomers_are_answered(name: str, advice: str) -> None:

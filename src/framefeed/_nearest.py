@@ -16,13 +16,16 @@ OTHER_NAMES = {
     **dict.fromkeys(
         ("VideoEncoder", "VideoWriter", "write_video"), "ff.map_video writes videos, each frame through a function"
     ),
-    **dict.fromkeys(
-        ("VideoCapture", "VideoFileClip", "get_reader", "open", "read_video"), "open one video with ff.VideoDecoder"
-    ),
+    **dict.fromkeys(("VideoCapture", "VideoFileClip", "get_reader", "open"), "open one video with ff.VideoDecoder"),
     "VideoReader": "open one video with ff.VideoDecoder; framefeed.compat.decord has decord's VideoReader",
     **dict.fromkeys(
-        ("Dataset", "ImageFolder", "Pipeline", "VideoClips", "VideoDataset", "VideoLoader", "pipeline_def", "readers"),
+        ("Dataset", "ImageFolder", "Pipeline", "VideoDataset", "VideoLoader", "pipeline_def", "readers"),
         "many files take three steps: ff.scan, ff.plan_clips, and ff.ClipLoader or ff.torch.ClipDataset",
+    ),
+    **dict.fromkeys(
+        ("HMDB51", "Kinetics", "RandomClipSampler", "UCF101", "UniformClipSampler", "VideoClips", "read_video"),
+        "import torchvision's names from framefeed.compat.torchvision; or use ff.scan, ff.plan_clips and "
+        "ff.torch.ClipDataset",
     ),
     **dict.fromkeys(
         ("Compose", "RandomHorizontalFlip", "Resize", "transforms"),

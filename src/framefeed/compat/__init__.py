@@ -1,4 +1,4 @@
-"""Scripts as people have them: other libraries' names over framefeed's decoders, none of which imports that library."""
+"""Scripts as people have them: the names of other libraries, over framefeed's rooms; each is imported by its name."""
 
 from __future__ import annotations
 

@@ -1,0 +1,89 @@
+"""The frames of each clip are those of torchvision's documented rule, and rules that are nearly the same are caught."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from framefeed.compat.torchvision._windows import Windows
+from tests.compat.torchvision_oracles import list_windows
+
+RATES = [None, 23.976, 24000 / 1001, 25.0, 29.97, 30000 / 1001, 30.0, 12.5, 60.0, 5.0, 0.5]
+WANTED = [None, 1, 5, 7.5, 10, 12, 15, 24, 25, 30, 60]
+LONG = [(frames, fps, rate) for frames in (7200, 30_011) for fps in RATES[1:9] for rate in (7, 15, 24)]
+
+
+def check_windows(
+    windows: type[Windows], num_frames: int, fps: float | None, size: int, step: int, frame_rate: float | None
+) -> None:
+    """Compare all clips of a video with the oracle."""
+    expected = list_windows(num_frames, fps, size, step, frame_rate)
+    made = windows(size, step, frame_rate)
+    assert made.count_clips(num_frames, fps) == len(expected)
+    assert [made.find_frames(clip, num_frames, fps).tolist() for clip in range(len(expected))] == expected
+    whole = made.resample_video(num_frames, fps).tolist()
+    assert [whole[k * step : k * step + size] for k in range(len(expected))] == expected
+
+
+@given(st.integers(0, 200), st.sampled_from(RATES), st.integers(1, 40), st.integers(1, 50), st.sampled_from(WANTED))
+@example(0, None, 16, 1, 15)
+@example(15, 25.0, 16, 1, None)
+@example(16, 25.0, 16, 1, None)
+def test_clips_are_those_of_the_documented_rule(
+    num_frames: int, fps: float | None, size: int, step: int, frame_rate: float | None
+) -> None:
+    check_windows(Windows, num_frames, fps, size, step, frame_rate)
+
+
+@pytest.mark.parametrize(("num_frames", "fps", "frame_rate"), LONG)
+def test_long_videos(num_frames: int, fps: float | None, frame_rate: float) -> None:
+    check_windows(Windows, num_frames, fps, 300, 300, frame_rate)
+
+
+class Float64(Windows):
+    def _resample(self, positions: Any, num_frames: int, fps: float | None) -> Any:
+        return np.floor(positions * self._find_ratio(fps)).astype(np.int64)
+
+
+class Nearest(Windows):
+    def _resample(self, positions: Any, num_frames: int, fps: float | None) -> Any:
+        return np.rint(positions * self._find_ratio(fps)).astype(np.int64)
+
+
+class FloorOfWholeRatio(Windows):
+    def _count_resampled(self, num_frames: int, fps: float | None) -> int:
+        return math.floor(num_frames / self._find_ratio(fps))
+
+
+class OneMore(Windows):
+    def count_clips(self, num_frames: int, fps: float | None) -> int:
+        return max(0, (self._count_resampled(num_frames, fps) - self.size + self.step) // self.step + 1)
+
+
+class StepOfTheVideo(Windows):
+    def find_frames(self, clip: int, num_frames: int, fps: float | None) -> Any:
+        return self._resample(np.arange(self.size), num_frames, fps) + clip * self.step
+
+
+@pytest.mark.parametrize("wrong", [Float64, Nearest, FloorOfWholeRatio, OneMore, StepOfTheVideo])
+def test_a_wrong_rule_is_caught(wrong: type[Windows]) -> None:
+    with pytest.raises(AssertionError):
+        check_many(wrong)
+
+
+def check_many(windows: type[Windows]) -> None:
+    for num_frames, fps, frame_rate in [(37, 30.0, 15.0), (35, 25.0, 12.0), *LONG]:
+        check_windows(windows, num_frames, fps, 3, 2, frame_rate)
+
+
+def test_a_rate_far_above_that_of_the_video_stays_within_it() -> None:
+    windows = Windows(1, 1, 50_000.0)
+    last = math.floor(3000 * 50_000 / 7) - 1
+    assert windows.count_clips(3000, 7.0) == last + 1
+    assert np.float32(last) * np.float32(7 / 50_000) == 3000, "past the last frame"
+    assert windows.find_frames(last, 3000, 7.0).tolist() == [2999]
