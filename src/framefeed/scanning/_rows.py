@@ -172,6 +172,7 @@ class Listing:
         starts: Folder where the relative paths of a manifest start, if it has some, by the name of the manifest.
         stats: Statistics of the scan; here of the files and folders that gave no row.
         classes: All labels in the order of their numbers, if Parquet files say them and agree.
+        has_list: Whether a root is a list.
     """
 
     groups: list[SourceGroup] = field(default_factory=list)
@@ -182,6 +183,7 @@ class Listing:
     stats: ScanStats = field(default_factory=ScanStats)
     remarks: list[str] = field(default_factory=list)
     classes: tuple[str, ...] = ()
+    has_list: bool = False
 
     @property
     def num_rows(self) -> int:

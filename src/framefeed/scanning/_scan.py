@@ -106,6 +106,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             into two folders is then two rows.
         columns: Names of the columns of a list or table, each with the column's number from 0 or its name there:
             ``{"path": 0, "label": 1}``. Other columns keep their names. Most lists do not need it: see the guide.
+            Of samples in archives, where no root is a list: ``{"label": "json.label"}``.
             ``{"media": "video"}`` is the column of a Parquet file with the media themselves.
         path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
         root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
