@@ -84,6 +84,20 @@ def test_L27_objects_are_asked_for_at_once_and_a_silent_one_delays_none(
 
 
 @pytest.mark.parametrize(
+    ("pictures", "videos", "at_once"),
+    [(60, 0, 60), (100, 0, 96), (250, 0, 96), (0, 12, 12), (0, 100, 32), (10, 6, 16), (100, 20, 96), (40, 40, 32)],
+)
+def test_L27_few_objects_are_all_asked_for_at_once(
+    server: FaultServer, objects: dict[str, bytes], pictures: int, videos: int, at_once: int
+) -> None:
+    names = [*(f"/p/{n}.jpeg" for n in range(pictures)), *(f"/v/{n}.mp4" for n in range(videos))]
+    server.objects |= {name: Stored(objects[MOVIE if name.endswith("mp4") else "/p/000.jpeg"]) for name in names}
+    server.hold_for = at_once
+    assert not scan(server, names[::-1], deadline_seconds=5).failures
+    assert server.count() == len(names)
+
+
+@pytest.mark.parametrize(
     ("fault", "error"),
     [
         (Fault(503), "UnreadableMedia"),
