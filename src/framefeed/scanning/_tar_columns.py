@@ -225,4 +225,5 @@ def _add_json(columns: dict[str, pa.ChunkedArray], archives: Sequence[ArchiveRow
 
 
 def _load(text: str | None) -> object:
-    return None if text is None else json.loads(text)
+    """Parse a value of JSON; an object stays text, because its names are those of one sample."""
+    return text if text is None or text.startswith("{") else json.loads(text)

@@ -286,11 +286,11 @@ class TarRowMaker:
 
 
 def _parse_object(text: str) -> dict[str, str]:
-    """Parse JSON to its scalars and lists by name, each as JSON again; what is no object is called "json"."""
+    """Parse JSON to its values by name, each as JSON again; what is no object is called "json"."""
     try:
         parsed = json.loads(text)
         values = parsed if isinstance(parsed, dict) else {"json": parsed}
-        return {name: json.dumps(value) for name, value in values.items() if not isinstance(value, dict)}
+        return {name: json.dumps(value) for name, value in values.items()}
     except json.JSONDecodeError as error:
         raise _BadValue(f"is not JSON ({error.msg} at its character {error.pos + 1})") from error
     except (ValueError, RecursionError) as error:
