@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -205,6 +206,20 @@ def test_a_folder_of_zip_archives_is_read_and_one_beside_media_is_not(media: Mem
     (tmp_path / "a.mp4").write_bytes(media[0][1])
     with pytest.warns(UserWarning, match="1 archive in folders with media"):
         assert len(ff.scan(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("names", [["a.parquet"], ["a.parquet", "train/b.parquet"]])
+def test_a_folder_of_parquet_files_alone_says_which_pattern_reads_them(
+    names: list[str], media: Members, tmp_path: Path
+) -> None:
+    for name in names:
+        (tmp_path / "hf" / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / "hf" / name, media[:1])
+    with pytest.warns(UserWarning, match=f"no media found in .*hf/, but {len(names)} Parquet files?, which") as caught:
+        assert not len(ff.scan(f"{tmp_path}/hf/"))
+    (pattern,) = re.findall(r'"(.*)"', str(caught[0].message))
+    assert pattern == f"{tmp_path}/hf/**/*.parquet"
+    assert len(ff.scan(pattern)) == len(names)
 
 
 def test_where_bytes_are_null_the_path_is_read_relative_to_the_file(media: Members, folder: Path) -> None:

@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         raise KeyboardInterrupt(str(interrupt) or kept) from None
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
-        raise UsageError(explain_no_media(args.roots))
+        raise UsageError(explain_no_media(args.roots, done.stats))
     print_error(*done.remarks)
     facts = summarise(catalog)
     if args.json:
