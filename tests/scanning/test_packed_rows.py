@@ -131,10 +131,20 @@ def test_labels_with_names_keep_their_numbers(tmp_path: Path) -> None:
 def test_labels_with_names_are_left_as_they_are_where_they_do_not_fit(tmp_path: Path) -> None:
     path = write_classes(tmp_path / "c.parquet", [2, 0])
     assert ff.scan(path, classes=[0, 1, 2]).table["label"].to_pylist() == [2, 0]
-    assert ff.scan(write_classes(tmp_path / "large.parquet", [3, 0])).table["label"].to_pylist() == [3, 0]
     assert ff.scan(write_classes(tmp_path / "twice.parquet", [1, 0], ["a", "a"])).classes == [0, 1]
     other = write_classes(tmp_path / "other.parquet", [0], ["bee"])
     assert ff.scan([path, other]).classes == ["bee", "cat", "zebra"]
+
+
+@pytest.mark.parametrize("number", [3, -2])
+def test_a_label_without_a_name_is_refused_and_kept_as_a_number(number: int, tmp_path: Path) -> None:
+    path = write_classes(tmp_path / "c.parquet", [0, None, number, -1])
+    with pytest.raises(UsageError, match=rf"c\.parquet: column 'label' has the class {number} in row 2 \(from 0\)"):
+        ff.scan(path)
+    renamed = ff.scan(path, columns={"class_number": "label"})
+    assert renamed.table["class_number"].to_pylist() == [0, None, number, -1]
+    numbered = ff.scan(path, classes=[-2, -1, 0, 3])
+    assert numbered.table["label"].to_pylist() == [0, None, number, -1]
 
 
 @pytest.mark.parametrize("written", WRITTEN)

@@ -18,7 +18,7 @@ from framefeed.catalog import PackedFile, PackedValues, is_binary, is_media_stru
 from framefeed.errors import FramefeedError, MediaError, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, has_signature
 from framefeed.scanning._list_columns import ListOptions
-from framefeed.scanning._list_table import LABEL, PATH_COLUMNS
+from framefeed.scanning._list_table import LABEL, PATH_COLUMNS, find_first
 from framefeed.scanning._manifests import is_catalog, read_columns
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_suffix
 from framefeed.scanning._tar_rows import ArchiveRows
@@ -216,6 +216,9 @@ def _name_classes(file: PackedFile, table: pa.Table, options: ListOptions) -> tu
     """Read the columns beside media; labels that are numbers of named classes become these names, -1 none.
 
     Labels keep their numbers, as positions among the classes; they stay as they are if the call gives integers.
+
+    Raises:
+        UsageError: A number has no name.
     """
     columns = read_columns(table, options)
     if LABEL not in columns.column_names or options.has_numbered_classes:
@@ -224,9 +227,14 @@ def _name_classes(file: PackedFile, table: pa.Table, options: ListOptions) -> tu
     names, numbers = file.read_class_names(table.column_names[at]), columns.column(at)
     if not names or not pa.types.is_integer(numbers.type):
         return columns, ()
-    bounds = pc.min_max(numbers).as_py()
-    if bounds["min"] is not None and not -1 <= bounds["min"] <= bounds["max"] < len(names):
-        return columns, ()
+    odd = find_first(pc.or_(pc.less(numbers, -1), pc.greater_equal(numbers, len(names))))
+    if odd is not None:
+        column = table.column_names[at]
+        raise UsageError(
+            f"column {column!r} has the class {numbers[odd]} in row {odd} (from 0), and its ClassLabel has names of 0 "
+            f'to {len(names) - 1}: correct the file; or take the column as numbers, with columns={{"class_number": '
+            f'"{column}"}}, or with classes= of all numbers'
+        )
     known = pc.if_else(pc.less(numbers, 0), None, numbers)
     return columns.set_column(at, LABEL, pa.chunked_array([pa.array(names)]).take(known)), names
 
