@@ -136,6 +136,27 @@ def test_labels_with_names_are_left_as_they_are_where_they_do_not_fit(tmp_path: 
     assert ff.scan([path, other]).classes == ["bee", "cat", "zebra"]
 
 
+def test_label_from_takes_the_folders_of_paths_beside_media_and_warns_where_it_is_not_used(tmp_path: Path) -> None:
+    data = saved(picture(), "JPEG")
+
+    def write_paths(*paths: str | None, **columns: Any) -> Path:
+        images = [{"bytes": data, "path": path} for path in paths]
+        pq.write_table(pa.table({"image": images, **columns}), tmp_path / "c.parquet", **PLAIN)
+        return tmp_path / "c.parquet"
+
+    catalog = ff.scan(write_paths("x/cat/1.jpg", "dog/2.jpg", "3.jpg", None), label_from="parent")
+    assert catalog.table["label"].to_pylist() == ["cat", "dog", None, None]
+    with pytest.warns(UserWarning, match=r"label_from gives no labels, because the paths beside the media"):
+        plain = ff.scan(write_paths("1.jpg", None), label_from="parent")
+    assert plain.table["label"].to_pylist() == [None, None]
+    with pytest.warns(UserWarning, match=r"the column 'label', which goes before label_from"):
+        labelled = ff.scan(write_paths("cat/1.jpg", "2.jpg", label=["a", None]), label_from="parent")
+    assert labelled.table["label"].to_pylist() == ["a", None]
+    path = write_paths("cat/1.jpg", label=["a"])
+    other = ff.scan(path, label_from="parent", columns={"class": "label"})
+    assert other.table["label"].to_pylist() == ["cat"]
+
+
 @pytest.mark.parametrize("number", [3, -2])
 def test_a_label_without_a_name_is_refused_and_kept_as_a_number(number: int, tmp_path: Path) -> None:
     path = write_classes(tmp_path / "c.parquet", [0, None, number, -1])

@@ -135,6 +135,8 @@ def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
     archives = [each.rows for each in walked]
     names = ListOptions() if listing.has_list else _choose_names(containers, options.lists)
     columns, remarks = join_columns(archives, options.template, _name_rivals(options), names)
+    labelled = [each.remark for each in archives if each.remark]
+    remarks += [each + (f" ({len(labelled):,} files)" if labelled[1:] else "") for each in labelled[:1]]
     unwritten = [each.remark for each in walked if each.remark]
     more = f" (and {len(unwritten) - 1:,} more archives have no index file)" if unwritten[1:] else ""
     return _replace_rows(listing, slices, archives, columns, [*remarks, *(each + more for each in unwritten[:1])])
@@ -324,7 +326,8 @@ def _read_packed(container: str, source: MediaSource, reader: ByteReader, option
         if column is not None:
             reads = REMOTE_READS if source.is_remote else LOCAL_READS
             version = find_container_version(source, reader)
-            return make_value_rows(container, file, column, options.lists, version, reads)
+            by_parent = options.label_from == "parent"
+            return make_value_rows(container, file, column, options.lists, version, reads, by_parent=by_parent)
         what = CATALOG_IS_NO_LIST if is_catalog(file.schema.names) else _NOT_PACKED
     except UsageError as error:
         raise UsageError(f"{source.name}: {error}", source=source.name) from error

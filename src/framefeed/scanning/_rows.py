@@ -240,9 +240,11 @@ class Listing:
             # The one folder of all rows of the group, or the folder of each row, inside its archive.
             is_flat = bool(group.folder) and os.sep not in "".join(group.names)
             folders = [group.folder] if is_flat else [os.path.dirname(_find_member(path)) for path in group.paths()]
-            if group.kind == "parts":  # An archive that cannot be read has no folder.
+            if group.kind == "parts":  # An archive that cannot be read has no folder, nor has a row of a Parquet file.
+                parts = map(split_part, group.names)
                 folders = [
-                    folder if split_part(name) else "" for folder, name in zip(folders, group.names, strict=True)
+                    "" if part is None or part.scheme == "parquet" else folder
+                    for folder, part in zip(folders, parts, strict=True)
                 ]
             folder_numbers += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
             sizes += [len(group.names)] if len(folders) == 1 else [1] * len(folders)

@@ -55,6 +55,7 @@ class ArchiveRows:
         columns: Columns of a Parquet file beside the media, R rows; None for archives.
         files: Rows whose names are those of files, not of parts.
         classes: All labels of a Parquet file in the order of their numbers, if it says them.
+        remark: Warning about the labels of a Parquet file; "" without.
     """
 
     container: str
@@ -71,6 +72,7 @@ class ArchiveRows:
     columns: pa.Table | None = None
     files: frozenset[int] = frozenset()
     classes: tuple[str, ...] = ()
+    remark: str = ""
 
     def __len__(self) -> int:
         return len(self.names)
