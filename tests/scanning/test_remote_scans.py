@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +65,14 @@ def test_a_plain_picture_and_a_small_video_take_one_request(server: FaultServer)
     assert [server.count(name) for name in names] == [1, 1]
     scan(server, ["/p/long.jpg"])
     assert server.count("/p/long.jpg") == 3  # 60 kB twice
+
+
+@pytest.mark.parametrize("name", ["/p/000.jpeg", "/p/none.jpg", MOVIE, "/none.mp4"])
+def test_what_a_scan_read_is_what_the_server_sent(server: FaultServer, objects: dict[str, bytes], name: str) -> None:
+    # A process of its own: it loads modules and certificates while it scans.
+    command = [sys.executable, "-m", "framefeed", "scan", server.url + name, "--json"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    assert json.loads(done.stdout)["scan"]["bytes_read"] == len(objects.get(name, b""))
 
 
 def test_a_picture_with_a_query_is_a_picture(server: FaultServer) -> None:

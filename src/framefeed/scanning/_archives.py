@@ -128,7 +128,10 @@ def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
     check_template(options.template)
     indexes = _plan_indexes(containers, options) if options.write_idx else [None] * len(containers)
     workers, in_flight = choose_archive_workers(containers, options)
-    walk = partial(count_bytes_read, partial(_walk_archive, options=options))
+
+    def walk(item: tuple[str, str | None]) -> tuple[_Walked, int]:
+        return count_bytes_read(partial(_walk_archive, options=options), item, is_local=not is_url(item[0]))
+
     with ordered_map(walk, zip(containers, indexes, strict=True), workers=workers, max_in_flight=in_flight) as results:
         walked, nbytes = zip(*results, strict=True)
     listing.stats.bytes_read += sum(nbytes)

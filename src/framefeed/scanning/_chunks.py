@@ -79,16 +79,23 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
             batches.
     """
     with holding_row_groups():
-        result, nbytes = count_bytes_read(lambda each: _survey_chunk(each, options, record), chunk)
+        is_local = not all(map(has_objects, chunk.groups))
+        result, nbytes = count_bytes_read(lambda each: _survey_chunk(each, options, record), chunk, is_local=is_local)
     return replace(result, bytes_read=nbytes)
 
 
-def count_bytes_read(work: Callable[[T], R], item: T) -> tuple[R, int]:
-    """Call a function; return its result, and the bytes that it read in this thread or fetched."""
-    fetched, before = FetchCounter(), count_bytes_read_by_thread()
+def count_bytes_read(work: Callable[[T], R], item: T, *, is_local: bool) -> tuple[R, int]:
+    """Call a function; return its result, and the bytes that it fetched, or read from files in this thread.
+
+    Args:
+        work: The function.
+        item: Its argument.
+        is_local: Whether it reads files. Else what the thread reads is no media: modules and certificates.
+    """
+    fetched, before = FetchCounter(), count_bytes_read_by_thread() if is_local else 0
     with counting_fetches(fetched):
         result = work(item)
-    return result, count_bytes_read_by_thread() - before + fetched.read().nbytes
+    return result, (count_bytes_read_by_thread() if is_local else 0) - before + fetched.read().nbytes
 
 
 def _survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | None) -> ChunkResult:
