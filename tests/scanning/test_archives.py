@@ -33,7 +33,8 @@ def write_tar(path: Path, *members: tuple[str, bytes], end: bytes = END) -> Path
 
 def scan(*roots: Any, lists: ListOptions | None = None, **options: Any) -> Listing:
     template = () if lists is None or lists.path_template is None else lists.template_parts
-    return read_archives(list_roots(list(roots), lists=lists), ArchiveOptions(template=template, **options))
+    archives = ArchiveOptions(template=template, lists=lists or ListOptions(), **options)
+    return read_archives(list_roots(list(roots), lists=lists), archives)
 
 
 def list_members(listing: Listing) -> list[str]:
@@ -96,6 +97,39 @@ def test_a_list_of_shards_gives_its_columns_to_their_media(tmp_path: Path) -> No
         {"key": "2", "label": "dog", "split": "train", "n": None, "manifest_key": "k"},
         {"key": "3", "label": "dog", "split": "7", "n": 1, "manifest_key": "k"},
         {"key": "k", "label": "dog", "split": "val", "n": None, "manifest_key": None},
+    ]
+
+
+def test_columns_of_archives_get_the_names_of_the_call(tmp_path: Path) -> None:
+    sample = ("d/1.jpg", b"x"), ("d/1.json", b'{"label": "cat", "cat_id": 7, "width": 3}')
+    path = write_tar(tmp_path / "a.tar", *sample, ("d/2.jpg", b"x"))
+    other = write_tar(tmp_path / "b.tar", ("3.jpg", b"x"), ("3.cls", b"5"))
+
+    def read(columns: dict[str, str | int], *roots: Path) -> Any:
+        return scan(*roots, lists=ListOptions(columns)).get_columns()
+
+    both = read({"label": "json.label", "number": "label", "height": "cat_id"}, path, other)
+    assert both.column("label").to_pylist() == ["cat", None, None]
+    assert both.column("number").to_pylist() == [None, None, 5]
+    assert both.column("manifest_height").to_pylist() == [7, None, None]
+    assert "json.label" not in both.column_names
+    for columns, message in (
+        ({"label": "json.lable"}, "no column 'json.lable': its columns are 'key', 'field', 'label', 'json.label'"),
+        ({"label": "json.label"}, "two columns one name, 'label': it has a column 'label' too"),
+        ({"label": 3}, "give one for 'label' in place of 3: 'key', 'field', 'label', 'json.label'"),
+        ({"media": "video"}, "no column 'video'"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            read(columns, path, other)
+    with pytest.raises(UsageError, match=r"a\.tar: column 'l' holds list"):
+        read({"label": "l"}, write_tar(tmp_path / "c/a.tar", ("1.jpg", b"x"), ("1.json", b'{"l": [1]}')))
+    (tmp_path / "cut.tar").write_bytes(b"no archive")
+    assert len(scan(tmp_path / "cut.tar", lists=ListOptions({"label": "json.label"})).unlistable) == 1
+    (tmp_path / "list.csv").write_text("name,class\na.tar,dog\n")
+    listed = read({"path": "name", "label": "class"}, tmp_path / "list.csv")
+    assert listed.select(["label", "json.label"]).to_pylist() == [
+        {"label": "dog", "json.label": "cat"},
+        {"label": "dog", "json.label": None},
     ]
 
 

@@ -313,7 +313,7 @@ def test_two_columns_of_one_name_are_explained(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read(tmp_path, "list.csv", content, columns={"label": "template"})
     example = '{"label": "template", "other_label": "label"}'
-    assert "would give two columns one name, 'label': the list has a column 'label' too" in str(caught.value)
+    assert "would give two columns one name, 'label': it has a column 'label' too" in str(caught.value)
     assert str(caught.value).endswith(f"give that one another name, as in columns={example}")
     found = read(tmp_path, "list.csv", content, columns=json.loads(example))
     assert found.columns.to_pydict() == {"other_label": ["x"], "label": ["y"]}

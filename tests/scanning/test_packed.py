@@ -15,6 +15,7 @@ pytest.importorskip("urllib3", reason="the tests' server needs it")
 
 import framefeed as ff
 from framefeed.catalog import SurveyOptions
+from framefeed.errors import UsageError
 from framefeed.media import Part
 from framefeed.scanning import ScanRequest, scan_roots
 from framefeed.scanning._tar_rows import ArchiveRows, TarRowMaker
@@ -105,6 +106,17 @@ def _save(catalog: ff.Catalog, path: Path) -> Path:
 def _read_first(catalog: ff.Catalog, row: int) -> np.ndarray:
     with ff.VideoDecoder(catalog[row]) as decoder:
         return np.asarray(decoder[0].data)
+
+
+def test_labels_in_json_are_targets_with_columns_and_a_plan_without_says_so(media: Members, tmp_path: Path) -> None:
+    names = [name for name, data in media if name.endswith(".mp4") and data]
+    labels = [(name.replace(".mp4", ".json"), b'{"label": %d}' % number) for number, name in enumerate(names)]
+    path = write(tmp_path / "m.tar", sorted([*labels, *((name, dict(media)[name]) for name in names)]))
+    with pytest.raises(UsageError, match=r'columns=\{"label": "json.label"\}'):
+        ff.plan_clips(ff.scan(path), ff.Dense(2), seed=0, size=SIZE, columns=["label"])
+    catalog = ff.scan(path, columns={"label": "json.label"})
+    assert sorted(catalog.classes) == list(range(len(names)))
+    ff.plan_clips(catalog, ff.Dense(2), seed=0, size=SIZE, columns=["label"])
 
 
 def test_a_member_is_opened_by_its_name(media: Members, folder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -130,10 +131,41 @@ def test_labels_with_names_keep_their_numbers(tmp_path: Path) -> None:
 def test_labels_with_names_are_left_as_they_are_where_they_do_not_fit(tmp_path: Path) -> None:
     path = write_classes(tmp_path / "c.parquet", [2, 0])
     assert ff.scan(path, classes=[0, 1, 2]).table["label"].to_pylist() == [2, 0]
-    assert ff.scan(write_classes(tmp_path / "large.parquet", [3, 0])).table["label"].to_pylist() == [3, 0]
     assert ff.scan(write_classes(tmp_path / "twice.parquet", [1, 0], ["a", "a"])).classes == [0, 1]
     other = write_classes(tmp_path / "other.parquet", [0], ["bee"])
     assert ff.scan([path, other]).classes == ["bee", "cat", "zebra"]
+
+
+def test_label_from_takes_the_folders_of_paths_beside_media_and_warns_where_it_is_not_used(tmp_path: Path) -> None:
+    data = saved(picture(), "JPEG")
+
+    def write_paths(*paths: str | None, **columns: Any) -> Path:
+        images = [{"bytes": data, "path": path} for path in paths]
+        pq.write_table(pa.table({"image": images, **columns}), tmp_path / "c.parquet", **PLAIN)
+        return tmp_path / "c.parquet"
+
+    catalog = ff.scan(write_paths("x/cat/1.jpg", "dog/2.jpg", "3.jpg", None), label_from="parent")
+    assert catalog.table["label"].to_pylist() == ["cat", "dog", None, None]
+    with pytest.warns(UserWarning, match=r"label_from gives no labels, because the paths beside the media"):
+        plain = ff.scan(write_paths("1.jpg", None), label_from="parent")
+    assert plain.table["label"].to_pylist() == [None, None]
+    with pytest.warns(UserWarning, match=r"the column 'label', which goes before label_from"):
+        labelled = ff.scan(write_paths("cat/1.jpg", "2.jpg", label=["a", None]), label_from="parent")
+    assert labelled.table["label"].to_pylist() == ["a", None]
+    path = write_paths("cat/1.jpg", label=["a"])
+    other = ff.scan(path, label_from="parent", columns={"class": "label"})
+    assert other.table["label"].to_pylist() == ["cat"]
+
+
+@pytest.mark.parametrize("number", [3, -2])
+def test_a_label_without_a_name_is_refused_and_kept_as_a_number(number: int, tmp_path: Path) -> None:
+    path = write_classes(tmp_path / "c.parquet", [0, None, number, -1])
+    with pytest.raises(UsageError, match=rf"c\.parquet: column 'label' has the class {number} in row 2 \(from 0\)"):
+        ff.scan(path)
+    renamed = ff.scan(path, columns={"class_number": "label"})
+    assert renamed.table["class_number"].to_pylist() == [0, None, number, -1]
+    numbered = ff.scan(path, classes=[-2, -1, 0, 3])
+    assert numbered.table["label"].to_pylist() == [0, None, number, -1]
 
 
 @pytest.mark.parametrize("written", WRITTEN)
@@ -205,6 +237,20 @@ def test_a_folder_of_zip_archives_is_read_and_one_beside_media_is_not(media: Mem
     (tmp_path / "a.mp4").write_bytes(media[0][1])
     with pytest.warns(UserWarning, match="1 archive in folders with media"):
         assert len(ff.scan(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("names", [["a.parquet"], ["a.parquet", "train/b.parquet"]])
+def test_a_folder_of_parquet_files_alone_says_which_pattern_reads_them(
+    names: list[str], media: Members, tmp_path: Path
+) -> None:
+    for name in names:
+        (tmp_path / "hf" / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / "hf" / name, media[:1])
+    with pytest.warns(UserWarning, match=f"no media found in .*hf/, but {len(names)} Parquet files?, which") as caught:
+        assert not len(ff.scan(f"{tmp_path}/hf/"))
+    (pattern,) = re.findall(r'"(.*)"', str(caught[0].message))
+    assert pattern == f"{tmp_path}/hf/**/*.parquet"
+    assert len(ff.scan(pattern)) == len(names)
 
 
 def test_where_bytes_are_null_the_path_is_read_relative_to_the_file(media: Members, folder: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +67,14 @@ def test_a_plain_picture_and_a_small_video_take_one_request(server: FaultServer)
     assert server.count("/p/long.jpg") == 3  # 60 kB twice
 
 
+@pytest.mark.parametrize("name", ["/p/000.jpeg", "/p/none.jpg", MOVIE, "/none.mp4"])
+def test_what_a_scan_read_is_what_the_server_sent(server: FaultServer, objects: dict[str, bytes], name: str) -> None:
+    # A process of its own: it loads modules and certificates while it scans.
+    command = [sys.executable, "-m", "framefeed", "scan", server.url + name, "--json"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    assert json.loads(done.stdout)["scan"]["bytes_read"] == len(objects.get(name, b""))
+
+
 def test_a_picture_with_a_query_is_a_picture(server: FaultServer) -> None:
     assert scan(server, ["/p/000.jpeg?v=2"]).table["kind"].to_pylist() == ["image"]
     assert server.count("/p/000.jpeg") == 1
@@ -81,6 +91,20 @@ def test_L27_objects_are_asked_for_at_once_and_a_silent_one_delays_none(
     ((name, _, message),) = catalog.failures
     assert name == server.url + names[0]
     assert "deadline_seconds" in message
+
+
+@pytest.mark.parametrize(
+    ("pictures", "videos", "at_once"),
+    [(60, 0, 60), (100, 0, 96), (250, 0, 96), (0, 12, 12), (0, 100, 32), (10, 6, 16), (100, 20, 96), (40, 40, 32)],
+)
+def test_L27_few_objects_are_all_asked_for_at_once(
+    server: FaultServer, objects: dict[str, bytes], pictures: int, videos: int, at_once: int
+) -> None:
+    names = [*(f"/p/{n}.jpeg" for n in range(pictures)), *(f"/v/{n}.mp4" for n in range(videos))]
+    server.objects |= {name: Stored(objects[MOVIE if name.endswith("mp4") else "/p/000.jpeg"]) for name in names}
+    server.hold_for = at_once
+    assert not scan(server, names[::-1], deadline_seconds=5).failures
+    assert server.count() == len(names)
 
 
 @pytest.mark.parametrize(

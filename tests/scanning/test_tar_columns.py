@@ -20,7 +20,7 @@ from framefeed.scanning._tar_rows import MOST_JSON_COLUMNS, ArchiveRows
 from tests.scanning.test_tar_rows import make_rows
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=3)
-VALUES = SCALARS | st.lists(SCALARS, max_size=2)
+VALUES = SCALARS | st.lists(SCALARS, max_size=2) | st.dictionaries(st.sampled_from("xy"), SCALARS, max_size=2)
 
 
 def make_archive(*samples: dict[str, Any], first: int = 0) -> ArchiveRows:
@@ -63,7 +63,7 @@ def test_types_are_those_of_all_samples_for_any_cut_to_archives(objects: list[di
     samples = [{"json": each} for each in objects]
     table = join(make_archive(*samples[:cut]), make_archive(*samples[cut:], first=cut))
     for name in "ab":
-        values = [each.get(name) for each in objects]
+        values = [json.dumps(value) if isinstance(value, dict) else value for value in (o.get(name) for o in objects)]
         if any(name in each for each in objects):
             assert table.column(name).equals(to_column(values))
         else:
@@ -76,6 +76,13 @@ def test_names_that_are_taken_get_a_prefix() -> None:
     expected = ["key", "field", "n", "json.source", "json.label", "json.key", "json.field", "json.txt",
                 "json.json.codec", "json.codec", "json.", "free", "json.n"]  # fmt: skip
     assert table.column_names == expected
+
+
+def test_objects_in_json_are_text() -> None:
+    samples = [{"json": {"box": {"x": 1}, "n": {"a": [1, {}]}}}, {"json": {"box": {"y": "z"}, "n": 3}}]
+    table = join(make_archive(*samples))
+    assert table.column("box").to_pylist() == ['{"x": 1}', '{"y": "z"}']
+    assert table.column("n").to_pylist() == ['{"a": [1, {}]}', "3"]
 
 
 def test_the_first_names_of_json_are_columns_and_a_warning_says_so() -> None:

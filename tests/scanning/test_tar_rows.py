@@ -87,7 +87,7 @@ def parse(field: str, data: bytes) -> dict[str, Any]:
         return {field: text.strip()}
     parsed = json.loads(text)
     named = parsed if isinstance(parsed, dict) else {"json": parsed}
-    return {f"json {name}": value for name, value in named.items() if not isinstance(value, dict)}
+    return {f"json {name}": value for name, value in named.items()}
 
 
 def make_slowly(members: Sequence[Member]) -> tuple[list[tuple[Any, ...]], dict[str, list[Any]]]:

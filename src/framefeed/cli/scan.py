@@ -61,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                              "bucket one in ~/.cache/framefeed)")  # fmt: skip
     parser.add_argument("--label-from", choices=["parent"], help="label each file with the name of its folder")
     parser.add_argument("--columns", type=read_columns, metavar="NAME=COLUMN,...",
-                        help="columns of a list, by number from 0 or name, such as path=0,label=1")  # fmt: skip
+                        help="columns of a list, by number from 0 or name, such as path=0,label=1, or of "
+                             "archives, by name, such as label=json.label")  # fmt: skip
     parser.add_argument("--path-template", metavar="TEXT",
                         help="make the paths of a list from its columns, as in '{label}/{id}.mp4'")  # fmt: skip
     parser.add_argument("--classes-of", metavar="CATALOG",
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         raise KeyboardInterrupt(str(interrupt) or kept) from None
     catalog, seconds = done.catalog, perf_counter() - begin
     if not len(catalog):
-        raise UsageError(explain_no_media(args.roots))
+        raise UsageError(explain_no_media(args.roots, done.stats))
     print_error(*done.remarks)
     facts = summarise(catalog)
     if args.json:

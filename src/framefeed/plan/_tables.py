@@ -146,6 +146,10 @@ class PlanTables:
         return failed + list(self.windowless)
 
 
+_JSON_LABEL = "json.label"
+"""The column of the field ``label`` of JSON beside media in archives: `label` itself is that of ``.cls``."""
+
+
 def check_targets(catalog: Catalog, name: str, rows: IntArray) -> None:
     """Raise UsageError unless all of some rows have a value in a column of training targets."""
     missing = catalog.rows_without(name, rows)
@@ -153,6 +157,11 @@ def check_targets(catalog: Catalog, name: str, rows: IntArray) -> None:
         return
     if name != "label":
         advice = f"leave them out with catalog.filter(pyarrow.compute.field({name!r}).is_valid())"
+    elif len(missing) == len(rows) and _JSON_LABEL in catalog.table.column_names:
+        advice = (
+            f'the archives have labels in JSON, the column {_JSON_LABEL!r}: scan again with columns={{"label": '
+            f'"{_JSON_LABEL}"}} (--columns label={_JSON_LABEL}); or plan without the column'
+        )
     elif len(missing) == len(rows):
         advice = (
             "give labels to scan, with label_from='parent' if each class has its own folder, or with "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framefeed.scanning._braces import expand_braces
+from framefeed.scanning._explanations import explain_lost_facts, explain_no_media
 from framefeed.scanning._journal import JOURNALED
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import list_roots
@@ -11,8 +12,6 @@ from framefeed.scanning._scan import (
     ScanRequest,
     check_fps,
     count_times,
-    explain_lost_facts,
-    explain_no_media,
     scan,
     scan_roots,
 )

@@ -44,7 +44,7 @@ from framefeed.scanning._list_table import LABEL
 from framefeed.scanning._list_template import TemplatePart
 from framefeed.scanning._listing import append_columns
 from framefeed.scanning._manifests import CATALOG_IS_NO_LIST, is_catalog
-from framefeed.scanning._packed_rows import find_media_column, make_value_rows, make_zip_rows
+from framefeed.scanning._packed_rows import MEDIA, find_media_column, make_value_rows, make_zip_rows
 from framefeed.scanning._rows import (
     NO_COLUMN_ROW,
     PARQUET,
@@ -83,7 +83,7 @@ class ArchiveOptions:
         write_idx: Write an index file of DALI's for each tar archive.
         idx_folder: Absolute path of the folder of these files; None for that of each archive.
         storage_options: Options by URL prefix, or None.
-        lists: Names of the columns of Parquet files, and the folder where their relative paths start.
+        lists: Names of the columns of archives and Parquet files, and the folder where their relative paths start.
     """
 
     limits: Limits = DEFAULT_LIMITS
@@ -128,12 +128,18 @@ def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
     check_template(options.template)
     indexes = _plan_indexes(containers, options) if options.write_idx else [None] * len(containers)
     workers, in_flight = choose_archive_workers(containers, options)
-    walk = partial(count_bytes_read, partial(_walk_archive, options=options))
+
+    def walk(item: tuple[str, str | None]) -> tuple[_Walked, int]:
+        return count_bytes_read(partial(_walk_archive, options=options), item, is_local=not is_url(item[0]))
+
     with ordered_map(walk, zip(containers, indexes, strict=True), workers=workers, max_in_flight=in_flight) as results:
         walked, nbytes = zip(*results, strict=True)
     listing.stats.bytes_read += sum(nbytes)
     archives = [each.rows for each in walked]
-    columns, remarks = join_columns(archives, options.template, _name_rivals(options))
+    names = ListOptions() if listing.has_list else _choose_names(containers, options.lists)
+    columns, remarks = join_columns(archives, options.template, _name_rivals(options), names)
+    labelled = [each.remark for each in archives if each.remark]
+    remarks += [each + (f" ({len(labelled):,} files)" if labelled[1:] else "") for each in labelled[:1]]
     unwritten = [each.remark for each in walked if each.remark]
     more = f" (and {len(unwritten) - 1:,} more archives have no index file)" if unwritten[1:] else ""
     return _replace_rows(listing, slices, archives, columns, [*remarks, *(each + more for each in unwritten[:1])])
@@ -160,6 +166,13 @@ def _cut_groups(listing: Listing) -> Iterator[_Slice]:
             part = group if len(cuts) == 2 else group.take(range(first, last))
             yield _Slice(start + first, part, bool(is_archive[first]))
         start += len(group)
+
+
+def _choose_names(containers: Sequence[str], options: ListOptions) -> ListOptions:
+    """Choose the names that are for columns of archives: all but that of the media, if there are Parquet files."""
+    has_parquet = any(get_container_ending(path) == PARQUET for path in containers)
+    names = {new: old for new, old in (options.columns or {}).items() if new != MEDIA or not has_parquet}
+    return replace(options, columns=names, path_template=None)
 
 
 def _name_rivals(options: ArchiveOptions) -> str:
@@ -316,7 +329,8 @@ def _read_packed(container: str, source: MediaSource, reader: ByteReader, option
         if column is not None:
             reads = REMOTE_READS if source.is_remote else LOCAL_READS
             version = find_container_version(source, reader)
-            return make_value_rows(container, file, column, options.lists, version, reads)
+            by_parent = options.label_from == "parent"
+            return make_value_rows(container, file, column, options.lists, version, reads, by_parent=by_parent)
         what = CATALOG_IS_NO_LIST if is_catalog(file.schema.names) else _NOT_PACKED
     except UsageError as error:
         raise UsageError(f"{source.name}: {error}", source=source.name) from error

@@ -79,16 +79,23 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
             batches.
     """
     with holding_row_groups():
-        result, nbytes = count_bytes_read(lambda each: _survey_chunk(each, options, record), chunk)
+        is_local = not all(map(has_objects, chunk.groups))
+        result, nbytes = count_bytes_read(lambda each: _survey_chunk(each, options, record), chunk, is_local=is_local)
     return replace(result, bytes_read=nbytes)
 
 
-def count_bytes_read(work: Callable[[T], R], item: T) -> tuple[R, int]:
-    """Call a function; return its result, and the bytes that it read in this thread or fetched."""
-    fetched, before = FetchCounter(), count_bytes_read_by_thread()
+def count_bytes_read(work: Callable[[T], R], item: T, *, is_local: bool) -> tuple[R, int]:
+    """Call a function; return its result, and the bytes that it fetched, or read from files in this thread.
+
+    Args:
+        work: The function.
+        item: Its argument.
+        is_local: Whether it reads files. Else what the thread reads is no media: modules and certificates.
+    """
+    fetched, before = FetchCounter(), count_bytes_read_by_thread() if is_local else 0
     with counting_fetches(fetched):
         result = work(item)
-    return result, count_bytes_read_by_thread() - before + fetched.read().nbytes
+    return result, (count_bytes_read_by_thread() if is_local else 0) - before + fetched.read().nbytes
 
 
 def _survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | None) -> ChunkResult:
@@ -168,6 +175,8 @@ DECODED_WEIGHT = 32
 """Weight of a picture that is decoded: a chunk of them takes about a second."""
 OBJECT_WEIGHT = 256
 """Weight of a picture by URL, which takes a request: a chunk of them takes less than a second."""
+OBJECT_CHUNKS = 192
+"""Chunks that few objects are cut into: two for each of the most threads. More of them cost 0.1 ms an object."""
 OBJECTS_AT_ONCE = 96
 """Threads that ask for pictures by URL: at 20 ms a request they keep one core busy, by HTTP alone."""
 VIDEO_OBJECTS_AT_ONCE = 32
@@ -218,20 +227,23 @@ def has_objects(group: SourceGroup) -> bool:
 
 
 def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> Iterator[Chunk]:
-    """Cut groups of sources into chunks of about ``CHUNK_WEIGHT``."""
+    """Cut groups of sources into chunks of about ``CHUNK_WEIGHT``; fewer objects into chunks of fewer."""
+    groups = list(groups)
+    scale = _scale_objects(groups)
     file_weight = DECODED_WEIGHT if options.decodes_pictures else 1
     chunk: list[SourceGroup] = []
     first, weight_left = 0, CHUNK_WEIGHT
     for group in groups:
         start, is_remote = 0, has_objects(group)
-        picture_weight = OBJECT_WEIGHT if is_remote else file_weight
+        picture_weight = scale * OBJECT_WEIGHT if is_remote else file_weight
+        video_weight = scale * VIDEO_WEIGHT if is_remote else VIDEO_WEIGHT
         while start < len(group):
             endings = take_endings(group, start, start + -(-weight_left // picture_weight))
             count = 0
             if _PICTURE_ENDINGS.issuperset(endings):
                 count, weight_left = len(endings), weight_left - len(endings) * picture_weight
             while count < len(endings) and weight_left > 0:
-                weight_left -= picture_weight if endings[count] in _PICTURE_ENDINGS else VIDEO_WEIGHT
+                weight_left -= picture_weight if endings[count] in _PICTURE_ENDINGS else video_weight
                 count += 1
             chunk.append(group.take(range(start, start + count)))
             start += count
@@ -240,6 +252,15 @@ def cut_into_chunks(groups: Iterable[SourceGroup], options: SurveyOptions) -> It
                 chunk, first, weight_left = [], first + len(full), CHUNK_WEIGHT
     if chunk:
         yield Chunk(tuple(chunk), first)
+
+
+def _scale_objects(groups: Sequence[SourceGroup]) -> int:
+    """Choose by how much an object weighs more, so that there are chunks for all threads that wait for objects."""
+    endings = [ending for group in groups if has_objects(group) for ending in take_endings(group)]
+    pictures = sum(ending in _PICTURE_ENDINGS for ending in endings)
+    weight = pictures * OBJECT_WEIGHT + (len(endings) - pictures) * VIDEO_WEIGHT
+    most = CHUNK_WEIGHT // OBJECT_WEIGHT  # then each object is a chunk
+    return max(1, min(most, OBJECT_CHUNKS * CHUNK_WEIGHT // max(1, weight)))
 
 
 def take_endings(group: SourceGroup, start: int = 0, stop: int | None = None) -> list[str]:
@@ -336,7 +357,8 @@ def choose_workers(chunks: Sequence[Chunk], options: SurveyOptions) -> tuple[int
     is_waiting = not (options.depth == "frames" and options.verify == "full")
     if is_waiting and 2 * len(objects) > files:
         if options.workers is None:
-            at_once = OBJECTS_AT_ONCE if all(map(is_picture_name, objects)) else VIDEO_OBJECTS_AT_ONCE
+            others = len(objects) - sum(map(is_picture_name, objects))
+            at_once = OBJECTS_AT_ONCE if others <= VIDEO_OBJECTS_AT_ONCE else VIDEO_OBJECTS_AT_ONCE
             workers = min(max(thread_budget().threads, at_once), len(chunks))
         return (0 if workers < 2 else workers), "threads"
     for chunk in chunks:

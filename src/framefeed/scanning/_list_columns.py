@@ -119,16 +119,37 @@ def rename_columns(listed: ListTable, options: ListOptions) -> ListTable:
                 f'columns={{"label": "{first}"}}'
             )
         names = [LABEL if at in alike else name for at, name in enumerate(names)]
+    _check_unique(names, listed, options)
+    return replace(listed, columns=dict(zip(names, listed.columns.values(), strict=True)))
+
+
+def rename_chosen(listed: ListTable, options: ListOptions) -> ListTable:
+    """Rename the columns that the options name; all others keep their names.
+
+    Raises:
+        UsageError: A column is missing, is named by a number, or two columns would have the same name.
+    """
+    chosen = options.columns or {}
+    for new, old in chosen.items():
+        if isinstance(old, int):
+            known = ", ".join(map(repr, listed.columns))
+            raise UsageError(f"its columns have names, and no numbers: give one for {new!r} in place of {old}: {known}")
+    position_of = {_find_column(listed, old, new): new for new, old in chosen.items()}
+    names = [position_of.get(at, name) for at, name in enumerate(listed.columns)]
+    _check_unique(names, listed, options)
+    return replace(listed, columns=dict(zip(names, listed.columns.values(), strict=True)))
+
+
+def _check_unique(names: Sequence[str], listed: ListTable, options: ListOptions) -> None:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         asked = {new: each for new, each in (options.columns or {}).items() if new == twice}
         other: str | int = twice if listed.has_header else int(twice.removeprefix("column_"))
         example = _to_json({**asked, f"other_{twice}": other})
         raise UsageError(
-            f"columns={_to_json(asked)} would give two columns one name, {twice!r}: the list has a column {other!r} "
-            f"too (it has {', '.join(map(repr, old))}): give that one another name, as in columns={example}"
+            f"columns={_to_json(asked)} would give two columns one name, {twice!r}: it has a column {other!r} "
+            f"too, of {', '.join(map(repr, listed.columns))}: give that one another name, as in columns={example}"
         )
-    return replace(listed, columns=dict(zip(names, listed.columns.values(), strict=True)))
 
 
 def _find_column(listed: ListTable, old: str | int, new: str) -> int:

@@ -229,7 +229,7 @@ def list_roots(
         names += expand_root(root, lists.storage_options) if isinstance(root, str) else [root]
     walk = Walk(suffixes, image_folders, by_parent=by_parent, storage_options=lists.storage_options)
     listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats)
-    column_rows, origins, has_list = [listing.column_rows], list[Origin](), False
+    column_rows, origins = [listing.column_rows], list[Origin]()
     for root in names:
         if isinstance(root, str) and (len(names) == 1 or not _is_media_or_archive(root)):
             _check_exists(make_absolute(root))
@@ -239,7 +239,7 @@ def list_roots(
             column_rows.append(np.full(sum(map(len, groups)), NO_COLUMN_ROW))
         else:
             listed = expand_lines(listed, lists.storage_options)
-            groups, origin, has_list = listed.groups, "name", True
+            groups, origin, listing.has_list = listed.groups, "name", True
             listing.unlistable |= listed.unlistable
             listing.starts |= listed.starts
             has_columns = bool(listed.columns.column_names)
@@ -248,7 +248,7 @@ def list_roots(
         listing.groups += groups
         # A folder of pictures, or a path as a whole, is compared as if it was named.
         origins += [origin if group.folder and group.kind == "files" else "name" for group in groups]
-    if (lists.columns or lists.path_template) and not has_list and not has_containers(listing):
+    if (lists.columns or lists.path_template) and not listing.has_list and not has_containers(listing):
         raise UsageError(
             "columns and path_template are for lists of media files, and no root is a list: leave them out, or "
             "name a list such as train.txt"

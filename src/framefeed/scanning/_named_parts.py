@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framefeed._names import PartName, split_part
+from framefeed._names import PartName, is_url, split_part
 from framefeed._shown import show_name
 from framefeed.errors import FramefeedError
 from framefeed.media import Location, MediaSource, find_members
@@ -47,7 +47,10 @@ def find_named_parts(listing: Listing, options: ArchiveOptions) -> Listing:
     if not wanted:
         return listing
     workers, in_flight = choose_archive_workers([each.path for each in wanted], options)
-    search = partial(count_bytes_read, partial(_search, options=options))
+
+    def search(item: tuple[_Container, Mapping[str, None]]) -> tuple[_Parts, int]:
+        return count_bytes_read(partial(_search, options=options), item, is_local=not is_url(item[0].path))
+
     with ordered_map(search, wanted.items(), workers=workers, max_in_flight=in_flight) as results:
         parts, nbytes = zip(*results, strict=True)
     found = dict(zip(wanted, parts, strict=True))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed._names import PartName, is_url, make_absolute
+from framefeed._names import PartName, escape, is_url, make_absolute
 from framefeed._shown import show_name
 from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, ByteReader, Limits, read_bytes
 from framefeed.archives import LOCAL_READS, NULL, REPLACED, MemberKind, ReadSizes, walk_zip
@@ -18,7 +18,7 @@ from framefeed.catalog import PackedFile, PackedValues, is_binary, is_media_stru
 from framefeed.errors import FramefeedError, MediaError, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, has_signature
 from framefeed.scanning._list_columns import ListOptions
-from framefeed.scanning._list_table import LABEL, PATH_COLUMNS
+from framefeed.scanning._list_table import LABEL, PATH_COLUMNS, find_first
 from framefeed.scanning._manifests import is_catalog, read_columns
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_suffix
 from framefeed.scanning._tar_rows import ArchiveRows
@@ -177,7 +177,14 @@ def _read_heads(file: PackedFile, reader: ByteReader, column: str) -> Iterator[b
 
 
 def make_value_rows(
-    container: str, file: PackedFile, column: str, options: ListOptions, version: str, reads: ReadSizes
+    container: str,
+    file: PackedFile,
+    column: str,
+    options: ListOptions,
+    version: str,
+    reads: ReadSizes,
+    *,
+    by_parent: bool = False,
 ) -> ArchiveRows:
     """Make a row for each value of a column of media, with the columns beside it.
 
@@ -191,6 +198,7 @@ def make_value_rows(
         options: Names of columns, and the folder where relative paths start.
         version: Of the file, as in a catalog.
         reads: Bytes of one read.
+        by_parent: Label media by the folders of their paths, if no column does.
     """
     shown, rows = show_name(container), _Rows(container)
     values, paths = file.find_values(column, reads), file.read_paths(column)
@@ -209,13 +217,39 @@ def make_value_rows(
             message = f"{shown}: the value {row} of column {column!r} is null, and has no path: leave the row out"
             rows.add(text, error=UnreadableMedia(message, source=shown, stage="open"))
     columns, classes = _name_classes(file, file.read_columns(column), _leave_out(options, file.schema))
-    return replace(rows.finish(version, columns), classes=classes)
+    remark = ""
+    if by_parent:
+        columns, remark = _label_by_path(columns, paths, rows, shown)
+    return replace(rows.finish(version, columns), classes=classes, remark=remark)
+
+
+def _label_by_path(columns: pa.Table, paths: list[str | None], rows: _Rows, shown: str) -> tuple[pa.Table, str]:
+    """Label media by the folders of the paths beside them, if no column does; return the columns and a warning."""
+    if LABEL in columns.column_names:
+        return columns, (
+            f"{shown}: the labels are those of the column 'label', which goes before label_from: leave that out, or "
+            'give the column another name, as in columns={"class": "label"}'
+        )
+    folders = [path and escape(os.path.basename(os.path.dirname(path))) for path in paths]
+    # Of files the folder on the disk counts, as of all files.
+    labels = [None if row in rows.files else folder or None for row, folder in enumerate(folders)]
+    named = {name: columns.column(name) for name in columns.column_names}
+    columns = pa.table({**named, LABEL: pa.array(labels, pa.string())})
+    if any(labels) or len(rows.files) == len(labels):
+        return columns, ""
+    return columns, (
+        f"{shown}: label_from gives no labels, because the paths beside the media have no folders: name a column of "
+        'labels, as in columns={"label": "class"}, or leave it out'
+    )
 
 
 def _name_classes(file: PackedFile, table: pa.Table, options: ListOptions) -> tuple[pa.Table, tuple[str, ...]]:
     """Read the columns beside media; labels that are numbers of named classes become these names, -1 none.
 
     Labels keep their numbers, as positions among the classes; they stay as they are if the call gives integers.
+
+    Raises:
+        UsageError: A number has no name.
     """
     columns = read_columns(table, options)
     if LABEL not in columns.column_names or options.has_numbered_classes:
@@ -224,9 +258,14 @@ def _name_classes(file: PackedFile, table: pa.Table, options: ListOptions) -> tu
     names, numbers = file.read_class_names(table.column_names[at]), columns.column(at)
     if not names or not pa.types.is_integer(numbers.type):
         return columns, ()
-    bounds = pc.min_max(numbers).as_py()
-    if bounds["min"] is not None and not -1 <= bounds["min"] <= bounds["max"] < len(names):
-        return columns, ()
+    odd = find_first(pc.or_(pc.less(numbers, -1), pc.greater_equal(numbers, len(names))))
+    if odd is not None:
+        column = table.column_names[at]
+        raise UsageError(
+            f"column {column!r} has the class {numbers[odd]} in row {odd} (from 0), and its ClassLabel has names of 0 "
+            f'to {len(names) - 1}: correct the file; or take the column as numbers, with columns={{"class_number": '
+            f'"{column}"}}, or with classes= of all numbers'
+        )
     known = pc.if_else(pc.less(numbers, 0), None, numbers)
     return columns.set_column(at, LABEL, pa.chunked_array([pa.array(names)]).take(known)), names
 

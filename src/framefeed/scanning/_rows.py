@@ -172,6 +172,7 @@ class Listing:
         starts: Folder where the relative paths of a manifest start, if it has some, by the name of the manifest.
         stats: Statistics of the scan; here of the files and folders that gave no row.
         classes: All labels in the order of their numbers, if Parquet files say them and agree.
+        has_list: Whether a root is a list.
     """
 
     groups: list[SourceGroup] = field(default_factory=list)
@@ -182,6 +183,7 @@ class Listing:
     stats: ScanStats = field(default_factory=ScanStats)
     remarks: list[str] = field(default_factory=list)
     classes: tuple[str, ...] = ()
+    has_list: bool = False
 
     @property
     def num_rows(self) -> int:
@@ -238,9 +240,11 @@ class Listing:
             # The one folder of all rows of the group, or the folder of each row, inside its archive.
             is_flat = bool(group.folder) and os.sep not in "".join(group.names)
             folders = [group.folder] if is_flat else [os.path.dirname(_find_member(path)) for path in group.paths()]
-            if group.kind == "parts":  # An archive that cannot be read has no folder.
+            if group.kind == "parts":  # An archive that cannot be read has no folder, nor has a row of a Parquet file.
+                parts = map(split_part, group.names)
                 folders = [
-                    folder if split_part(name) else "" for folder, name in zip(folders, group.names, strict=True)
+                    "" if part is None or part.scheme == "parquet" else folder
+                    for folder, part in zip(folders, parts, strict=True)
                 ]
             folder_numbers += [numbers.setdefault(os.path.basename(folder), len(numbers)) for folder in folders]
             sizes += [len(group.names)] if len(folders) == 1 else [1] * len(folders)

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import xxhash
 
 from framefeed._checks import check_choice, check_path, refuse_names
-from framefeed._names import is_url, make_absolute, make_printable, split_part
-from framefeed._shown import show_name, show_text, strip_url
+from framefeed._names import is_url, make_absolute, split_part
+from framefeed._shown import show_text, strip_url
 from framefeed._units import format_count
 from framefeed._values import Limits, resolve_limits
 from framefeed.catalog import (
@@ -30,18 +30,17 @@ from framefeed.catalog import (
     build_catalog_data,
     check_classes,
     decode_dictionary,
-    fetch_catalog,
     find_classes,
     find_first_rows,
     format_rate,
     hash_column,
     number_sources,
-    open_catalog,
 )
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import PROOF_RULES, TimesFrom, Verify
-from framefeed.media import MediaSource, StorageOptions, check_storage_options, is_s3, parse_rate
+from framefeed.media import MediaSource, StorageOptions, check_storage_options, parse_rate
 from framefeed.scanning._archives import ArchiveOptions, read_archives
+from framefeed.scanning._explanations import StrPath, explain_lost_facts, explain_no_media
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
@@ -51,10 +50,6 @@ from framefeed.scanning._resuming import RunResults, read_earlier_results, surve
 from framefeed.scanning._rows import Listing, ScanStats, SourceGroup, SourceRows, select_sources
 from framefeed.scanning._targets import Target
 from framefeed.scanning._walk import ImageFolders
-
-StrPath = str | os.PathLike[str]
-_MOST_ROOTS = 3
-"""Roots named in a message."""
 
 
 @refuse_names("scan", {"num_workers": "use workers="})
@@ -106,6 +101,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             into two folders is then two rows.
         columns: Names of the columns of a list or table, each with the column's number from 0 or its name there:
             ``{"path": 0, "label": 1}``. Other columns keep their names. Most lists do not need it: see the guide.
+            Of samples in archives, where no root is a list: ``{"label": "json.label"}``.
             ``{"media": "video"}`` is the column of a Parquet file with the media themselves.
         path_template: Path of each line, built from a list's columns: ``"{label}/{youtube_id}_{time_start:06d}.mp4"``.
         root: Store paths below this folder relative to it, so that a catalog can move with its data. Relative paths in
@@ -166,7 +162,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
         warnings.warn(loss, UserWarning, stacklevel=3)
     result = scan_roots(checked, request)
     catalog = result.catalog
-    for remark in result.remarks if len(catalog) else [explain_no_media(checked)]:
+    for remark in result.remarks if len(catalog) else [explain_no_media(checked, result.stats)]:
         warnings.warn(show_text(remark), UserWarning, stacklevel=3)
     if assumed is not None and depth == "frames" and len(catalog) and not count_times(catalog).get("assumed"):
         message = f"assume_fps={assume_fps} was not used: all readable files have times of their own"
@@ -178,48 +174,6 @@ def _write_line(line: str) -> None:
     with suppress(OSError):
         if sys.stderr is not None:
             sys.stderr.write(f"framefeed: {line}\n")
-
-
-def explain_no_media(roots: Sequence[Root]) -> str:
-    """Explain that roots contain no media, and what to check."""
-    if not roots:
-        return "no media found, because the list of roots is empty: give at least one file, folder or list of files"
-    shown = ", ".join(
-        "the table" if isinstance(root, pa.Table) else make_printable(show_name(os.fsdecode(root)))
-        for root in roots[:_MOST_ROOTS]
-    )
-    more = f" and {len(roots) - _MOST_ROOTS} more" if len(roots) > _MOST_ROOTS else ""
-    return (
-        f"no media found in {shown}{more}: check the path; a list needs lines, and in "
-        "folders only files with the ending of a video or a picture are taken (name other files, or give a glob)"
-    )
-
-
-def explain_lost_facts(out: StrPath | None, options: SurveyOptions) -> str | None:
-    """Explain which facts of the old catalog at ``out`` are lost by this scan; None if none are."""
-    if out is None:
-        return None
-    header = None
-    with suppress(MediaError, ValueError):  # The scan itself reads the file later, and raises the error.
-        path = make_absolute(os.fsdecode(out))
-        if is_s3(path):
-            path = fetch_catalog(path, None, options.storage_options).path
-        header = open_catalog(path)[1]
-    if header is None or header.depth != "frames":
-        return None
-    name, advice = make_printable(show_name(os.fsdecode(out))), "To have both catalogs, scan to another file"
-    if options.depth == "header":
-        return (
-            f"{name}: this scan reads headers only, and replaces a catalog with frame indexes. {advice}; to have the "
-            'frame indexes again, scan with depth="frames"'
-        )
-    if header.verify == "full" and options.verify != "full":
-        return (
-            f'{name}: this scan has verify="{options.verify}", and replaces a catalog that was made with '
-            f'verify="full": its counts of damaged frames are not kept. {advice}; to have the counts again, scan with '
-            'verify="full" (--verify full)'
-        )
-    return None
 
 
 def count_times(catalog: Catalog) -> dict[TimesFrom, int]:

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framefeed._names import escape, split_part
+from framefeed._shown import show_name
 from framefeed.catalog import FACTS
 from framefeed.errors import UsageError
+from framefeed.scanning._list_columns import ListOptions, rename_chosen
 from framefeed.scanning._list_json import to_column, to_texts
-from framefeed.scanning._list_table import LABEL
+from framefeed.scanning._list_table import LABEL, ListTable
 from framefeed.scanning._list_template import TemplatePart
 from framefeed.scanning._listing import append_columns
 from framefeed.scanning._manifests import infer_type, rename_facts
@@ -27,7 +29,10 @@ _DIGITS = re.compile(r"-?[0-9]{1,18}")
 
 
 def join_columns(
-    archives: Sequence[ArchiveRows], template: Sequence[TemplatePart], rivals: str = ""
+    archives: Sequence[ArchiveRows],
+    template: Sequence[TemplatePart],
+    rivals: str = "",
+    options: ListOptions | None = None,
 ) -> tuple[pa.Table, list[str]]:
     """Join the columns of archives, in their order.
 
@@ -35,9 +40,13 @@ def join_columns(
         archives: Rows of each.
         template: Parts of ``path_template``, to fit the names of members; none without one.
         rivals: Arguments that give labels, for the warning that labels of archives go before them; "" without any.
+        options: Names of columns of archives in the catalog; those of Parquet files have theirs already.
 
     Returns:
         A table with a row for each row of the archives, and warnings.
+
+    Raises:
+        UsageError: The options name a column that no archive has.
     """
     remarks = list[str]()
     columns = dict[str, pa.ChunkedArray]()
@@ -59,10 +68,33 @@ def join_columns(
     for name, values in _fit_names(archives, template).items():
         columns[name] = fill_nulls(columns[name], values) if name in columns else values
     remarks += _add_json(columns, archives)
+    if options is not None and options.columns:
+        columns = _rename(columns, archives, options)
     for name, values in _join_tables(archives).items():
         new = f"manifest_{name}" if name in (KEY, FIELD) and KEY in columns else name
         columns[new] = fill_nulls(columns[new], values) if new in columns else values
     return pa.table(columns), remarks
+
+
+def _rename(
+    columns: dict[str, pa.ChunkedArray], archives: Sequence[ArchiveRows], options: ListOptions
+) -> dict[str, pa.ChunkedArray]:
+    """Give columns of archives the names of the options."""
+    example = next((rows for rows in archives if rows.columns is None and len(rows.errors) < len(rows)), None)
+    if example is None:  # No archive could be read: their rows say why.
+        return columns
+    try:
+        if not columns:
+            raise UsageError("it has no columns beside the media")
+        renamed = rename_chosen(ListTable(dict(columns), is_table=True), options).columns
+        label = renamed.get(LABEL)
+        if isinstance(label, pa.ChunkedArray) and pa.types.is_nested(label.type):
+            raise UsageError(
+                f"column {(options.columns or {}).get(LABEL)!r} holds {label.type}, expected text or numbers"
+            )
+    except UsageError as error:
+        raise UsageError(f"columns= of {show_name(example.container)}: {error}") from error
+    return rename_facts({name: column for name, column in renamed.items() if isinstance(column, pa.ChunkedArray)})
 
 
 def _join_tables(archives: Sequence[ArchiveRows]) -> dict[str, pa.ChunkedArray]:
@@ -193,4 +225,5 @@ def _add_json(columns: dict[str, pa.ChunkedArray], archives: Sequence[ArchiveRow
 
 
 def _load(text: str | None) -> object:
-    return None if text is None else json.loads(text)
+    """Parse a value of JSON; an object stays text, because its names are those of one sample."""
+    return text if text is None or text.startswith("{") else json.loads(text)

@@ -55,6 +55,7 @@ class ArchiveRows:
         columns: Columns of a Parquet file beside the media, R rows; None for archives.
         files: Rows whose names are those of files, not of parts.
         classes: All labels of a Parquet file in the order of their numbers, if it says them.
+        remark: Warning about the labels of a Parquet file; "" without.
     """
 
     container: str
@@ -71,6 +72,7 @@ class ArchiveRows:
     columns: pa.Table | None = None
     files: frozenset[int] = frozenset()
     classes: tuple[str, ...] = ()
+    remark: str = ""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -286,11 +288,11 @@ class TarRowMaker:
 
 
 def _parse_object(text: str) -> dict[str, str]:
-    """Parse JSON to its scalars and lists by name, each as JSON again; what is no object is called "json"."""
+    """Parse JSON to its values by name, each as JSON again; what is no object is called "json"."""
     try:
         parsed = json.loads(text)
         values = parsed if isinstance(parsed, dict) else {"json": parsed}
-        return {name: json.dumps(value) for name, value in values.items() if not isinstance(value, dict)}
+        return {name: json.dumps(value) for name, value in values.items()}
     except json.JSONDecodeError as error:
         raise _BadValue(f"is not JSON ({error.msg} at its character {error.pos + 1})") from error
     except (ValueError, RecursionError) as error:

@@ -137,6 +137,7 @@ class FaultServer:
         faults: By path: those of its next requests, one each.
         always: By path: that of each request for which ``faults`` has none.
         is_refused: Whether a request is answered 403.
+        hold_for: No request is answered before so many have come.
         asked: All requests so far.
     """
 
@@ -145,6 +146,8 @@ class FaultServer:
         self.faults: dict[str, deque[Fault]] = {}
         self.always: dict[str, Fault] = {}
         self.is_refused: Callable[[Asked], bool] = lambda _: False
+        self.hold_for = 0
+        self._has_all = asyncio.Event()
         self.asked: list[Asked] = []
         self.connections = 0
         self._open = 0
@@ -255,6 +258,9 @@ class FaultServer:
         if fault.then is not None:
             fault.then(self)
         self._note(asked=asked)
+        if len(self.asked) >= self.hold_for:
+            self._has_all.set()
+        await self._has_all.wait()
         if fault.before == "head":
             return await _stop(fault, reader, writer)
         head, body = self._make_answer(path, asked, fault)
