@@ -18,7 +18,7 @@ from framefeed.archives import (
     read_zip,
     walk_tar,
 )
-from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia
+from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, MissingMedia, UnreadableMedia
 from framefeed.media._identity import find_container_version, make_changed_error
 from framefeed.media._readers import ValueReader
 
@@ -182,7 +182,7 @@ def read_value(
         is_remote: Whether it is an object by URL.
 
     Raises:
-        StaleSource: The file has another version, and no such value or none that can be read.
+        StaleSource: The file has another version, and no such value, or none that can be read within the limits.
         MediaError: The file is damaged, or the row group is larger than the limits allow.
     """
     part = split_part(text)
@@ -190,9 +190,12 @@ def read_value(
     column, row = split_value(part.member, name)
     try:
         value = import_packed_values().read_packed_value(reader, name, column, row, stamp, limits)
-    except (UnreadableMedia, CorruptMedia) as error:
+    except (UnreadableMedia, CorruptMedia, LimitExceeded) as error:
         is_of_contents = error.stage == "open"  # and not of a disk or a server
-        if not is_of_contents or (known and find_container_version(reader, is_remote=is_remote) == known):
+        is_known_to_differ = known and find_container_version(reader, is_remote=is_remote) != known
+        # Without a version a value that was there is damaged by a change, but the limits may have changed too.
+        is_changed = is_known_to_differ or (not known and not isinstance(error, LimitExceeded))
+        if not is_of_contents or not is_changed:
             raise
         raise make_changed_error(show_name(text)) from error
     return ValueReader(value, reader.stat().mtime_ns, getattr(reader, "version", None))
