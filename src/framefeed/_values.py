@@ -120,6 +120,12 @@ def resolve_limits(limits: Limits | None) -> Limits:
     return limits
 
 
+def override_limits(limits: Limits, others: Limits) -> Limits:
+    """Replace limits by those of the others that are not the defaults."""
+    own, new, default = astuple(limits), astuple(others), astuple(DEFAULT_LIMITS)
+    return Limits(*(a if b == c else b for a, b, c in zip(own, new, default, strict=True)))
+
+
 def is_size_allowed(limits: Limits, width: int, height: int) -> bool:
     """Whether a picture may have this size."""
     return max(width, height) <= limits.max_side and width * height <= limits.max_pixels

@@ -20,8 +20,9 @@ from PIL import Image
 import framefeed.cache.prefill._build
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.prefill._build import BuildReport, build
+from framefeed.cache.prefill._estimate import estimate
 from framefeed.decode import find_decoder
-from framefeed.errors import CacheError, UsageError
+from framefeed.errors import CacheError, FramefeedError, MissingDependency, UsageError
 from framefeed.media import ImageSequence
 from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, Rates, Uniform, plan_clips, plan_requests
 from framefeed.request import DecodeRequest, RandomCrop
@@ -399,6 +400,24 @@ def test_wrong_calls(tmp_path: Path) -> None:
     with pytest.raises(CacheError, match="expected a folder"):
         build(plan, FrameCache(taken))
     assert sorted(os.listdir(tmp_path)) in (["taken"], ["c", "taken"])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", [UsageError, MissingDependency])
+def test_what_says_nothing_about_a_file_ends_the_build(
+    kind: type[FramefeedError], workers: int, tmp_path: Path
+) -> None:
+    def fail(*_: Any) -> FramefeedError:
+        return kind("pip install a-plug-in")
+
+    def raise_it(name: str) -> None:
+        raise fail()
+
+    plan = plan_of(size=(24, 32))
+    for number, decoder in enumerate([FlatDecoder(raise_it), FlatDecoder(spoil=fail)]):
+        for call in (build, estimate):
+            with FrameCache(tmp_path / str(number)) as cache, pytest.raises(kind, match="pip install a-plug-in"):
+                call(plan, cache, backend=decoder, workers=workers)
 
 
 def test_a_progress_bar_is_shown_on_request(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from framefeed.catalog import _verifying
 from framefeed.catalog._assembly import ListedRows, assemble_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions, survey
 from framefeed.decode import VideoDecoder
-from framefeed.errors import UsageError
+from framefeed.errors import FramefeedError, MissingDependency, ResourceExhausted, UsageError
 from framefeed.index import FrameIndex, index_media
 from framefeed.plan import Uniform, plan_clips
 from framefeed.scanning import scan
@@ -84,6 +85,21 @@ def test_a_file_that_is_gone_or_no_video_any_more_is_an_error(data: Path) -> Non
         (str(data / CLIPS[1]), "MissingMedia")
     ]
     assert (result.ok, result.differences) == (False, ())
+
+
+@pytest.mark.parametrize("kind", [UsageError, MissingDependency, ResourceExhausted])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_says_nothing_about_a_file_is_raised(
+    kind: type[FramefeedError], workers: int, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = scanned(data)
+
+    def fail(*_: object, **__: object) -> None:
+        raise kind("pip install a-plug-in")
+
+    monkeypatch.setattr(_verifying, "index_media", fail)
+    with pytest.raises(kind, match="pip install a-plug-in"):
+        made.verify(workers=workers)
 
 
 def one_less(index: FrameIndex) -> FrameIndex:

@@ -329,6 +329,17 @@ def test_a_container_that_is_replaced_is_stale(written: str, media: Members, tmp
         read_frames(catalog)
 
 
+def test_D09_a_replaced_file_whose_row_group_exceeds_the_limits_is_stale(media: Members, tmp_path: Path) -> None:
+    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    limits = ff.Limits(max_row_group_bytes=sum(len(data) for _, data in videos) + 10_000)
+    path = write(tmp_path / "m.parquet", videos)
+    catalog = ff.scan(path, limits=limits)
+    write(path, [*videos, ("more", bytes(50_000))])
+    for given in (limits, ff.Limits(max_row_group_bytes=1000)):
+        with ff.VideoDecoder(catalog[-1], limits=given) as decoder, pytest.raises(ff.StaleSource, match="has changed"):
+            decoder[0]
+
+
 def write_columns(columns: dict[str, Any]) -> bytes:
     file = io.BytesIO()
     pq.write_table(pa.table(columns), file)

@@ -135,6 +135,35 @@ def test_D09_media_that_a_replaced_object_has_no_more_are_stale(
             print(f"{change}: {decoder[0]}")
 
 
+# Where a server names no version, none is compared.
+@pytest.mark.parametrize(("etags", "error"), [(('"one"', '"two"'), ff.StaleSource), ((None, None), ff.LimitExceeded)])
+def test_D09_the_version_of_an_object_is_compared_before_limits(
+    etags: tuple[str | None, str | None],
+    error: type[ff.MediaError],
+    server: FaultServer,
+    media: Members,
+    tmp_path: Path,
+) -> None:
+    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    limits = ff.Limits(max_row_group_bytes=sum(len(data) for _, data in videos) + 10_000)
+    server.objects["/m.parquet"] = Stored(write(tmp_path / "m", videos).read_bytes(), etags[0], None)
+    catalog = ff.scan(f"{server.url}/m.parquet")
+    with ff.VideoDecoder(catalog[0]) as decoder:
+        before = np.asarray(decoder[0].data)
+    # The row group is in memory.
+    small = ff.Limits(max_row_group_bytes=1000)
+    with ff.VideoDecoder(catalog[0], limits=small) as decoder, pytest.raises(ff.LimitExceeded, match="bytes=1000"):
+        decoder[0]
+    with ff.VideoDecoder(catalog[0], limits=limits) as decoder:
+        np.testing.assert_array_equal(np.asarray(decoder[0].data), before)
+    release_idle()
+    server.objects["/m.parquet"] = Stored(
+        write(tmp_path / "m", [*videos, ("more", bytes(50_000))]).read_bytes(), etags[1], None
+    )
+    with ff.VideoDecoder(catalog[-1], limits=limits) as decoder, pytest.raises(error):
+        decoder[0]
+
+
 @pytest.mark.parametrize("kept", [{"row_group_size": 1}, PLAIN])
 def test_D09_the_same_media_in_another_layout_by_url_are_read_on(
     kept: dict[str, object], server: FaultServer, media: Members, tmp_path: Path

@@ -397,7 +397,7 @@ class Catalog(CatalogRows):
 
         For each row these are compared: the file's size and content, the claims of its header, and, at depth "frames",
         the number, times and packets of the frames that full decoding gives. Pixels are not kept. Rows that failed in
-        the scan are left out. Bad files are listed in the result; they raise no error.
+        the scan are left out. Bad files are listed in the result; what says nothing about a file is raised.
 
         Example: ``Catalog.open("cat.parquet").verify(sample=0.01).ok``
 

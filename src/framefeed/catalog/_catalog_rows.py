@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from framefeed._checks import check_position
 from framefeed._compute import pc
 from framefeed._names import escape, is_url, resolve_name, split_part
 from framefeed._shown import is_signed, show_name, strip_url
-from framefeed._values import MediaInfo
+from framefeed._values import DEFAULT_LIMITS, Limits, MediaInfo
 from framefeed.catalog._assembly import CatalogData
 from framefeed.catalog._columns import (
     INFO_COLUMNS,
@@ -43,6 +45,15 @@ from framefeed.media import (
 
 _MOST_PARTS = 256
 """Parts of archives that a catalog remembers: to make one takes as long as 2 % of a clip."""
+# As a dataclass writes itself: `Limits(max_side=16384, ...)`.
+_LIMIT = re.compile(r"\b([a-z_]+)=([0-9]{1,18})\b")
+
+
+@cache
+def _read_limits(text: str) -> Limits:
+    """Read the limits of a scan, so that what it accepted opens again; none is below the default."""
+    given = {name: int(number) for name, number in _LIMIT.findall(text)}
+    return Limits(**{name: max(given.get(name, 0), default) for name, default in asdict(DEFAULT_LIMITS).items()})
 
 
 class CatalogRows:
@@ -81,11 +92,11 @@ class CatalogRows:
             return known
         found = self._find_source(row)
         if isinstance(found, str):
-            return MediaSource.of(found, self._data.storage_options)
+            return MediaSource.of(found, self._data.storage_options, limits=_read_limits(self._data.limits))
         if found.kind == "part":
             if len(self._parts) >= _MOST_PARTS:
                 self._parts.clear()
-            self._parts[row] = found
+            self._parts[row] = found = found.with_limits(_read_limits(self._data.limits))
         return found
 
     def _find_source(self, row: int) -> MediaSource | str:

@@ -24,7 +24,7 @@ from framefeed._arrays import IntArray
 from framefeed._fetched import counting_fetches, get_fetch_counter
 from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
-from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits, make_limit_error, read_bytes
+from framefeed._values import ByteReader, Limits, make_limit_error, read_bytes
 from framefeed.archives import NULL, ColumnChunk, OddPages, ReadSizes, find_plain_values, read_column_chunks
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia
 from framefeed.parallel import register_releasable
@@ -181,10 +181,11 @@ class PackedFile:
             offset, size = find_plain_values(self._reader, chunks.chunks[group], chunks.level, reads)
             return np.where(size == NULL, -1, offset), size
         except OddPages:
+            self._check_size(chunks.chunks[group])
             key, first = (self._stamp, column), chunks.get_rows(group)[0]
             kept = _KEPT.value.find(key, first)
             if kept is None:  # Not by `get`, so that files are listed at once.
-                kept = _KEPT.value.add(key, _RowGroup(first, self.read_group(column, group)))
+                kept = _KEPT.value.add(key, self._read_group(column, group))
             values = kept.values
             return np.full(len(values), -1, np.int64), _measure(values)
 
@@ -268,16 +269,21 @@ class PackedFile:
             MediaError: The row group is damaged, or larger than the limits allow.
         """
         group, first = self._find_group(column, row)
-        read = partial(self.read_group, column, group)
+        # Also of one in memory: it may have been read under other limits.
+        self._check_size(self._read_chunks(column).chunks[group])
+        read = partial(self._read_group, column, group)
         value = _KEPT.value.get((self._stamp, column), first, read).values[row - first]
         if not value.is_valid:
             raise self._make_null_error(column, row)
         return value.as_buffer()
 
+    def _read_group(self, column: str, group: int) -> _RowGroup:
+        chunks = self._read_chunks(column)
+        return _RowGroup(chunks.get_rows(group)[0], self.read_group(column, group), chunks.chunks[group].unpacked)
+
     def read_group(self, column: str, group: int) -> pa.ChunkedArray:
         """Read the values of one row group."""
         chunk = self._read_chunks(column).chunks[group]
-        self._check_size(chunk)
         path = f"{column}.{_BYTES}" if self._is_struct(column) else column
         table = self._call_arrow(lambda: self._file.read_row_group(group, columns=[path], use_threads=False))
         values = take_storage(table.column(column))
@@ -317,10 +323,10 @@ class PackedFile:
 
 
 class _RowGroup:
-    """The values of a column in one row group, from the row ``first`` on."""
+    """The values of a column in one row group, from the row ``first`` on, and the bytes that it claims to have."""
 
-    def __init__(self, first: int, values: pa.ChunkedArray) -> None:
-        self.first, self.values = first, values
+    def __init__(self, first: int, values: pa.ChunkedArray, claimed: int) -> None:
+        self.first, self.values, self.claimed = first, values, claimed
 
 
 class _KeptGroups:
@@ -350,13 +356,13 @@ class _KeptGroups:
                     return group
         return None
 
-    def get(self, column: Hashable, first: int, read: Callable[[], pa.ChunkedArray]) -> _RowGroup:
+    def get(self, column: Hashable, first: int, read: Callable[[], _RowGroup]) -> _RowGroup:
         """Get the group that begins at a row, or read it: others wait, so that memory holds few."""
         with self._reading:
             group = self.find(column, first)
             if group is None:
                 self._last = None
-                group = _RowGroup(first, read())
+                group = read()
             return self.add(column, group)
 
     def add(self, column: Hashable, group: _RowGroup) -> _RowGroup:
@@ -440,16 +446,20 @@ def _measure(values: pa.ChunkedArray) -> IntArray:
     return lengths
 
 
-def find_kept_value(stamp: Hashable, column: str, row: int) -> pa.Buffer | None:
-    """Find a value in the row groups that are in memory; None if it is not there."""
+def find_kept_value(stamp: Hashable, column: str, row: int, limits: Limits) -> pa.Buffer | None:
+    """Find a value in the row groups that are in memory; None if it is not there, or claims too much."""
     group = _KEPT.value.find((stamp, column), row)
-    value = None if group is None else group.values[row - group.first]
-    return value.as_buffer() if value is not None and value.is_valid else None
+    if group is None or group.claimed > limits.max_row_group_bytes:
+        return None
+    value = group.values[row - group.first]
+    return value.as_buffer() if value.is_valid else None
 
 
-def read_packed_value(reader: ByteReader, name: str, column: str, row: int, stamp: Hashable) -> pa.Buffer:
+def read_packed_value(
+    reader: ByteReader, name: str, column: str, row: int, stamp: Hashable, limits: Limits
+) -> pa.Buffer:
     """Read one value of a Parquet file through Arrow; see `PackedFile`."""
-    return PackedFile(reader, name, DEFAULT_LIMITS, stamp).read_value(column, row)
+    return PackedFile(reader, name, limits, stamp).read_value(column, row)
 
 
 def is_media_struct(kind: pa.DataType) -> bool:

@@ -143,7 +143,7 @@ def survey(source: Any, options: SurveyOptions) -> SurveyResult:
 def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
     media, info, stat, ahead = None, None, None, None
     try:
-        media = MediaSource.of(source, options.storage_options)
+        media = MediaSource.of(source, options.storage_options, limits=options.limits)
         # All readers of an object use these bytes: of a small one they are all that is asked for.
         ahead = media.fetch_ahead(None, [(0, _AHEAD_BYTES)])
         if isinstance(media, SequenceSource):

@@ -13,7 +13,7 @@ from framefeed._checks import check_count_or_share, check_integer
 from framefeed._values import MediaInfo
 from framefeed.catalog._catalog_rows import CatalogRows
 from framefeed.catalog._columns import INFO_COLUMNS
-from framefeed.errors import FramefeedError, StaleSource
+from framefeed.errors import FramefeedError, MissingDependency, ResourceExhausted, StaleSource, UsageError
 from framefeed.index import FrameIndex, index_media, probe
 from framefeed.media import source_name
 from framefeed.parallel import Err, ordered_outcomes, thread_budget
@@ -36,6 +36,10 @@ class Difference(NamedTuple):
     what: str
     expected: str
     found: str
+
+
+# About a file: other files would have these errors too.
+_SAYS_NOTHING = UsageError, MissingDependency, ResourceExhausted
 
 
 class Failure(NamedTuple):
@@ -115,6 +119,8 @@ def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:
             differences = _compare_info(info, probe(media))
     except StaleSource as error:
         return [Difference(name, "file", "the file that was scanned", str(error))]
+    except _SAYS_NOTHING:
+        raise
     except FramefeedError as error:
         return [Failure(name, f"{type(error).__name__}: {error}")]
     return [Difference(name, *difference) for difference in differences]

@@ -100,7 +100,7 @@ class VideoDecoder:
         self._limits = resolve_limits(limits)
         # A decoder object keeps its own limits; these are then for the index alone.
         self._decoder = as_decoder(backend, self._limits if isinstance(backend, str) else None)
-        self._source = MediaSource.of(source, storage_options)
+        self._source = MediaSource.of(source, storage_options, limits=self._limits)
         self._info: MediaInfo | None = None
         given = frame_index or getattr(source, "frame_index", None)
         if given is None:

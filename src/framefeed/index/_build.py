@@ -84,7 +84,7 @@ def build_index(
     """
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
     check_storage_options(storage_options)
-    media = MediaSource.of(source, storage_options)
+    media = MediaSource.of(source, storage_options, limits=limits)
     index = index_media(media, verify, stream_index=stream_index, assume_fps=assumed, limits=limits, warns=True)[1]
     if assume_fps is not None and index.times_from != "assumed":
         warnings.warn(
@@ -113,7 +113,7 @@ def index_media(
     check_choice("verify", verify, get_args(Verify))
     if stream_index is not None and not hasattr(stream_index, "__index__"):
         raise expected("stream_index", "an integer or None", stream_index)
-    media = MediaSource.of(source)
+    media = MediaSource.of(source, limits=resolved)
     job = partial(_Job, media, stream_index=stream_index, assume_fps=assume_fps, limits=resolved, warns=warns)
     return try_again_in_shortage(partial(_index_and_keep_promises, job, verify), media.name, "index")
 

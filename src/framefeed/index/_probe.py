@@ -108,8 +108,9 @@ def probe(source: Any, *, limits: Limits | None = None, storage_options: Storage
         ResourceExhausted: Memory or file descriptors ran out, also after a second try.
     """
     check_storage_options(storage_options)
-    media = MediaSource.of(source, storage_options)
-    return try_again_in_shortage(partial(_probe, media, resolve_limits(limits)), media.name, "open")
+    bounds = resolve_limits(limits)
+    media = MediaSource.of(source, storage_options, limits=bounds)
+    return try_again_in_shortage(partial(_probe, media, bounds), media.name, "open")
 
 
 def _probe(media: MediaSource, limits: Limits) -> MediaInfo:

@@ -35,7 +35,7 @@ from framefeed.media._libav_errors import (
     send_packet,
 )
 from framefeed.media._members import READ_BY_ARROW, Location, find_members
-from framefeed.media._objects import check_put_url, copy_object, put_object, read_version, remove_object
+from framefeed.media._objects import check_put_url, copy_object, put_object, read_object, read_version, remove_object
 from framefeed.media._packets import MisplacedPacket, demux_from, make_empty_error, number_after_seek, walk_packets
 from framefeed.media._parameter_sets import has_damaged_configuration, has_damaged_parameters, make_packet
 from framefeed.media._readers import FileReader, is_real_file
@@ -122,6 +122,7 @@ __all__ = [
     "parse_rate",
     "put_object",
     "read_claimed_duration",
+    "read_object",
     "read_stream_colors",
     "read_stream_details",
     "read_version",

@@ -111,7 +111,7 @@ class VideoContainer:
         headers_only: bool = False,
         indexed: SourceIdentity | None = None,
     ) -> None:
-        self.source, self._indexed = source, indexed
+        self.source, self._indexed = source.with_limits(limits), indexed
         self.limits = limits
         self._headers_only = headers_only
         self._decoder_options: dict[str, str] = {}

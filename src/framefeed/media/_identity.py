@@ -13,7 +13,7 @@ import xxhash
 from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
 from framefeed._shown import advise_indexing
-from framefeed._values import ByteReader, SourceStat
+from framefeed._values import ByteReader, SourceStat, announce_reads
 from framefeed.errors import StaleSource
 from framefeed.media.remote import ObjectVersion
 
@@ -76,6 +76,17 @@ def list_hashed(size: int) -> list[tuple[int, int]]:
 
 HEAD_FINGERPRINT_PREFIX = "h"
 """First character of fingerprints made of a head alone; no hexadecimal digit."""
+
+
+def hash_blocks(reader: ByteReader) -> str:
+    """Hash the size, head, middle and tail of what a reader reads."""
+    size = reader.stat().bytes
+    digest, block = xxhash.xxh3_128(str(size).encode()), memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))
+    ranges = list_hashed(size)
+    announce_reads(reader, lambda: ranges)
+    for start, _ in ranges:
+        digest.update(block[: reader.read_into(block, start)])
+    return digest.hexdigest()
 
 
 hash_head = xxhash.xxh3_128_hexdigest

@@ -18,7 +18,7 @@ from framefeed.archives import (
     read_zip,
     walk_tar,
 )
-from framefeed.errors import CorruptMedia, MediaError, MissingMedia, UnreadableMedia
+from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, MissingMedia, UnreadableMedia
 from framefeed.media._identity import find_container_version, make_changed_error
 from framefeed.media._readers import ValueReader
 
@@ -31,7 +31,9 @@ _PACKED_VALUES = "framefeed.catalog"
 _MOST_DIGITS = 19
 
 
-def find_member(part: PartName, reader: ByteReader, name: str, *, is_remote: bool) -> Location:
+def find_member(
+    part: PartName, reader: ByteReader, name: str, *, is_remote: bool, limits: Limits = DEFAULT_LIMITS
+) -> Location:
     """Find the first byte and the size of a part.
 
     Args:
@@ -39,13 +41,14 @@ def find_member(part: PartName, reader: ByteReader, name: str, *, is_remote: boo
         reader: The container.
         name: Of the container, for messages.
         is_remote: Whether each read takes a request.
+        limits: What the container may claim.
 
     Raises:
         MissingMedia: There is no such member.
         UnreadableMedia: It cannot be read in place.
         MediaError: The container is damaged before it.
     """
-    found = find_members(part.scheme, [part.member], reader, name, is_remote=is_remote)[part.member]
+    found = find_members(part.scheme, [part.member], reader, name, is_remote=is_remote, limits=limits)[part.member]
     if isinstance(found, MediaError):
         raise found
     return found
@@ -150,21 +153,22 @@ def split_value(member: str, name: str) -> tuple[str, int]:
     return column, int(row)
 
 
-def find_kept_value(text: str, stamp: Hashable, name: str) -> Any:
+def find_kept_value(text: str, stamp: Hashable, name: str, limits: Limits) -> Any:
     """Find a value in the row group that was read last, or None; the file is not opened.
 
     Args:
         text: Name of the value.
         stamp: That of `MediaSource.make_stamp` for the file.
         name: Of the file, for messages.
+        limits: What the row group may claim; one that claims more is not found.
     """
     part = split_part(text)
     assert part is not None
-    return import_packed_values().find_kept_value(stamp, *split_value(part.member, name))
+    return import_packed_values().find_kept_value(stamp, *split_value(part.member, name), limits)
 
 
 def read_value(
-    text: str, reader: ByteReader, stamp: Hashable, name: str, known: str | None, *, is_remote: bool
+    text: str, reader: ByteReader, stamp: Hashable, name: str, known: str | None, limits: Limits, *, is_remote: bool
 ) -> ValueReader:
     """Read a value that was there when its file was indexed.
 
@@ -174,20 +178,24 @@ def read_value(
         stamp: That of `MediaSource.make_stamp` for the file.
         name: Of the file, for messages.
         known: Version of the file that was indexed; None if it is not known.
+        limits: What the file may claim.
         is_remote: Whether it is an object by URL.
 
     Raises:
-        StaleSource: The file has another version, and no such value or none that can be read.
+        StaleSource: The file has another version, and no such value, or none that can be read within the limits.
         MediaError: The file is damaged, or the row group is larger than the limits allow.
     """
     part = split_part(text)
     assert part is not None
     column, row = split_value(part.member, name)
     try:
-        value = import_packed_values().read_packed_value(reader, name, column, row, stamp)
-    except (UnreadableMedia, CorruptMedia) as error:
+        value = import_packed_values().read_packed_value(reader, name, column, row, stamp, limits)
+    except (UnreadableMedia, CorruptMedia, LimitExceeded) as error:
         is_of_contents = error.stage == "open"  # and not of a disk or a server
-        if not is_of_contents or (known and find_container_version(reader, is_remote=is_remote) == known):
+        is_known_to_differ = known and find_container_version(reader, is_remote=is_remote) != known
+        # Without a version a value that was there is damaged by a change, but the limits may have changed too.
+        is_changed = is_known_to_differ or (not known and not isinstance(error, LimitExceeded))
+        if not is_of_contents or not is_changed:
             raise
         raise make_changed_error(show_name(text)) from error
     return ValueReader(value, reader.stat().mtime_ns, getattr(reader, "version", None))

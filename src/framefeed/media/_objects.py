@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from framefeed._shown import show_name
-from framefeed._values import ByteReader, announce_reads, read_bytes
+from framefeed._values import ByteReader, Limits, announce_reads, make_limit_error, read_bytes
 from framefeed.errors import CorruptMedia, MissingDependency, UsageError
 from framefeed.media import remote
 from framefeed.media._source import MediaSource
-from framefeed.media.remote import ObjectVersion, StorageOptions, find_options, is_read_by_ranges, is_s3
+from framefeed.media.remote import ObjectVersion, StorageOptions, find_options, is_read_by_ranges, is_s3, read_whole
 
 _PIECE_BYTES = 2**22
 
@@ -18,6 +18,23 @@ def read_version(source: MediaSource, reader: ByteReader) -> str:
     if isinstance(version, ObjectVersion) and version.etag:
         return version.text
     return f"{nbytes} {source.identity_of(reader).fingerprint}"
+
+
+def read_object(source: MediaSource, most_bytes: int) -> bytes:
+    """Read all bytes of an object.
+
+    Raises:
+        LimitExceeded: There are more.
+    """
+    if is_read_by_ranges(source.path):
+        data = read_whole(source.path, most_bytes, source.options)
+    else:
+        with source.opened() as reader:
+            data = read_bytes(reader, 0, min(reader.stat().bytes, most_bytes + 1))
+    if len(data) > most_bytes:
+        limits = Limits(max_header_bytes=most_bytes)
+        raise make_limit_error(limits, "max_header_bytes", "more bytes", source.name, "read")
+    return data
 
 
 def copy_object(reader: ByteReader, path: str) -> None:

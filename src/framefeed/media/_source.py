@@ -6,11 +6,10 @@ import io
 import os
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import IO, Any, Literal
-
-import xxhash
 
 from framefeed._checks import expand_home, expected, refuse_catalog
 from framefeed._files import stat_regular
@@ -18,25 +17,25 @@ from framefeed._names import PartName, split_part
 from framefeed._shortage import try_again_in_shortage
 from framefeed._shown import show_name
 from framefeed._values import (
+    DEFAULT_LIMITS,
     HEAD_BYTES,
     ByteReader,
     BytesReader,
     Limits,
     SourceStat,
-    announce_reads,
     clamp_ns,
-    make_limit_error,
+    override_limits,
     read_bytes,
 )
 from framefeed.errors import StaleSource, UnreadableMedia, UsageError
 from framefeed.media._identity import (
     ACCEPTED,
-    FINGERPRINT_BLOCK,
     HEAD_FINGERPRINT_PREFIX,
     FileStamp,
     ObjectIdentity,
     SourceIdentity,
     find_container_version,
+    hash_blocks,
     hash_head,
     list_hashed,
     make_changed_error,
@@ -56,7 +55,6 @@ from framefeed.media.remote import (
     get_range,
     is_read_by_ranges,
     open_ranges,
-    read_whole,
 )
 
 
@@ -85,7 +83,13 @@ class MediaSource:
     version: str | None = None
 
     @classmethod
-    def of(cls, source: Any, storage_options: StorageOptions | None = None, version: str | None = None) -> MediaSource:
+    def of(
+        cls,
+        source: Any,
+        storage_options: StorageOptions | None = None,
+        version: str | None = None,
+        limits: Limits | None = None,
+    ) -> MediaSource:
         """Understand what a user may pass as a source.
 
         Args:
@@ -94,24 +98,25 @@ class MediaSource:
                 of these (a ``CatalogEntry``).
             storage_options: Options by URL prefix.
             version: Which version of a URL's object, or of a file with parts, a catalog knows.
+            limits: What the container of a part may claim; see `with_limits`.
 
         Raises:
             UsageError: It is none of these, or a URL that nothing reads.
             MissingDependency: It is a URL, and fsspec is not installed.
         """
         if isinstance(source, MediaSource):
-            return source
+            return source.with_limits(limits)
         what = "a path, URL, bytes (array.tobytes()), binary file object, ImageSequence or CatalogEntry"
         if isinstance(source, type):
             raise expected("source", what, source)
         if hasattr(source, "as_media_source"):
             known: MediaSource = source.as_media_source()
-            return known
+            return known.with_limits(limits)
         if isinstance(source, (str, os.PathLike)):
             path = expand_home(os.fsdecode(source))
             if "://" in path and not os.path.exists(path):
                 if (part := split_part(path)) is not None:
-                    return find_part(part._replace(container=expand_home(part.container)), storage_options)
+                    return find_part(part._replace(container=expand_home(part.container)), storage_options, limits)
                 options = find_options(storage_options, path)
                 if is_read_by_ranges(path):
                     check_remote_url(path, options)
@@ -133,8 +138,12 @@ class MediaSource:
             return cls("file", str(getattr(source, "name", repr(source))), file=source)
         refuse_catalog(source, what)
         if hasattr(source, "source"):
-            return cls.of(source.source, storage_options)
+            return cls.of(source.source, storage_options, limits=limits)
         raise expected("source", what, source)
+
+    def with_limits(self, limits: Limits | None) -> MediaSource:
+        """Bound what is read to open the source by limits; only a `PackedValue` reads more than its own bytes."""
+        return self
 
     def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
         """Open the bytes for positioned reads.
@@ -188,17 +197,9 @@ class MediaSource:
 
     def identity_of(self, reader: ByteReader) -> SourceIdentity:
         """Identify the source by an open reader; `check_identity` then reads an object by URL no second time."""
-        now = reader.stat()
-        size = now.bytes
-        digest = xxhash.xxh3_128(str(size).encode())
-        block = memoryview(bytearray(min(FINGERPRINT_BLOCK, size)))
-        ranges = list_hashed(size)
-        announce_reads(reader, lambda: ranges)
-        for start, _ in ranges:
-            digest.update(block[: reader.read_into(block, start)])
-        fingerprint = digest.hexdigest()
+        now, fingerprint = reader.stat(), hash_blocks(reader)
         self._accept(reader, fingerprint)
-        return SourceIdentity(size, now.mtime_ns, fingerprint)
+        return SourceIdentity(now.bytes, now.mtime_ns, fingerprint)
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
         """Check that the source is still the one that was indexed.
@@ -346,22 +347,6 @@ class MediaSource:
         with self.opened() as reader:
             return read_bytes(reader, 0, count)
 
-    def read_all(self, most_bytes: int) -> bytes:
-        """Read all bytes.
-
-        Raises:
-            LimitExceeded: There are more.
-        """
-        if self._has_ranges:
-            data = read_whole(self.path, most_bytes, self.options)
-        else:
-            with self.opened() as reader:
-                data = read_bytes(reader, 0, min(reader.stat().bytes, most_bytes + 1))
-        if len(data) > most_bytes:
-            limits = Limits(max_header_bytes=most_bytes)
-            raise make_limit_error(limits, "max_header_bytes", "more bytes", self.name, "read")
-        return data
-
     def opened(self) -> closing[ByteReader]:
         """Open for positioned reads, and close again."""
         return closing(self.reader())
@@ -442,13 +427,22 @@ class PackedValue(Part):
 
     def __init__(self, source: MediaSource, size: int, text: str) -> None:
         super().__init__(source, 0, size, text)
-        self.offset = READ_BY_ARROW
+        self.offset, self._limits = READ_BY_ARROW, DEFAULT_LIMITS
+
+    def with_limits(self, limits: Limits | None) -> PackedValue:
+        """Bound what is read through Arrow; those of the limits that are the defaults leave what was set before."""
+        joined = self._limits if limits is None else override_limits(self._limits, limits)
+        if joined == self._limits:
+            return self
+        bounded = copy(self)
+        bounded._limits = joined
+        return bounded
 
     def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
         """Read the value; see `MediaSource.reader`."""
         version, file = self._get_version(indexed), self.container
         known = (version or self._known_version) if self.is_remote else None
-        if known and (value := find_kept_value(self.text, (file._make_key(""), known.text), file.name)):
+        if known and (value := find_kept_value(self.text, (file._make_key(""), known.text), file.name, self._limits)):
             return ValueReader(value, None, known)
         try:
             return self._read(version)
@@ -461,7 +455,7 @@ class PackedValue(Part):
         has_ranges, file = self._has_ranges, self.container
         with closing(open_ranges(self.path, self.options, version) if has_ranges else file.reader()) as reader:
             stamp = file.make_stamp(reader)
-            return read_value(self.text, reader, stamp, file.name, self.version, is_remote=self.is_remote)
+            return read_value(self.text, reader, stamp, file.name, self.version, self._limits, is_remote=self.is_remote)
 
     def fetch_ahead(self, indexed: SourceIdentity | None, ranges: Iterable[tuple[int, int]]) -> RangesAhead | None:
         """Ask for nothing: only Arrow knows where the bytes are."""
@@ -471,7 +465,8 @@ class PackedValue(Part):
         return super()._make_key(fingerprint), self.text
 
     def _compare_identity(self, indexed: SourceIdentity | None) -> Hashable:
-        return super()._compare_identity(indexed), self.text
+        # What is open already is not taken for a source whose limits may forbid it.
+        return super()._compare_identity(indexed), self.text, self._limits
 
 
 def make_part(source: MediaSource, offset: int, size: int, text: str) -> Part:
@@ -481,7 +476,7 @@ def make_part(source: MediaSource, offset: int, size: int, text: str) -> Part:
     return Part(source, offset, size, text)
 
 
-def find_part(part: PartName, storage_options: StorageOptions | None) -> Part:
+def find_part(part: PartName, storage_options: StorageOptions | None, limits: Limits | None = None) -> MediaSource:
     """Find a part by its name: its container is searched.
 
     Raises:
@@ -493,6 +488,8 @@ def find_part(part: PartName, storage_options: StorageOptions | None) -> Part:
         raise UnreadableMedia(f"{part.text}: {what}", source=part.text, stage="open")
     container = MediaSource.of(part.container, storage_options)
     with container.opened() as reader:
-        offset, size = find_member(part, reader, container.name, is_remote=container.is_remote)
+        offset, size = find_member(
+            part, reader, container.name, is_remote=container.is_remote, limits=limits or DEFAULT_LIMITS
+        )
         known = find_container_version(reader, is_remote=container.is_remote)
-    return make_part(replace(container, version=known), offset, size, part.text)
+    return make_part(replace(container, version=known), offset, size, part.text).with_limits(limits)

@@ -23,7 +23,7 @@ from framefeed._names import escape, escape_invisible, is_url, make_absolute, sp
 from framefeed._shown import show_name
 from framefeed.catalog import FACTS, LOCATION_FACTS, is_media_struct, take_storage
 from framefeed.errors import FramefeedError, MissingMedia, UnreadableMedia, UsageError
-from framefeed.media import MediaSource
+from framefeed.media import MediaSource, read_object
 from framefeed.parallel import try_again_in_shortage
 from framefeed.scanning._list_columns import ListOptions, build_paths, find_path_column, rename_columns
 from framefeed.scanning._list_json import read_json, show_json, to_column
@@ -95,7 +95,7 @@ def read_manifest(path: str, options: ListOptions | None = None) -> Listing:
     try:
         if not is_url(path):
             stat_regular(path)
-        data = media.read_all(options.limits.max_header_bytes) if is_url(path) else None
+        data = read_object(media, options.limits.max_header_bytes) if is_url(path) else None
     except MissingMedia as error:
         raise MissingMedia(
             f"list {name}: there is no such file: check its spelling", source=name, stage="open"

@@ -29,7 +29,7 @@ from framefeed.cache.prefill._demand import FillOptions, FillTask, FrameRun, mak
 from framefeed.cache.prefill._opening import check_filling, choose_form, make_decoder
 from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder, find_reduction
-from framefeed.errors import CacheError, ResourceExhausted, UsageError
+from framefeed.errors import CacheError, MissingDependency, ResourceExhausted, UsageError
 from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource, source_name
 from framefeed.parallel import Err, catch_outcome, find_shortage, make_shortage_error, ordered_outcomes, thread_budget
@@ -117,6 +117,8 @@ class Claims:
 
 Failed = tuple[str, str, str]
 """Source, error type, message."""
+# They say nothing about a file: other files would have them too. Loaders raise the same.
+_ALWAYS_RAISED = UsageError, MissingDependency, ResourceExhausted
 
 _CORNER = 16
 """Side of the part of each picture that is converted if planes are stored: the result is not used."""
@@ -171,7 +173,7 @@ class Filler:
         self.form = choose_form(plan, cache)
 
     def __call__(self, task: FillTask) -> FillCounts:
-        """Do a task. A request to stop, a wrong call and a shortage are raised; all other errors are counted."""
+        """Do a task. What says nothing about a file, and a request to stop, is raised; other errors are counted."""
         counts = FillCounts(task.clip_frames)
         name = source_name(self._plan.catalog.source(task.row), task.row)
         for error in task.errors:
@@ -180,9 +182,7 @@ class Filler:
             return counts
         outcome = catch_outcome(lambda _: self._fill(task, counts, name), None)
         if isinstance(outcome, Err):
-            if isinstance(outcome.error, UsageError) or not isinstance(outcome.error, Exception):
-                raise outcome.error
-            if isinstance(outcome.error, ResourceExhausted):
+            if isinstance(outcome.error, _ALWAYS_RAISED) or not isinstance(outcome.error, Exception):
                 raise outcome.error
             resource = find_shortage(outcome.error)
             if resource is not None:
@@ -230,7 +230,7 @@ class Filler:
         del slots
         counts.stored += report.counts.frames_stored
         for error in report.errors:
-            if isinstance(error, ResourceExhausted):
+            if isinstance(error, _ALWAYS_RAISED):
                 raise error
         return [(run, error) for run, error in zip(runs, report.errors, strict=True) if error is not None]
 
@@ -326,6 +326,7 @@ def build(
     Raises:
         UsageError: An argument is wrong, the decoder cannot give frames in the form to be stored, or ``max_bytes`` of
             the cache is smaller than the first frames need.
+        MissingDependency: A file needs a package that is not installed; stored frames are kept.
         CacheError: The folder of the cache cannot be used.
         ResourceExhausted: Memory or file descriptors ran out; stored frames are kept, and the next build continues.
     """

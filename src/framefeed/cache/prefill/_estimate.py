@@ -167,6 +167,7 @@ def estimate(
 
     Raises:
         UsageError: An argument is wrong, or the decoder cannot give frames in the form to be stored.
+        MissingDependency: A file needs a package that is not installed.
         CacheError: The folder of the cache, or the temporary one beside it, cannot be used.
         ResourceExhausted: A resource ran out.
     """

@@ -165,7 +165,7 @@ class EngineDecoder(BaseDecoder):
         check_kind(self, index, source.name)
         self.facts.check(source, index)
         self.limits.check_picture(index.stream.width, index.stream.height, source.name)
-        report = DecodeReport(errors=[None] * len(slots))
+        report, source = DecodeReport(errors=[None] * len(slots)), source.with_limits(self.limits)
         for with_damage in sorted({slot.accepts_damaged for slot in slots}):
             numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == with_damage]
             pending = PendingFrames(slots, report, source, numbers)

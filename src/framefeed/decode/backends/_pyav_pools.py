@@ -202,6 +202,7 @@ class ThreadPools:
     ) -> Iterator[Feed]:
         """Open the packets of one source, with a decoder for them."""
         _close_abandoned()
+        source = source.with_limits(options.limits)
         stamp = source.check_identity(index.identity)
         options.limits.check_picture(index.stream.width, index.stream.height, source.name)
         with libav_errors(source.name, "decode"):

@@ -207,6 +207,7 @@ class StillDecoder(BaseDecoder):
             )
         if isinstance(source, SequenceSource):
             return source.read_file(number, index.identity), name_picture(source, number)
+        source = source.with_limits(self._limits)
         source.check_identity(index.identity)
         with closing(source.reader(index.identity)) as reader:
             data = read_bytes(reader, 0, size)
