@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from framefeed._names import refuse_url
 from framefeed._nearest import did_you_mean
 from framefeed._units import parse_bytes
 from framefeed._values import DEFAULT_LIMITS, Limits
@@ -86,6 +88,14 @@ def join_negative_numbers(words: Sequence[str]) -> list[str]:
         else:
             joined.append(word)
     return joined
+
+
+def read_local_path(text: str) -> Path:
+    """Read a path, which is no URL: ``Path`` would make a folder ``s3:`` of it."""
+    try:
+        return Path(refuse_url("path", text))
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def read_times(text: str) -> tuple[Fraction, ...]:

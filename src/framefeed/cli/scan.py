@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed._names import is_url, make_absolute
+from framefeed._names import is_url, make_absolute, refuse_url
 from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.catalog import (
     BUILT_FROM_IN_WORDS,
@@ -167,8 +167,8 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
         known,
         print_error,
         write_idx=args.write_idx,
-        idx_folder=None if args.idx_folder is None else make_absolute(args.idx_folder),
-        journal=None if args.journal is None else make_absolute(args.journal),
+        idx_folder=None if args.idx_folder is None else make_absolute(refuse_url("--idx-folder", args.idx_folder)),
+        journal=None if args.journal is None else make_absolute(refuse_url("--journal", args.journal)),
     )
 
 
