@@ -59,8 +59,8 @@ def add_workers_argument(parser: argparse.ArgumentParser) -> None:
 def add_root_argument(parser: argparse.ArgumentParser) -> None:
     """Declare ``--root``, of a catalog that is opened."""
     parser.add_argument("--root", metavar="FOLDER",
-                        help="folder that relative paths in the catalog start from (default: the folder of the "
-                        "catalog)")  # fmt: skip
+                        help="folder, or its URL, that relative paths in the catalog start from (default: the folder "
+                        "of the catalog)")  # fmt: skip
 
 
 def add_limit_arguments(parser: argparse.ArgumentParser) -> None:

@@ -53,7 +53,8 @@ _GONE = "of the earlier catalog left out, because they were removed or are not a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("roots", nargs="+", metavar="ROOT",
-                        help="folder, media file, archive, glob, or list (text, CSV, JSON, Parquet)")  # fmt: skip
+                        help="folder, media file, archive, glob, list (text, CSV, JSON, Parquet), URL, or bucket or "
+                        "prefix of S3, such as s3://bucket/train/")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="CATALOG",
                         help="file to write the table to, such as cat.parquet or s3://bucket/cat.parquet")  # fmt: skip
     parser.add_argument("--journal", metavar="FOLDER",
@@ -78,7 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="frames per second of videos without usable times; others keep theirs")  # fmt: skip
     add_workers_argument(parser)
     parser.add_argument("--root", metavar="FOLDER",
-                        help="store paths relative to this folder; relative paths in lists start from it")  # fmt: skip
+                        help="store paths relative to this folder or its URL; relative paths in lists start "
+                        "from it")  # fmt: skip
     parser.add_argument("--image-folders", choices=["image", "video"], default="image",
                         help="image: a row for each picture (default); video: a folder is one video")  # fmt: skip
     parser.add_argument("--fps", type=read_rate, metavar="FPS",
