@@ -365,7 +365,7 @@ def test_S17_parts_of_containers_by_signed_urls(packed: str, texts: Texts, tmp_p
         for url in urls:
             texts.call(f"{member} {url[-30:]}", ff.VideoDecoder, f"{member}::{url}", storage_options=options)
     assert list(tmp_path.glob(".bad-*.map/identity.json"))
-    assert any("scan again, or give storage_options" in str(error) for error in texts.errors)
+    assert any("scan the signed URLs in the process that trains" in str(error) for error in texts.errors)
     # Catalogs keep fragments, and queries that are no signatures, which are sent to no server here.
     texts.add_files(tmp_path, without=())
 

@@ -13,6 +13,10 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote
 
+from framefeed._checks import check_path
+from framefeed._shown import show_name
+from framefeed.errors import UsageError
+
 _PART = re.compile("(tar|zip|parquet)://(.*?)::(.+)", re.DOTALL)
 _HTTP = re.compile(r"https?://", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -65,6 +69,27 @@ def remove_dots(path: str) -> str:
 def is_url(name: str) -> bool:
     """Whether a name is an URL rather than a path."""
     return "://" in name
+
+
+def check_local_path(name: str, path: object, example: str) -> str:
+    """Check that a value is a path that can be written to, as `check_path` does, and not a URL.
+
+    Raises:
+        UsageError: It is no path, or a URL.
+    """
+    return refuse_url(name, check_path(name, path, example))
+
+
+def refuse_url(name: str, path: str) -> str:
+    """Return the path of something that is written on this machine alone.
+
+    Raises:
+        UsageError: It is a URL, which would become a folder with the name of its protocol.
+    """
+    if is_url(path):
+        kind = "folder" if name.endswith("folder") or path.endswith("/") else "file or folder"
+        raise UsageError(f"{name}: URLs cannot be written here, got {show_name(path)}: name a local {kind}")
+    return path
 
 
 class PartName(NamedTuple):

@@ -3,14 +3,15 @@ from __future__ import annotations
 import json
 import os
 import weakref
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from framefeed.catalog import Catalog
-from framefeed.cli.feed import FeedResult, _time_batches
-from framefeed.load import ClipLoader
+from framefeed.cli.feed import FeedResult, _advise, _time_batches
+from framefeed.load import ClipLoader, LoadStats
 from framefeed.plan import Dense, plan_clips
 from framefeed.scanning import scan
 from framefeed.testing import make_folder
@@ -204,6 +205,12 @@ def test_a_failed_file_is_named_without_dots(tmp_path: Path, answer: Answer) -> 
     answer("report", catalog, "-o", page)
     assert f"{tmp_path}/videos/" in page.read_text()
     assert "lists/.." not in page.read_text()
+
+
+def test_advice_for_waits_for_the_network_is_to_prefetch_more(tmp_path: Path) -> None:
+    args = Namespace(prefetch=3)
+    stats = LoadStats(batches=1, clips=1, workers=1, wait_seconds=9, decode_seconds=9, fetch_wait_seconds=8)
+    assert "--prefetch 12" in _advise(args, stats, 1.0)
 
 
 def test_no_bottleneck_is_printed_if_no_clip_was_delivered(tmp_path: Path, answer: Answer) -> None:

@@ -85,6 +85,10 @@ def make_stats(**seconds: float) -> LoadStats:
         (make_stats(wait=0.5, outside=9.5, decode=19), "training step"),
         (make_stats(wait=1.1, outside=8.9, decode=19, transform=1), "decode"),
         (make_stats(wait=9, outside=1, decode=5, transform=6), "transform"),
+        (make_stats(wait=9, outside=1, decode=9, fetch_wait=8, transform=6), "fetch"),
+        (make_stats(wait=9, outside=1, decode=9, fetch_wait=4), "decode"),
+        (make_stats(wait=9, outside=1, decode=9, fetch_wait=4, transform=6), "transform"),
+        (make_stats(wait=1, outside=99, decode=9, fetch_wait=8), "training step"),
         (make_stats(wait=9, outside=1, decode=1, transform=2, plan=3), "plan"),
         (make_stats(wait=9, outside=1, decode=1, transform=2, plan=3, start=4), "start"),
     ],
@@ -92,8 +96,11 @@ def make_stats(**seconds: float) -> LoadStats:
 def test_the_bottleneck_follows_from_the_numbers(stats: LoadStats, bottleneck: str) -> None:
     assert stats.bottleneck == bottleneck
     assert bottleneck in repr(stats)
-    assert f"{stats.wait_seconds:.3f} s of 10.000 s" in stats.evidence
-    assert stats.clips_per_second == 1.0
+    assert f"{stats.wait_seconds:.3f} s of {stats.wall_seconds:.3f} s" in stats.evidence
+    assert stats.clips_per_second == 10 / stats.wall_seconds
+    assert sum(stats.stages.values()) == sum(
+        [stats.plan_seconds, stats.decode_seconds, stats.transform_seconds, stats.start_seconds]
+    )
 
 
 def test_failed_clips_are_not_counted_as_delivered() -> None:

@@ -182,6 +182,8 @@ def test_D03_a_file_that_may_not_be_read(ask: Any, tmp_path: Path) -> None:
         (b"hello, this is no video\n" * 50, "text"),
         ("d\xe9j\xe0 vu".encode("latin-1") * 10, "text"),
         (b"<!DOCTYPE html><html><body>404</body></html>", "text"),
+        (b'<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', "text (XML), perhaps an error page"),
+        (b'<?xml version="1.0"?>\n<!-- --><MPD></MPD>', "playlist"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git LFS"),
         (bytes(5000), ""),
         (b"\x00\x01garbage\xff" * 400, ""),

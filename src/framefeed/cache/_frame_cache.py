@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal, SupportsIndex
 
 from framefeed._checks import check_integer, expand_home, expected
+from framefeed._names import refuse_url
 from framefeed._units import parse_bytes
 from framefeed.cache._caching import CachingDecoder
 from framefeed.cache._keys import FORMS, Form
@@ -75,7 +76,7 @@ class FrameCache(ClosedByWith):
         name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) and not isinstance(path, type) else ""
         if not name or "\0" in name:
             raise expected("path", "a folder such as 'cache/'", path)
-        folder = os.path.abspath(expand_home(name))
+        folder = os.path.abspath(expand_home(refuse_url("path of the cache folder", name)))
         self.state = CacheState(CacheOptions(folder, codec, budget, form, memory, strict, shared))
 
     def __repr__(self) -> str:

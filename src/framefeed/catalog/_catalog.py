@@ -19,7 +19,7 @@ from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, check_path, check_position, expand_home, expected
 from framefeed._compute import pc
-from framefeed._names import is_url, make_folder_absolute
+from framefeed._names import check_local_path, is_url, make_folder_absolute
 from framefeed._shown import has_hidden_query, show_name
 from framefeed._units import format_bytes
 from framefeed._values import Limits, resolve_limits
@@ -101,7 +101,7 @@ class Catalog(CatalogRows):
         check_storage_options(storage_options)
         text = check_path("path", path, "cat.parquet")
         given = None if root is None else make_folder_absolute(check_path("root", root, "videos/"))
-        folder = None if local is None else os.path.abspath(check_path("local", local, "catalogs/"))
+        folder = None if local is None else os.path.abspath(check_local_path("local", local, "catalogs/"))
         if is_url(text):
             copy = fetch_catalog(text, folder, storage_options)
             name, default_root, frames_name, url = copy.path, copy.folder, copy.frames_name, text

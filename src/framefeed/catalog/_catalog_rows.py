@@ -125,8 +125,9 @@ class CatalogRows:
             return version
         if not is_signed(url) and not find_options(self._data.storage_options, url):
             raise UsageError(
-                f"{show_name(url)}: was scanned by a signed URL, and catalogs keep no signatures: scan again, or give "
-                "storage_options",
+                f"{show_name(url)}: was scanned by a signed URL, and catalogs keep no signatures: scan the signed "
+                "URLs in the process that trains (with out=, so that only new files are opened), or use s3:// URLs "
+                "with keys, or give storage_options; framefeed feed cannot read signed URLs",
                 source=show_name(url),
             )
         return version.removeprefix(SIGNED)

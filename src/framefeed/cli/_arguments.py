@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from framefeed._names import refuse_url
 from framefeed._nearest import did_you_mean
 from framefeed._units import parse_bytes
 from framefeed._values import DEFAULT_LIMITS, Limits
@@ -57,8 +59,8 @@ def add_workers_argument(parser: argparse.ArgumentParser) -> None:
 def add_root_argument(parser: argparse.ArgumentParser) -> None:
     """Declare ``--root``, of a catalog that is opened."""
     parser.add_argument("--root", metavar="FOLDER",
-                        help="folder that relative paths in the catalog start from (default: the folder of the "
-                        "catalog)")  # fmt: skip
+                        help="folder, or its URL, that relative paths in the catalog start from (default: the folder "
+                        "of the catalog)")  # fmt: skip
 
 
 def add_limit_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +88,14 @@ def join_negative_numbers(words: Sequence[str]) -> list[str]:
         else:
             joined.append(word)
     return joined
+
+
+def read_local_path(text: str) -> Path:
+    """Read a path, which is no URL: ``Path`` would make a folder ``s3:`` of it."""
+    try:
+        return Path(refuse_url("path", text))
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def read_times(text: str) -> tuple[Fraction, ...]:

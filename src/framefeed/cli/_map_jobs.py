@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 
-from framefeed._names import is_url, make_absolute
+from framefeed._names import is_url, make_absolute, refuse_url
 from framefeed._shown import show_name
 from framefeed.cli._io import Failed
 from framefeed.errors import UsageError
@@ -74,6 +74,7 @@ def list_jobs(inputs: Sequence[str], out: str, *, as_pictures: bool) -> Jobs:
         UsageError: Two inputs have one output, an output is an input, or there is no input.
         MissingMedia: An input is missing.
     """
+    refuse_url("OUT", out)
     if len(inputs) == 1 and NAME not in out and _is_one(inputs[0]):
         return Jobs([Job(inputs[0], os.path.join(out, "") if as_pictures else out)])
     folder = _find_folder(inputs, out)

@@ -21,7 +21,7 @@ from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.decode import DECODE
 from framefeed.bench.load import LOAD
 from framefeed.bench.map import MAP
-from framefeed.cli._arguments import read_at_least, read_positive, read_rectangle
+from framefeed.cli._arguments import read_at_least, read_local_path, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, print_error, print_out
 from framefeed.errors import UsageError
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "generated video; 'bench all' needs MEDIA or --generated)")  # fmt: skip
     parser.add_argument("--media", dest="named_media", action="append", default=[], metavar="MEDIA",
                         help="the same as MEDIA")  # fmt: skip
-    parser.add_argument("--work", type=Path, metavar="FOLDER",
+    parser.add_argument("--work", type=read_local_path, metavar="FOLDER",
                         help="keep generated files in this folder, and use them again")  # fmt: skip
     parser.add_argument("--rows", metavar="ROW,...",
                         help="only these rows; "
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         f"map: {MAP.pairs}; all: {_SMALL['pairs']})")  # fmt: skip
     parser.add_argument(
         "--json",
-        type=Path,
+        type=read_local_path,
         metavar="FILE",
         help="write the report to this file too; cache writes crops of lossy formats beside it",
     )
@@ -80,9 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help=f"frames, spread over the video (default: {FRAMES}; all: {_SMALL['frames']})")  # fmt: skip
     cache.add_argument("--workers", type=read_at_least(1), metavar="N",
                        help="number of DataLoader workers and of threads (default: one for each core)")  # fmt: skip
-    cache.add_argument("--disk", type=Path, metavar="FOLDER",
+    cache.add_argument("--disk", type=read_local_path, metavar="FOLDER",
                        help="folder on the disk to measure (default: the folder of temporary files)")  # fmt: skip
-    cache.add_argument("--crops", type=Path, metavar="FOLDER",
+    cache.add_argument("--crops", type=read_local_path, metavar="FOLDER",
                        help="write a contact sheet to this folder that shows the loss of lossy formats")  # fmt: skip
 
 

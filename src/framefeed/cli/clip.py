@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from framefeed._arrays import IntArray
 from framefeed._files import check_writable
+from framefeed._names import refuse_url
 from framefeed._shown import show_name
 from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed._values import Limits
@@ -127,6 +128,9 @@ class _SavedFrames:
 
 def run(args: argparse.Namespace) -> int:
     """Decode the chosen frames and write them."""
+    for option, given in (("-o", args.out), ("--sheet", args.sheet)):
+        if given is not None:
+            refuse_url(option, given)
     _check_options(args)
     # Only decoding all frames finds the damaged ones.
     catalog = make_memory_catalog([args.video], make_limits(args), "proof" if args.on_damaged == "error" else "full")

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from framefeed._units import format_count, format_number, format_seconds, format_share, format_table
 from framefeed.adapters.torch import ClipDataset
 from framefeed.catalog import Catalog
+from framefeed.cli._arguments import read_local_path
 from framefeed.cli._io import Exit, Failed, Stages, ensure_folder, make_printable, print_failed, print_out
 from framefeed.cli._plans import make_captions, make_plan_quietly
 from framefeed.cli._versions import describe_version
@@ -120,7 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("media", nargs="?", metavar="MEDIA",
                         help="folder of videos, one sub-folder per class (default: a few are generated)")  # fmt: skip
-    parser.add_argument("-o", "--out", default="framefeed-demo", metavar="FOLDER",
+    parser.add_argument("-o", "--out", type=read_local_path, default="framefeed-demo", metavar="FOLDER",
                         help="folder to write to (default: framefeed-demo)")  # fmt: skip
 
 

@@ -44,6 +44,8 @@ ADVICE = {
 }
 # Share of the workers' time without work, above which their number is no limit.
 _MANY_IDLE = 0.5
+# Factor of the advice: what is asked for at a time grows by it, and the memory for batches too.
+_MORE_AHEAD = 4
 # Share of the CPUs' time, above which more of them are needed.
 _CPUS_ARE_BUSY = 0.75
 # Share of the workers' time, below which a stage is not listed.
@@ -63,6 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan_arguments(parser)
     parser.add_argument("--batch-size", type=read_at_least(1), default=16, metavar="N",
                         help="clips per batch (default: 16)")  # fmt: skip
+    parser.add_argument("--prefetch", type=read_at_least(1), default=2, metavar="N",
+                        help="batches that are prepared ahead; more help with media by URL (default: 2)")  # fmt: skip
     parser.add_argument("--max-batches", type=read_at_least(1), metavar="N",
                         help="stop each epoch after this many batches")  # fmt: skip
     parser.add_argument("--step-ms", type=read_milliseconds, default=0.0, metavar="MS",
@@ -164,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
     if len(plan):
         with ignoring_cache_warnings(), ClipLoader(
             plan, batch_size=args.batch_size, workers=get_workers(args), kind=args.kind, limits=make_limits(args),
-            cache=cache, on_error="skip",
+            cache=cache, on_error="skip", prefetch=args.prefetch,
         ) as loader:  # fmt: skip
             _run_loop(loader, args, result, is_quiet=as_json)
             # The loader does not know the last step of an epoch that ends early.
@@ -254,13 +258,18 @@ def _choose_advice(args: argparse.Namespace, cache: FrameCache | None, stats: Lo
 
 def _advise(args: argparse.Namespace, stats: LoadStats, cpu_seconds: float) -> str:
     """Say what would make the loop faster, in which this process had so much CPU time."""
+    if stats.bottleneck == "fetch":
+        return (
+            f"the workers wait for the network: more batches ahead (--prefetch {_MORE_AHEAD * args.prefetch}, in "
+            "Python prefetch=, for many bytes also a larger read_ahead=) would help, as more is asked for at a time"
+        )
     if stats.bottleneck != "decode":
         return ADVICE.get(stats.bottleneck, stats.evidence)
     cpus, workers = thread_budget().threads, stats.workers
     if workers and stats.idle_share > _MANY_IDLE:
         return (
             f"the workers had nothing to do for {format_share(stats.idle_share)} of the time: larger batches "
-            "(--batch-size) or, in Python, more batches ahead (prefetch=) would keep them busy"
+            "(--batch-size) or more batches ahead (--prefetch) would keep them busy"
         )
     if workers < cpus:
         return f"{format_count(workers, 'worker')} for {cpus} CPUs: more workers would help (--workers {cpus})"
@@ -341,7 +350,8 @@ def _make_document(args: argparse.Namespace, plan: EpochPlan, stats: LoadStats, 
         "step_seconds": stats.outside_seconds,
         "worker_seconds": {
             "plan": stats.plan_seconds,
-            "decode": stats.decode_seconds,
+            "fetch": stats.stages.get("fetch", 0.0),
+            "decode": stats.stages["decode"],
             "transform": stats.transform_seconds,
             "start": stats.start_seconds,
             "busy": stats.busy_seconds,

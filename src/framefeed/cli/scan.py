@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framefeed._names import is_url, make_absolute
+from framefeed._names import is_url, make_absolute, refuse_url
 from framefeed._units import format_bytes, format_count, format_seconds
 from framefeed.catalog import (
     BUILT_FROM_IN_WORDS,
@@ -53,7 +53,8 @@ _GONE = "of the earlier catalog left out, because they were removed or are not a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("roots", nargs="+", metavar="ROOT",
-                        help="folder, media file, archive, glob, or list (text, CSV, JSON, Parquet)")  # fmt: skip
+                        help="folder, media file, archive, glob, list (text, CSV, JSON, Parquet), URL, or bucket or "
+                        "prefix of S3, such as s3://bucket/train/")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="CATALOG",
                         help="file to write the table to, such as cat.parquet or s3://bucket/cat.parquet")  # fmt: skip
     parser.add_argument("--journal", metavar="FOLDER",
@@ -79,7 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="frames per second of videos without usable times; others keep theirs")  # fmt: skip
     add_workers_argument(parser)
     parser.add_argument("--root", metavar="FOLDER",
-                        help="store paths relative to this folder; relative paths in lists start from it")  # fmt: skip
+                        help="store paths relative to this folder or its URL; relative paths in lists start "
+                        "from it")  # fmt: skip
     parser.add_argument("--image-folders", choices=["image", "video"], default="image",
                         help="image: a row for each picture (default); video: a folder is one video")  # fmt: skip
     parser.add_argument("--fps", type=read_rate, metavar="FPS",
@@ -168,8 +170,8 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
         known,
         print_error,
         write_idx=args.write_idx,
-        idx_folder=None if args.idx_folder is None else make_absolute(args.idx_folder),
-        journal=None if args.journal is None else make_absolute(args.journal),
+        idx_folder=None if args.idx_folder is None else make_absolute(refuse_url("--idx-folder", args.idx_folder)),
+        journal=None if args.journal is None else make_absolute(refuse_url("--journal", args.journal)),
     )
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from PIL import Image
 
 from framefeed._arrays import ByteArray
-from framefeed._checks import check_path
 from framefeed._files import name_special_kind, replacing, write_errors
+from framefeed._names import check_local_path
 from framefeed.errors import UsageError
 
 StillFormat = Literal["PNG", "JPEG", "WEBP"]
@@ -85,7 +85,7 @@ def save_still(path: str | os.PathLike[str], picture: ByteArray, quality: int = 
     Raises:
         UsageError: The name has another ending, the array is not a picture, or the file cannot be written.
     """
-    check_path("path", path, "frame.png")
+    check_local_path("path", path, "frame.png")
     name = os.fsdecode(path)
     form = find_still_format(name)
     data = encode_still(picture, form, quality, software)

@@ -10,7 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from framefeed._arrays import ByteArray
-from framefeed._checks import check_integer, check_path, expected
+from framefeed._checks import check_integer, expected
+from framefeed._names import check_local_path
 from framefeed.encode._codecs import CONTAINERS, SEGMENT_CONTAINER, ContainerRule, VideoOptions
 from framefeed.encode._encoder import Recipe, limit_rate
 from framefeed.encode._muxing import mux_errors
@@ -72,7 +73,7 @@ class VideoWriter:
         threads: int = 1,
         rate: Fraction | float | None = None,
     ) -> None:
-        check_path("path", path, "out.mp4")
+        check_local_path("path", path, "out.mp4")
         if not isinstance(options, VideoOptions):
             raise expected("options", "VideoOptions(...)", options)
         if not isinstance(tags, VideoTags):

@@ -14,9 +14,9 @@ from functools import partial
 from textwrap import shorten
 from typing import Any, overload
 
-from framefeed._checks import check_count_or_share, check_path
+from framefeed._checks import check_count_or_share
 from framefeed._files import replacing, write_errors
-from framefeed._names import escape_invisible
+from framefeed._names import check_local_path, escape_invisible
 from framefeed._per_process import PerProcess
 from framefeed._units import format_count
 from framefeed.errors import FramefeedError, LoadError, UsageError
@@ -207,7 +207,7 @@ class Ledger(Sequence[LedgerEntry]):
         Raises:
             UsageError: The file cannot be written.
         """
-        name = check_path("path", path, "failed.jsonl")
+        name = check_local_path("path", path, "failed.jsonl")
         with write_errors(name), replacing(name) as pending, open(pending, "w", encoding="ascii") as file:
             file.writelines(_dump_line(entry) for entry in self)
 
@@ -220,7 +220,7 @@ class Ledger(Sequence[LedgerEntry]):
         Raises:
             UsageError: The file cannot be written.
         """
-        name = os.path.abspath(check_path("path", path, "failed.jsonl"))
+        name = os.path.abspath(check_local_path("path", path, "failed.jsonl"))
         with write_errors(name), open(name, "ab"):
             pass
         self._appended_to = name

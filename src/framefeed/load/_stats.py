@@ -80,7 +80,8 @@ class LoadStats:
         requests: Number of requests for remote bytes that were sent, with repeated, failed and abandoned ones; of file
             systems that do not say it, of blocks of 128 KB.
         bytes_fetched: Bytes of the answers.
-        fetch_wait_seconds: Time of workers that waited for them; it is part of ``decode_seconds``.
+        fetch_wait_seconds: Time of workers that waited for them; it is part of ``decode_seconds``, but
+            not of the stage "decode".
         gap_bytes: Ranges of an object up to so many bytes apart were one request where ranges were last asked for: as
             many as cost no more time than a request, by the first answers of the host. 0 if none were.
         cache: Counts of the cache in this process, for all its users, and in the loader's worker processes; None
@@ -143,7 +144,7 @@ class LoadStats:
 
     @property
     def bottleneck(self) -> str:
-        """The slowest part: "training step", "decode", "transform", "plan", or "start" of worker processes.
+        """The slowest part: "training step", "fetch" of remote bytes, "decode", "transform", "plan" or "start".
 
         "nothing yet" before the first batch.
         """
@@ -167,8 +168,11 @@ class LoadStats:
     @property
     def stages(self) -> dict[str, float]:
         """Seconds of workers in each stage, by its name."""
-        stages = {"plan": self.plan_seconds, "decode": self.decode_seconds, "transform": self.transform_seconds}
-        return {**stages, "start": self.start_seconds} if self.start_seconds else stages
+        # The waits are counted when they end, the other seconds when their batch is delivered.
+        fetch = min(self.fetch_wait_seconds, self.decode_seconds)
+        optional = {"fetch": fetch, "start": self.start_seconds}
+        stages = {"plan": self.plan_seconds, "decode": self.decode_seconds - fetch, "transform": self.transform_seconds}
+        return stages | {name: seconds for name, seconds in optional.items() if seconds}
 
     def __repr__(self) -> str:
         failed = f", {self.failed_clips} failed" if self.failed_clips else ""

@@ -45,7 +45,7 @@ _TABLES = {
 _BZIP2 = re.compile(rb"BZh[1-9]1AY&SY")
 _TAR_MAGIC, _TAR_OFFSET = b"ustar", 257  # POSIX.1 ustar header
 _TEXT_BYTES = frozenset(range(0x20, 0x7F)) | set(b"\t\n\r\f") | frozenset(range(0x80, 0x100))
-_PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]", b"RTSP")
+_PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"<MPD", b"v=0", b"[playlist]", b"RTSP")
 
 
 _VIDEO_MAGIC = (b"\x1a\x45\xdf\xa3", b"OggS", b"FLV\1", b"\0\0\1\xba", b"\0\0\1\xb3", b"YUV4MPEG2 ", b"DKIF")
@@ -99,8 +99,10 @@ def sniff(head: bytes, name: str) -> Kind:
         text, what = head.lstrip(b"\xef\xbb\xbf \t\r\n"), "text, not media"
         if text.startswith(b"version https://git-lfs"):
             what = "a Git LFS pointer: run 'git lfs pull' to get the file"
-        elif text.startswith(_PLAYLISTS):
+        elif text.startswith(_PLAYLISTS) or (text.startswith(b"<?xml") and b"<MPD" in text):
             what = "a playlist, which names other files: give those files"
+        elif text.startswith(b"<?xml"):
+            what = "text (XML), perhaps an error page of a server: look into it"
         raise UnreadableMedia(f"{name}: is {what}", source=name, stage="open")
     if head.startswith((*_IMAGE_MAGIC, *OTHER_PICTURES)) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         return "image"

@@ -10,8 +10,8 @@ from importlib import resources
 import numpy as np
 
 from framefeed._arrays import FloatArray
-from framefeed._checks import check_path
 from framefeed._files import check_writable, replacing, write_errors
+from framefeed._names import check_local_path
 from framefeed._units import format_bytes, format_seconds, format_share
 from framefeed.catalog import Catalog
 from framefeed.report._columns import Columns, format_count, format_count_of, format_short
@@ -167,7 +167,7 @@ def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None, t
     Raises:
         UsageError: The folder does not exist, another file is already there, or the page cannot be written.
     """
-    name = os.path.abspath(check_path("path", path, "report.html"))
+    name = os.path.abspath(check_local_path("path", path, "report.html"))
     check_writable(name, "report", "report.html", _is_report)
     text = make_page(catalog, title or "Data set report", thumbnails=thumbnails)
     with (

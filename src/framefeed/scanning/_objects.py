@@ -141,7 +141,8 @@ def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, sta
                 selected.add_below(each, each.key[: matched.start("below")])
     listed = selected.finish()
     if not listed:
-        raise UsageError(f"{show_name(url)}: this pattern matches no object: check its spelling")
+        literal = "; ? and [ belong to the key, and only *, ** and {} are patterns" if set("?[") & set(pattern) else ""
+        raise UsageError(f"{show_name(url)}: this pattern matches no object: check its spelling{literal}")
     return _make_groups(url, listed)
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from framefeed._checks import check_choice, check_path, refuse_names
-from framefeed._names import is_url, make_absolute, split_part
+from framefeed._names import check_local_path, is_url, make_absolute, split_part
 from framefeed._shown import show_text, strip_url
 from framefeed._units import format_count
 from framefeed._values import Limits, resolve_limits
@@ -151,8 +151,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     lists = ListOptions(columns, path_template, base, bounds, storage_options)
     known = None if classes is None else check_classes(classes)
     show_line = None if progress is False else _write_line
-    indexes = None if idx_folder is None else make_absolute(check_path("idx_folder", idx_folder, "indexes/"))
-    kept = None if journal is None else make_absolute(check_path("journal", journal, "cat.parquet.journal/"))
+    indexes = None if idx_folder is None else make_absolute(check_local_path("idx_folder", idx_folder, "indexes/"))
+    kept = None if journal is None else make_absolute(check_local_path("journal", journal, "cat.parquet.journal/"))
     request = ScanRequest(
         options, out, label_from, resume, folders, lists, known, show_line,
         write_idx=write_idx, idx_folder=indexes, journal=kept,

@@ -12,8 +12,9 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from framefeed._checks import can_show_bar, check_path, expected, name_callable
+from framefeed._checks import can_show_bar, expected, name_callable
 from framefeed._files import write_errors
+from framefeed._names import check_local_path
 from framefeed.decode import describe_recipe
 from framefeed.encode import (
     QUALITY,
@@ -159,7 +160,7 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
         if given:
             raise UsageError(f"{given[0]}: without out=, nothing is written: name an output, or leave it out")
     else:
-        out = check_path("out", out, "out.mp4")
+        out = check_local_path("out", out, "out.mp4")
     media, index = _open_source(source)
     times = make_timetable(index, rate, media.name)
     if out is None:

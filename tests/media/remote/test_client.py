@@ -323,6 +323,7 @@ def test_L27_a_call_that_is_given_up_ends_and_closes_its_connection(
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
             "if the server speaks no TLS, write http:// in place of https://",
         ),
+        ("https", b"", "if the server speaks no TLS, write http:// in place of https://"),
         ("http", b"\x15\x03\x01\x00\x02\x02\x46", "if the server speaks https, write https:// in place of http://"),
         ("http", b"", "if the server speaks https, write https:// in place of http://"),
     ],

@@ -127,7 +127,8 @@ def test_what_cannot_be_listed() -> None:
         ("s3://nobucket/", ff.MissingMedia, "NoSuchBucket"),
         ("s3://none/", ff.MissingMedia, "no object below it"),
         ("s3://media/tt/", ff.MissingMedia, "s3://media/tt/: there is no object below it"),
-        ("s3://media/t/*.avi", ff.UsageError, "matches no object"),
+        ("s3://media/t/*.avi", ff.UsageError, r"matches no object: check its spelling$"),
+        ("s3://media/t/*[12].mp4", ff.UsageError, r"matches no object.*[?] and .* belong to the key, and only"),
         ("s3://me*/", ff.UsageError, "expected s3://bucket|cannot be a pattern"),
     ):
         with pytest.raises(error, match=says):

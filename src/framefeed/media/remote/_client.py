@@ -391,6 +391,9 @@ class ObjectGet(ABC, Generic[R]):
             if self.target.explains and what == "the server":
                 what = f"the server {self._host}"  # which the URL does not name
                 advice = "check endpoint_url (storage_options or AWS_ENDPOINT_URL) and the network, then try again"
+            if isinstance(root, _BROKEN_TLS) and not self._got:
+                place = " in endpoint_url" if self.target.explains else ""
+                advice += f"; if the server speaks no TLS, write http:// in place of https://{place}"
             failure = self._make_error(f"{self._name}: {what} {done} ({reason}): {advice}")
             return TryAgainError(failure, Exception(f"{type(error).__name__}: {reason}"))
         failure.__cause__ = Exception(f"{type(error).__name__}: {reason}")

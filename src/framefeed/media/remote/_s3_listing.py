@@ -49,7 +49,8 @@ _ADVICE = {
     "InvalidToken": "the session token is wrong: check token in storage_options, or AWS_SESSION_TOKEN, which must "
     "belong to the access key",
     "NoSuchBucket": "there is no such bucket: check its name, and endpoint_url",
-    "NoSuchKey": "there is no such object: check the key, byte for byte; a prefix of others ends with a slash",
+    "NoSuchKey": "check the key, byte for byte; a prefix of others ends with a slash, and of ff.scan only *, ** "
+    "and {} are patterns: ? and [ belong to the key",
     "NoSuchVersion": "there is no such version of the object",
     "PermanentRedirect": "the bucket is in another region: set region in storage_options, or AWS_REGION",
     "PreconditionFailed": "the object has changed: scan or index it again",
