@@ -70,9 +70,22 @@ def test_a_plain_picture_and_a_small_video_take_one_request(server: FaultServer)
 @pytest.mark.parametrize("name", ["/p/000.jpeg", "/p/none.jpg", MOVIE, "/none.mp4"])
 def test_what_a_scan_read_is_what_the_server_sent(server: FaultServer, objects: dict[str, bytes], name: str) -> None:
     # A process of its own: it loads modules and certificates while it scans.
-    command = [sys.executable, "-m", "framefeed", "scan", server.url + name, "--json"]
+    # Two names, as a missing object that is the only root is an error.
+    roots = [server.url + name, server.url + "/missing.mp4"]
+    command = [sys.executable, "-m", "framefeed", "scan", *roots, "--json"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
     assert json.loads(done.stdout)["scan"]["bytes_read"] == len(objects.get(name, b""))
+
+
+@pytest.mark.parametrize("name", ["/none.jpg", "/none.mp4", "/none.tar", "/none.zip"])
+def test_a_missing_object_that_is_the_only_root_is_an_error(server: FaultServer, name: str, tmp_path: Path) -> None:
+    url, out = server.url + name, tmp_path / "cat.parquet"
+    for options in ({}, {"out": out}):
+        with pytest.raises(ff.MissingMedia, match=f"{name}: no such file"):
+            ff.scan(url, **options)  # type: ignore[arg-type]
+    assert not out.exists()
+    assert ff.scan([url, server.url + MOVIE]).table["error_type"].to_pylist() == ["MissingMedia", None]
+    assert scan(server, [MOVIE, name]).table["error_type"].to_pylist() == [None, "MissingMedia"]
 
 
 def test_a_picture_with_a_query_is_a_picture(server: FaultServer) -> None:

@@ -6,14 +6,15 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from framefeed._shown import show_name
-from framefeed.errors import MissingMedia, UsageError
-from framefeed.media import ListedObject, is_s3, list_objects
+from framefeed.errors import MediaError, MissingMedia, UsageError
+from framefeed.media import ListedObject, MediaSource, is_s3, list_objects
 from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     Endings,
@@ -106,6 +107,32 @@ def list_prefix(url: str, options: Mapping[str, Any], endings: Endings, stats: S
             f"{show_name(url)}: there is no object below it: check its spelling", source=show_name(url), stage="open"
         )
     return _make_groups(url, selected.finish())
+
+
+def check_object(source: MediaSource) -> None:
+    """Check that an object is there; its other errors are those of its row.
+
+    Raises:
+        MissingMedia: It is not; of S3 the message names a prefix of this name.
+    """
+    try:
+        with source.opened() as reader:
+            reader.stat()
+    except MissingMedia as error:
+        if is_s3(source.path) and (hint := _find_prefix(source)):
+            raise MissingMedia(f"{source.name}: {hint}", source=source.name, stage="open") from error
+        raise
+    except MediaError:
+        pass
+
+
+def _find_prefix(source: MediaSource) -> str:
+    """Say that objects lie below a name; "" if none do, or the bucket cannot be listed."""
+    with suppress(MediaError):
+        page = next(iter(list_objects(f"{source.path}/", source.options or {})), None)
+        if page:
+            return f"no such object, but there are objects below {source.name}/: write the slash"
+    return ""
 
 
 def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, stats: ScanStats) -> list[SourceGroup]:

@@ -45,7 +45,7 @@ from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
 from framefeed.scanning._named_parts import find_named_parts
-from framefeed.scanning._objects import is_object_root
+from framefeed.scanning._objects import check_object, is_object_root
 from framefeed.scanning._resuming import RunResults, read_earlier_results, survey_sources
 from framefeed.scanning._rows import Listing, ScanStats, SourceGroup, SourceRows, select_sources
 from framefeed.scanning._targets import Target
@@ -264,10 +264,12 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
     )
     listing = find_named_parts(read_archives(listing, request.archive_options), request.archive_options)
+    only: MediaSource | None = None
     for path in _list_paths(roots):
         if is_url(path) and not is_object_root(path):
             part = split_part(path)
-            MediaSource.of(path if part is None else part.container, request.options.storage_options)
+            source = MediaSource.of(path if part is None else part.container, request.options.storage_options)
+            only = source if len(roots) == 1 and not listing.has_list and "{" not in path else None
     rows = _make_rows(listing, request)
     if rows.classes is not None:
         find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
@@ -275,7 +277,12 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     if target is None:
         stats = listing.stats
         surveyed = survey_sources(RunResults(rows, []), None, options, stats)
-        return _make_result(Catalog(build_catalog_data(rows, surveyed, options)), stats, listing)
+        catalog = Catalog(build_catalog_data(rows, surveyed, options))
+        if only is not None and "MissingMedia" in catalog.table["error_type"].to_pylist():
+            check_object(only)
+        return _make_result(catalog, stats, listing)
+    if only is not None:
+        check_object(only)
     settings = {
         "depth": options.depth,
         "verify": options.verify,

@@ -112,6 +112,15 @@ def test_patterns_match_as_those_of_files(pattern: str, expected: list[str], tmp
 
 
 @pytest.mark.usefixtures("store")
+def test_a_prefix_without_its_slash_is_named(tmp_path: Path) -> None:
+    for options in ({}, {"out": tmp_path / "cat.parquet"}):
+        with pytest.raises(ff.MissingMedia, match=r"^s3://media/t/cat: .* objects below s3://media/t/cat/: write the"):
+            ff.scan("s3://media/t/cat", **options)  # type: ignore[arg-type]
+        with pytest.raises(ff.MissingMedia, match=r"^s3://media/nothing.jpg: no such file"):
+            ff.scan("s3://media/nothing.jpg", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("store")
 def test_pages_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(page) for page in _whole.list_keys("s3://many/x/")] == [1000, 1000, 500]
     pages = list(_whole.list_keys("s3://media/t/", max_keys=2))
