@@ -79,6 +79,7 @@ def make_users(folder: Path) -> Callable[[], list[Any]]:
     from PIL import Image
 
     import framefeed as ff
+    from framefeed.compat.torchvision import VideoClips
     from framefeed.media import MediaSource
     from framefeed.testing import ClipSpec, make_folder, write_clip
 
@@ -98,13 +99,16 @@ def make_users(folder: Path) -> Callable[[], list[Any]]:
     in_memory = ff.VideoDecoder(io.BytesIO((folder / "one.mkv").read_bytes()))
     sequence = ff.VideoDecoder(ff.ImageSequence(folder / "frames", fps=10))
 
+    video = [str(folder / "one.mkv")]
+    clips = VideoClips(video, 2, _precomputed_metadata=VideoClips(video, 2).metadata)
+
     def use() -> list[Any]:
         loader.set_epoch(0)
         torch.set_num_threads(1)
         batches = [batch.data.sum().item() for batch in loader]
         items = [item["data"].sum().item() for item in threads]
         frames = [int(each[3].sum()) for each in (decoder, in_memory, sequence)]
-        return [batches, items, len(dataset.ledger), frames]
+        return [batches, items, len(dataset.ledger), frames, int(clips.get_clip(1)[0].sum())]
 
     return use
 

@@ -264,12 +264,7 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
         roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
     )
     listing = find_named_parts(read_archives(listing, request.archive_options), request.archive_options)
-    only: MediaSource | None = None
-    for path in _list_paths(roots):
-        if is_url(path) and not is_object_root(path):
-            part = split_part(path)
-            source = MediaSource.of(path if part is None else part.container, request.options.storage_options)
-            only = source if len(roots) == 1 and not listing.has_list and "{" not in path else None
+    only = _check_urls(roots, listing, request.options.storage_options)
     rows = _make_rows(listing, request)
     if rows.classes is not None:
         find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
@@ -315,6 +310,17 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
             _update_catalog(target, journal, rows, options, stats, old=None)
         journal.remove()
     return _make_result(target.open(rows), stats, listing)
+
+
+def _check_urls(roots: Sequence[Root], listing: Listing, storage_options: StorageOptions | None) -> MediaSource | None:
+    """Check that URLs can be opened at all; return the object that is the only root, or None."""
+    only = None
+    for path in _list_paths(roots):
+        if is_url(path) and not is_object_root(path):
+            part = split_part(path)
+            source = MediaSource.of(path if part is None else part.container, storage_options)
+            only = source if len(roots) == 1 and not listing.has_list and "{" not in path else None
+    return only
 
 
 def _make_result(catalog: Catalog, stats: ScanStats, listing: Listing) -> ScanResult:

@@ -99,7 +99,7 @@ def test_signed_urls_are_read_by_the_process_that_has_them_and_its_workers(
     assert all(SECRET.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     opened = ff.Catalog.open(out)  # as another process would
     before = server.count()
-    with pytest.raises(UsageError, match=r"scan again.*storage_options"):
+    with pytest.raises(UsageError, match=r"scan the signed URLs in the process that trains.*storage_options"):
         deliver(ff.plan_clips(opened, ff.Dense(2), seed=1))
     assert server.count() == before
     server.is_refused = lambda asked: False

@@ -118,7 +118,7 @@ ADVISED = {
     "ExpiredToken": "get new ones",
     "InvalidAccessKeyId": "AWS_ACCESS_KEY_ID",
     "NoSuchBucket": "endpoint_url",
-    "NoSuchKey": "no such object",
+    "NoSuchKey": "check the key",
     "PermanentRedirect": "AWS_REGION",
     "RequestTimeTooSkewed": "clock",
     "SignatureDoesNotMatch": "secret",
