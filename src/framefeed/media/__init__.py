@@ -19,6 +19,7 @@ from framefeed.media._identity import (
     HEAD_FINGERPRINT_PREFIX,
     FileStamp,
     SourceIdentity,
+    find_container_version,
     hash_head,
     make_file_version,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "decode_packet",
     "demux_from",
     "describe_picture_stream",
+    "find_container_version",
     "find_members",
     "find_options",
     "has_damaged_configuration",

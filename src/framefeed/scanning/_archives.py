@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from framefeed.archives import (
 )
 from framefeed.catalog import PackedFile
 from framefeed.errors import DeadlineExceeded, MediaError, UnreadableMedia, UsageError
-from framefeed.media import MediaSource, StorageOptions, make_file_version
+from framefeed.media import MediaSource, StorageOptions, find_container_version
 from framefeed.parallel import ordered_map, try_again_in_shortage
 from framefeed.scanning._chunks import count_bytes_read
 from framefeed.scanning._list_columns import ListOptions
@@ -51,6 +51,7 @@ from framefeed.scanning._rows import (
     ZIP,
     Listing,
     Located,
+    ScanStats,
     SourceGroup,
     get_archive_ending,
     get_container_ending,
@@ -58,6 +59,9 @@ from framefeed.scanning._rows import (
 )
 from framefeed.scanning._tar_columns import FIELD, KEY, check_template, fill_nulls, join_columns
 from framefeed.scanning._tar_rows import ArchiveRows, TarRowMaker, is_value, make_error_row
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 # Requests wait more than they compute: so many archives by URL are walked at once, if the caller does not say.
 _REMOTE_AT_ONCE = 16
@@ -127,14 +131,8 @@ def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
         return listing
     check_template(options.template)
     indexes = _plan_indexes(containers, options) if options.write_idx else [None] * len(containers)
-    workers, in_flight = choose_archive_workers(containers, options)
-
-    def walk(item: tuple[str, str | None]) -> tuple[_Walked, int]:
-        return count_bytes_read(partial(_walk_archive, options=options), item, is_local=not is_url(item[0]))
-
-    with ordered_map(walk, zip(containers, indexes, strict=True), workers=workers, max_in_flight=in_flight) as results:
-        walked, nbytes = zip(*results, strict=True)
-    listing.stats.bytes_read += sum(nbytes)
+    walk = partial(_walk_archive, options=options)
+    walked = map_containers(walk, containers, zip(containers, indexes, strict=True), options, listing.stats)
     archives = [each.rows for each in walked]
     names = ListOptions() if listing.has_list else _choose_names(containers, options.lists)
     columns, remarks = join_columns(archives, options.template, _name_rivals(options), names)
@@ -145,10 +143,29 @@ def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
     return _replace_rows(listing, slices, archives, columns, [*remarks, *(each + more for each in unwritten[:1])])
 
 
-def choose_archive_workers(containers: Sequence[str], options: ArchiveOptions) -> tuple[int | None, int]:
-    """Choose how many containers are read at once, and how many results may wait for those before them."""
-    workers = _REMOTE_AT_ONCE if options.workers is None and any(map(is_url, containers)) else options.workers
-    return workers, _IN_FLIGHT_PER_WORKER * (workers or _REMOTE_AT_ONCE)
+def map_containers(
+    read: Callable[[T], R], paths: Sequence[str], items: Iterable[T], options: ArchiveOptions, stats: ScanStats
+) -> list[R]:
+    """Call a function for each container, several at once; return the results in order.
+
+    Args:
+        read: The function.
+        paths: Path or URL of each container.
+        items: The function's arguments, one for each.
+        options: Say how many are read at once.
+        stats: Statistics, to which the bytes that were read are added.
+    """
+    # More results may wait for those before them.
+    workers = _REMOTE_AT_ONCE if options.workers is None and any(map(is_url, paths)) else options.workers
+    in_flight = _IN_FLIGHT_PER_WORKER * (workers or _REMOTE_AT_ONCE)
+
+    def count(pair: tuple[str, T]) -> tuple[R, int]:
+        return count_bytes_read(read, pair[1], is_local=not is_url(pair[0]))
+
+    with ordered_map(count, zip(paths, items, strict=True), workers=workers, max_in_flight=in_flight) as results:
+        outcomes = list(results)
+    stats.bytes_read += sum(nbytes for _, nbytes in outcomes)
+    return [result for result, _ in outcomes]
 
 
 def _cut_groups(listing: Listing) -> Iterator[_Slice]:
@@ -315,20 +332,20 @@ def _read_rows(container: str, index: str | None, options: ArchiveOptions) -> _W
             windows.forget()
             if index is not None:
                 tables.append(table)
-        rows = maker.finish(find_container_version(source, reader))
+        rows = maker.finish(find_version(source, reader))
     return _Walked(rows, "" if index is None else _write_index(join_tables(tables), index))
 
 
 def _read_packed(container: str, source: MediaSource, reader: ByteReader, options: ArchiveOptions) -> ArchiveRows:
     """Make the rows of a zip archive, or of a Parquet file."""
     if get_container_ending(container) == ZIP:
-        return make_zip_rows(container, reader, options.limits, partial(find_container_version, source, reader))
+        return make_zip_rows(container, reader, options.limits, partial(find_version, source, reader))
     try:
         file = PackedFile(reader, source.name, options.limits, source.make_stamp(reader))
         column = find_media_column(file, reader, options.lists)
         if column is not None:
             reads = REMOTE_READS if source.is_remote else LOCAL_READS
-            version = find_container_version(source, reader)
+            version = find_version(source, reader)
             by_parent = options.label_from == "parent"
             return make_value_rows(container, file, column, options.lists, version, reads, by_parent=by_parent)
         what = CATALOG_IS_NO_LIST if is_catalog(file.schema.names) else _NOT_PACKED
@@ -337,12 +354,9 @@ def _read_packed(container: str, source: MediaSource, reader: ByteReader, option
     raise UnreadableMedia(f"{source.name}: {what}", source=source.name, stage="open")
 
 
-def find_container_version(source: MediaSource, reader: ByteReader) -> str:
-    """Find the version of an open archive; "" if a server does not say it."""
-    if not source.is_remote:
-        return make_file_version(reader.stat())
-    version = getattr(reader, "version", None)
-    return "" if version is None else version.text
+def find_version(source: MediaSource, reader: ByteReader) -> str:
+    """Find the version of an open container; "" if a server does not say it."""
+    return find_container_version(reader, is_remote=source.is_remote) or ""
 
 
 def _read_tables(source: MediaSource, reader: _Windows, options: ArchiveOptions) -> Iterator[MemberTable]:

@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from framefeed._names import PartName, is_url, split_part
+from framefeed._names import PartName, split_part
 from framefeed._shown import show_name
 from framefeed.errors import FramefeedError
 from framefeed.media import Location, MediaSource, find_members
-from framefeed.parallel import find_shortage, ordered_map, try_again_in_shortage
-from framefeed.scanning._archives import ArchiveOptions, choose_archive_workers, find_container_version
-from framefeed.scanning._chunks import count_bytes_read
+from framefeed.parallel import find_shortage, try_again_in_shortage
+from framefeed.scanning._archives import ArchiveOptions, find_version, map_containers
 from framefeed.scanning._rows import Listing, Located, SourceGroup
 
 
@@ -46,15 +45,9 @@ def find_named_parts(listing: Listing, options: ArchiveOptions) -> Listing:
                 wanted.setdefault(_Container(part.scheme, part.container), {})[part.member] = None
     if not wanted:
         return listing
-    workers, in_flight = choose_archive_workers([each.path for each in wanted], options)
-
-    def search(item: tuple[_Container, Mapping[str, None]]) -> tuple[_Parts, int]:
-        return count_bytes_read(partial(_search, options=options), item, is_local=not is_url(item[0].path))
-
-    with ordered_map(search, wanted.items(), workers=workers, max_in_flight=in_flight) as results:
-        parts, nbytes = zip(*results, strict=True)
+    paths, search = [each.path for each in wanted], partial(_search, options=options)
+    parts = map_containers(search, paths, wanted.items(), options, listing.stats)
     found = dict(zip(wanted, parts, strict=True))
-    listing.stats.bytes_read += sum(nbytes)
     groups, errors = list[SourceGroup](), dict[str, FramefeedError]()
     for group in listing.groups:
         groups += _cut_group(group, found, errors) if _may_have_parts(group) else [group]
@@ -81,7 +74,7 @@ def _search(item: tuple[_Container, Mapping[str, None]], options: ArchiveOptions
                 scheme, members, reader, source.name, is_remote=source.is_remote, limits=options.limits,
                 stamp=source.make_stamp(reader),
             )  # fmt: skip
-            return _Parts(found, find_container_version(source, reader))
+            return _Parts(found, find_version(source, reader))
 
     try:
         return try_again_in_shortage(search, show_name(path), "open")
