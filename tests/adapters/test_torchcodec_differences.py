@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +28,11 @@ from framefeed.errors import (
 from framefeed.testing import read_stamp, read_stamps
 from tests.adapters.torchcodec_calls import CenterCrop, Resize, frames
 from tests.corpus import corpus_file
+from tests.differences import Differences
 from tests.remote import stored
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "torchcodec.md"
-DIFFERENCES: list[str] = []
-"""First cells of the tables."""
-
-Test = Callable[..., None]
-
-
-def difference(name: str) -> Callable[[Test], Test]:
-    """List a row of the table and the test of it."""
-
-    def listed(test: Test) -> Test:
-        DIFFERENCES.append(name)
-        return test
-
-    return listed
+difference = Differences()
 
 
 @pytest.fixture(scope="module")
@@ -435,7 +422,7 @@ def test_device(theirs: Any) -> None:
 
 
 def test_the_page_lists_these() -> None:
-    assert sorted(re.findall(r"^\| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.M)) == sorted(DIFFERENCES)
+    assert sorted(re.findall(r"^\| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.M)) == sorted(difference.names)
 
 
 def test_a_crop_before_the_size_warns_where_it_is_enlarged() -> None:

@@ -10,7 +10,6 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import av
@@ -36,23 +35,11 @@ from framefeed.errors import (
 )
 from framefeed.testing import AudioSpec, ClipSpec, read_stamps, write_clip
 from tests.corpus import clip_file, corpus_file, expected_stamps
+from tests.differences import Differences
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "torchvision.md"
 RESULTS = PAGE.parents[1] / "benchmarks" / "results" / "torchvision-2026-11-28.json"
-DIFFERENCES: list[str] = []
-"""First cells of the tables."""
-
-Test = Callable[..., None]
-
-
-def difference(name: str) -> Callable[[Test], Test]:
-    """List a row of the tables and the test of it."""
-
-    def listed(test: Test) -> Test:
-        DIFFERENCES.append(name)
-        return test
-
-    return listed
+difference = Differences()
 
 
 def times_of_theirs(path: str) -> list[int]:
@@ -313,7 +300,7 @@ def test_files_that_have_no_times() -> None:
 def test_the_page_lists_these() -> None:
     text = PAGE.read_text(encoding="utf-8")
     tables = text[text.index("## Make data sets") :]
-    assert sorted(re.findall(r"^\| ([^|]+) \|", tables, re.M)) == sorted(DIFFERENCES)
+    assert sorted(re.findall(r"^\| ([^|]+) \|", tables, re.M)) == sorted(difference.names)
 
 
 def test_the_figures_of_the_page_are_those_of_the_results() -> None:
