@@ -67,6 +67,8 @@ def test_seeds_and_epochs_change_the_order() -> None:
         for epoch in range(4)
     }
     assert len(orders) == 16
+    first, later = (MixSequence.of([Fraction(1), Fraction(1)], 64, 0, epoch) for epoch in (0, 7))
+    assert first.parts is later.parts, "the period is computed once for all epochs"
 
 
 def test_odd_weights_of_many_clips_are_rounded_to_a_period(monkeypatch: pytest.MonkeyPatch) -> None:

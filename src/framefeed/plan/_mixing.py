@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 
 import numpy as np
@@ -21,7 +22,7 @@ from framefeed._arrays import BoolArray, IntArray
 from framefeed.request import MIXING, WORD, hash_words
 
 _MOST_STEPS = 1 << 20
-"""Positions of a period, which takes 2 s to compute and 5 MB."""
+"""Positions of a period; two arrays of int64 hold each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +49,7 @@ class MixSequence:
 
     @classmethod
     def of(cls, weights: Sequence[Fraction], num_clips: int, seed: int, epoch: int) -> MixSequence:
-        """Compute a period.
+        """Make the sequence of an epoch; its period is that of all epochs.
 
         Args:
             weights: Of the parts, more than 0; they are divided by their sum.
@@ -56,27 +57,7 @@ class MixSequence:
             seed: Decides the order, as far as the shares leave it open.
             epoch: As ``seed``.
         """
-        shares, period = _find_shares(weights, num_clips)
-        order = sorted(range(len(shares)), key=lambda part: hash_words(seed, MIXING, part))
-        steps = min(period * (1 + period % 2), num_clips)
-        parts = np.array(_schedule(shares, period, steps, order), dtype=np.int64)
-        numbers, counts = np.empty(steps, np.int64), np.zeros(len(shares), np.int64)
-        for part in range(len(shares)):
-            own = parts == part
-            numbers[own] = np.arange(counts_of := int(np.count_nonzero(own)))
-            counts[part] = counts_of
-        sequence = cls(
-            parts,
-            numbers,
-            counts,
-            _find_swaps(parts, numbers, shares, period),
-            num_clips,
-            hash_words(seed, epoch, MIXING),
-            np.zeros(len(shares), np.int64),
-        )
-        rounds, rest = divmod(num_clips, steps)
-        sequence.totals[:] = rounds * counts + np.bincount(parts[:rest], minlength=len(shares))
-        return sequence
+        return replace(_make_sequence(tuple(weights), num_clips, seed), key=hash_words(seed, epoch, MIXING))
 
     def locate(self, positions: IntArray) -> tuple[IntArray, IntArray]:
         """Find the part of each position, and which of its clips of this epoch it is, int64 [N] each."""
@@ -89,6 +70,24 @@ class MixSequence:
         taken = np.where(is_swapped, others, offsets)
         parts = self.parts[taken]
         return parts, rounds * self.shares[parts] + self.numbers[taken]
+
+
+@lru_cache(maxsize=4)
+def _make_sequence(weights: tuple[Fraction, ...], num_clips: int, seed: int) -> MixSequence:
+    """Compute the period of a sequence, without the key of an epoch."""
+    shares, period = _find_shares(weights, num_clips)
+    order = sorted(range(len(shares)), key=lambda part: hash_words(seed, MIXING, part))
+    steps = min(period * (1 + period % 2), num_clips)
+    parts = np.array(_schedule(shares, period, steps, order), dtype=np.int64)
+    numbers = np.empty(steps, np.int64)
+    for part in range(len(shares)):
+        own = parts == part
+        numbers[own] = np.arange(np.count_nonzero(own))
+    counts = np.bincount(parts, minlength=len(shares))
+    rounds, rest = divmod(num_clips, steps)
+    totals = rounds * counts + np.bincount(parts[:rest], minlength=len(shares))
+    may_swap = _find_swaps(parts, numbers, shares, period)
+    return MixSequence(parts, numbers, counts, may_swap, num_clips, key=0, totals=totals)
 
 
 def _find_shares(weights: Sequence[Fraction], num_clips: int) -> tuple[list[int], int]:
