@@ -12,26 +12,22 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
-
-import xxhash
 
 from framefeed._files import (
     get_user_cache,
     hold_shared,
     holding_file,
     lock_folder,
-    remove_scratch,
-    remove_unlocked,
     replacing,
 )
-from framefeed._shortage import raise_shortage
 from framefeed._shown import show_name, strip_url
 from framefeed._values import ByteReader, read_bytes
+from framefeed.catalog._cached_files import make_stem, make_version_name, remove_other_versions, writing_to
 from framefeed.catalog._catalog_file import MAGIC, get_frames_path, has_frames_id, is_catalog, read_frames_id
-from framefeed.errors import FramefeedError, MediaError, MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.errors import MediaError, MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.media import (
     MediaSource,
     StorageOptions,
@@ -47,7 +43,6 @@ _MOST_TRIES = 3
 """Of a catalog that is replaced while it is copied."""
 _ENDING = re.compile(r"\?versionId=[A-Za-z0-9._-]+$")
 _UPLOAD = "upload-"
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +196,7 @@ class _Copies:
         self._url, self._name = url, show_name(url)
         self.folder = get_user_cache("catalogs") if folder is None else folder
         public = strip_url(url)
-        stem = _UNSAFE.sub("_", os.path.basename(_split_ending(public)[0]).removesuffix(".parquet"))[:64]
-        self._prefix = f"{stem}-{xxhash.xxh3_64_hexdigest(os.fsencode(public))}"
+        self._prefix = make_stem(os.path.basename(_split_ending(public)[0]).removesuffix(".parquet"), public)
         with _writing(self.folder):
             os.makedirs(self.folder, exist_ok=True)
 
@@ -292,15 +286,16 @@ class _Copies:
             os.close(descriptor)
 
     def _get_path(self, version: str) -> str:
-        return os.path.join(self.folder, f"{self._prefix}-{xxhash.xxh3_64_hexdigest(version.encode())}.parquet")
+        return os.path.join(self.folder, f"{make_version_name(self._prefix, version)}.parquet")
 
     def _clean(self, path: str) -> None:
         """Remove copies of other versions that no process uses, and what killed processes left."""
-        pattern = re.compile(rf"{re.escape(self._prefix)}-[0-9a-f]{{16}}\.(parquet|frames\.arrow)")
         hold_shared(path)
-        with suppress(OSError):
-            remove_unlocked(self.folder, pattern, kept=os.path.basename(get_frames_path(path)))
-        remove_scratch(self.folder)
+        remove_other_versions(self.folder, self._prefix, r"\.(parquet|frames\.arrow)", get_frames_path(path))
+
+
+def _writing(folder: str) -> AbstractContextManager[None]:
+    return writing_to(folder, ": Catalog.open(url, local=...), or XDG_CACHE_HOME")
 
 
 def _write(path: str, data: bytes) -> None:
@@ -313,18 +308,3 @@ def _remove_folder(path: str) -> None:
     descriptor = lock_folder(path)
     shutil.rmtree(path, ignore_errors=True)
     os.close(descriptor)
-
-
-@contextmanager
-def _writing(folder: str) -> Iterator[None]:
-    """Name the folder and the next step where the system refuses to write; errors of servers stay."""
-    try:
-        yield
-    except FramefeedError:
-        raise  # Some are an OSError too.
-    except OSError as error:
-        raise_shortage(error, folder, "write")
-        raise UsageError(
-            f"cannot write to {folder}: {error.strerror or error}; make room on the disk, or name another folder: "
-            "Catalog.open(url, local=...), or XDG_CACHE_HOME in the environment"
-        ) from error

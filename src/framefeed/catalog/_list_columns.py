@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import AnyArray, BoolArray, IntArray
 from framefeed._compute import pc
+from framefeed.catalog._cached_files import map_array
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._columns import list_distinct
-from framefeed.catalog._mapped import map_array
 from framefeed.errors import UsageError
 
 # Of fewer, each process reads its own: that costs less than a file in the cache folder.
@@ -86,9 +87,10 @@ def read_plan_column(catalog: Catalog, name: str, rows: IntArray) -> AnyArray | 
         values, faulty = _convert(name, facts.column(name))
     else:
         # A column that is mapped is read by the process alone that makes its file.
-        texts = (f"{saved.path} {name} is faulty", f"{saved.path} {name}")
-        faulty = map_array(texts[0], saved.fingerprint, lambda path: _write(path, _convert(name, facts.read(name))[1]))
-        values = map_array(texts[1], saved.fingerprint, lambda path: _write(path, _convert(name, facts.read(name))[0]))
+        convert = cache(lambda: _convert(name, facts.read(name)))
+        text, version = f"{saved.path} {name}", saved.fingerprint
+        values = map_array(text, version, lambda path: _write(path, convert()[0]))
+        faulty = map_array(f"{text} is faulty", version, lambda path: _write(path, convert()[1]))
     own = rows if catalog._rows is None else catalog._rows[rows]
     if (wrong := faulty[own]).any():
         row = int(rows[int(wrong.argmax())])

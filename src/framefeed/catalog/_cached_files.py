@@ -1,0 +1,107 @@
+"""Files in a cache folder under names that hold their version: catalogs by URL, and arrays that all processes map."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import xxhash
+
+from framefeed._arrays import AnyArray
+from framefeed._files import get_user_cache, hold_shared, holding_file, remove_scratch, remove_unlocked, replacing
+from framefeed._shortage import raise_shortage
+from framefeed.errors import FramefeedError, UsageError
+
+_STEM_CHARACTERS = 64
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+# The last two are those of a file that was cut.
+_NOT_THERE = (FileNotFoundError, ValueError, EOFError)
+
+
+def make_stem(text: str, identity: str) -> str:
+    """Make the beginning of the names of all versions of a file: a readable part, and a hash.
+
+    Args:
+        text: What the file is of, to be read; other characters than those of plain names are replaced.
+        identity: What tells it from all others.
+    """
+    return f"{_UNSAFE.sub('_', text)[:_STEM_CHARACTERS]}-{xxhash.xxh3_64_hexdigest(os.fsencode(identity))}"
+
+
+def make_version_name(stem: str, version: str) -> str:
+    """Make the name of a version, without its ending."""
+    return f"{stem}-{xxhash.xxh3_64_hexdigest(version.encode())}"
+
+
+def remove_other_versions(folder: str, stem: str, endings: str, kept: str) -> None:
+    """Remove versions that no process uses, and what killed processes left.
+
+    Args:
+        folder: Of the files.
+        stem: Of their names.
+        endings: Regular expression of the endings of their names.
+        kept: Path of a file that stays, used or not.
+    """
+    with suppress(OSError):
+        pattern = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{16}}{endings}")
+        remove_unlocked(folder, pattern, kept=os.path.basename(kept))
+    remove_scratch(folder)
+
+
+@contextmanager
+def writing_to(folder: str, other_folder: str) -> Iterator[None]:
+    """Name the folder and the next step where the system refuses to write; errors of sources stay.
+
+    Args:
+        folder: The folder.
+        other_folder: How another one is named.
+    """
+    try:
+        yield
+    except FramefeedError:
+        raise  # Some are an OSError too.
+    except OSError as error:
+        raise_shortage(error, folder, "write")
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror or error}; make room on the disk, or name another folder"
+            f"{other_folder} in the environment"
+        ) from error
+
+
+def map_array(name: str, version: str, make: Callable[[str], None]) -> AnyArray:
+    """Map the array of a name and version, which is made where it is not there yet; read-only.
+
+    Copies of other versions go when one is made, unless a process uses them.
+
+    Args:
+        name: What the array is of, for example a path and the name of a column.
+        version: Another one means other values.
+        make: Function that writes an NPY file to the path that it is given.
+
+    Raises:
+        UsageError: The folder cannot be written to.
+        ResourceExhausted: A resource ran out.
+    """
+    folder, stem = get_user_cache("columns"), make_stem(os.path.basename(name), name)
+    path = os.path.join(folder, f"{make_version_name(stem, version)}.npy")
+    with writing_to(folder, " with XDG_CACHE_HOME"):
+        with suppress(*_NOT_THERE):
+            return _map(path)
+        os.makedirs(folder, exist_ok=True)
+        with holding_file(os.path.join(folder, f"{stem}.lock")):
+            with suppress(*_NOT_THERE):
+                return _map(path)
+            with replacing(path) as scratch:
+                make(scratch)
+            values = _map(path)
+            remove_other_versions(folder, stem, r"\.npy", path)
+    return values
+
+
+def _map(path: str) -> AnyArray:
+    values: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
+    hold_shared(path)
+    return values
