@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from framefeed._units import format_bytes
-from framefeed.errors import FramefeedError, ResourceExhausted
+from framefeed.errors import FramefeedError, MissingDependency, ResourceExhausted, UsageError
 
 R = TypeVar("R")
 
@@ -29,6 +29,8 @@ _ADVICE = {
 
 MAY_BE_SHORTAGES = (MemoryError, OSError, SystemError, FramefeedError)
 """Errors of PyAV and Arrow derive from the first two; framefeed's own errors have them as their cause."""
+SAYS_NOTHING_OF_FILES = (UsageError, MissingDependency, ResourceExhausted)
+"""Other files would have these errors too: no file is marked as failed by one."""
 _NUMPY_NO_MEMORY = "error return without exception set"
 """Message of the SystemError that NumPy 2.4 raises without memory to index an array with another."""
 _ARROW_NO_MEMORY = ("std::bad_alloc", "not enough memory")

@@ -13,10 +13,10 @@ from framefeed._checks import check_count_or_share, check_integer
 from framefeed._values import MediaInfo
 from framefeed.catalog._catalog_rows import CatalogRows
 from framefeed.catalog._columns import INFO_COLUMNS
-from framefeed.errors import FramefeedError, MissingDependency, ResourceExhausted, StaleSource, UsageError
+from framefeed.errors import FramefeedError, StaleSource
 from framefeed.index import FrameIndex, index_media, probe
 from framefeed.media import source_name
-from framefeed.parallel import Err, ordered_outcomes, thread_budget
+from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, ordered_outcomes, thread_budget
 
 _IN_FLIGHT_PER_WORKER = 2
 
@@ -36,10 +36,6 @@ class Difference(NamedTuple):
     what: str
     expected: str
     found: str
-
-
-# About a file: other files would have these errors too.
-_SAYS_NOTHING = UsageError, MissingDependency, ResourceExhausted
 
 
 class Failure(NamedTuple):
@@ -119,7 +115,7 @@ def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:
             differences = _compare_info(info, probe(media))
     except StaleSource as error:
         return [Difference(name, "file", "the file that was scanned", str(error))]
-    except _SAYS_NOTHING:
+    except SAYS_NOTHING_OF_FILES:
         raise
     except FramefeedError as error:
         return [Failure(name, f"{type(error).__name__}: {error}")]

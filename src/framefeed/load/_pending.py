@@ -17,7 +17,6 @@ from framefeed.errors import (
     CorruptMedia,
     FramefeedError,
     LoadError,
-    MissingDependency,
     MissingMedia,
     ResourceExhausted,
     TimeUnavailable,
@@ -27,7 +26,7 @@ from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
-from framefeed.parallel import Err, Ok, catch_error, find_shortage, make_shortage_error
+from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, Ok, catch_error, find_shortage, make_shortage_error
 from framefeed.plan import EpochPlan, find_own_rows, locate_row
 from framefeed.request import DecodeRequest
 
@@ -89,9 +88,9 @@ def is_always_raised(error: FramefeedError | None) -> bool:
 
     So are shortages, and wrong calls and missing packages that are found when the clip is planned or read.
     """
-    if isinstance(error, UsageError | MissingDependency):
-        return error.stage != "transform"
-    return isinstance(error, ResourceExhausted)
+    if not isinstance(error, SAYS_NOTHING_OF_FILES):
+        return False
+    return error.stage != "transform" or isinstance(error, ResourceExhausted)
 
 
 def suggest_skipping(error: FramefeedError) -> FramefeedError:
@@ -285,17 +284,13 @@ class PendingBatch:
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
         errors, self.errors = self.errors, []
         sources = [self.get_source(slot) for slot in range(len(self))]
-        columns = self._plan.columns_of(self.positions)
-        for name, column in columns.items():
-            if column.ndim == 1 and column.dtype.kind in "iu":
-                columns[name] = column.astype(np.int64)
         return ClipBatch(
             data=data,
             pts_seconds=self.pts_seconds,
             valid=self.valid,
             positions=self._global_positions,
             rows=find_own_rows(self._plan.catalog, np.array(self.rows, dtype=np.int64)),
-            columns=columns,
+            columns=self._plan.columns_of(self.positions),
             sources=[source.name if isinstance(source, ImageSequence) else source for source in sources],
             ok=np.array([error is None for error in errors]),
             errors=errors,

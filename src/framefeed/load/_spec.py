@@ -17,7 +17,7 @@ from framefeed.load._state import BatchCursor
 from framefeed.load._work import ClipWorker, load_batch
 from framefeed.media import source_name
 from framefeed.parallel import Ok, catch_error
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, find_delivered_form
 
 SHAPED_KEYS = ("data", "pts_seconds", "valid", "positions", "ok")
 """Arrays of a batch that are no columns."""
@@ -104,8 +104,7 @@ def describe_batches(
         **some,
     }
     for name, values in plan.tables.columns.items():
-        shape = values.shape[1:]
-        dtype = np.dtype(np.int64) if not shape and values.dtype.kind in "iu" else values.dtype
+        shape, dtype = find_delivered_form(values)
         arrays[name] = ArraySpec((length, *shape), dtype)
     lengths = tuple(len(batches[number]) for number in sorted({0, len(batches) - 1})) if len(batches) else ()
     return BatchSpec(arrays, lengths, len(batches), is_restored)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from framefeed._outcome import Err, Ok, catch_error, catch_outcome, shorten_repr
 from framefeed._shortage import (
+    SAYS_NOTHING_OF_FILES,
     allocate,
     find_shortage,
     make_shortage_error,
@@ -47,6 +48,7 @@ from framefeed.parallel._shared_memory import SharedBlock, SharedMemory, SharedR
 __all__ = [
     "CLOSE_SECONDS",
     "DEADLINE",
+    "SAYS_NOTHING_OF_FILES",
     "SOON_SECONDS",
     "CallLate",
     "Cancelled",

@@ -23,7 +23,7 @@ from framefeed.plan._storing import (
     sample_windows,
     scatter,
 )
-from framefeed.plan._tables import check_targets
+from framefeed.plan._tables import check_targets, find_delivered_form
 
 __all__ = [
     "PLAN_COLUMN",
@@ -47,6 +47,7 @@ __all__ = [
     "count_planned",
     "estimate_reuse",
     "explain_little_reuse",
+    "find_delivered_form",
     "find_own_rows",
     "find_remarks",
     "list_requests",

@@ -23,7 +23,7 @@ from framefeed.plan._order import ClipLocation, Permutation, make_permutation
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule
 from framefeed.plan._shard import Delivery, Rest, Shard
-from framefeed.plan._tables import Excluded, PlanTables, RowFacts, describe_source
+from framefeed.plan._tables import Excluded, PlanTables, RowFacts, as_delivered, describe_source
 from framefeed.request import (
     SUBSTITUTES,
     ClipContext,
@@ -258,9 +258,9 @@ class EpochPlan:
         return {name: values[line] for name, values in self.tables.columns.items()}
 
     def columns_of(self, positions: Sequence[int]) -> dict[str, AnyArray]:
-        """Return the chosen columns of some positions together, [B] or [B, ...] each."""
+        """Return the chosen columns of some positions together, as batches have them, [B] or [B, ...] each."""
         lines = np.array([self._locate(position)[1].line for position in positions], dtype=np.int64)
-        return {name: values[lines] for name, values in self.tables.columns.items()}
+        return {name: as_delivered(values[lines]) for name, values in self.tables.columns.items()}
 
     def row_at(self, position: SupportsIndex) -> int:
         """Number of the catalog row of the clip at a position."""

@@ -22,7 +22,7 @@ from framefeed.plan._options import PlanOptions
 from framefeed.plan._order import ClipLocation
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Delivery, Tail
-from framefeed.plan._tables import Excluded, PlanTables
+from framefeed.plan._tables import Excluded, PlanTables, find_delivered_form
 from framefeed.request import DecodeRequest
 
 PLAN_COLUMN = "plan"
@@ -217,7 +217,7 @@ class _MixedColumn:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the numbers in a batch."""
-        return _find_form(self._columns[0])[1]
+        return find_delivered_form(self._columns[0])[1]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -379,19 +379,13 @@ def _check_alike(plans: Sequence[EpochPlan]) -> None:
                 "plans the same columns="
             )
         for name, column in columns.items():
-            forms = [_find_form(each) for each in (own[0][name], column)]
+            forms = [find_delivered_form(each) for each in (own[0][name], column)]
             if forms[0] != forms[1]:
                 raise UsageError(
                     f"column {name!r} has {forms[0][1]} {list(forms[0][0])} in parts[0], and {forms[1][1]} "
                     f"{list(forms[1][0])} in parts[{number}]: write one type and one shape in all lists"
                 )
     compare("the texts of columns", _list_texts, "give scan(classes=...) the labels of all, and other texts as numbers")
-
-
-def _find_form(column: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Find shape and type of a column's values in a batch."""
-    shape = column.shape[1:]
-    return shape, np.dtype(np.int64) if not shape and column.dtype.kind in "iu" else column.dtype
 
 
 def _list_texts(plan: EpochPlan) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -53,8 +52,7 @@ class Requests:
         classes: Texts of the codes of the column "label".
         picking: Pick rule, tolerance and policy of all requests.
         at: Column of the catalog that the requests are made from; None for a list of requests.
-        starts: Begin of each request's bounds in seconds, float64 [R], NaN where it has none; None without any bounds.
-        ends: End of the bounds, as ``starts``.
+        bounds: Start and end of each request in seconds, float64 [R, 2], NaN for none; None if no request has any.
         before: What is delivered for frames before the bounds.
         texts: Texts of the codes of each column of text; none for requests that are made from a catalog.
     """
@@ -71,8 +69,7 @@ class Requests:
     classes: tuple[Any, ...]
     picking: Picking
     at: str | None = None
-    starts: FloatArray | None = None
-    ends: FloatArray | None = None
+    bounds: FloatArray | None = None
     before: Before = "repeat_first"
     texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -112,8 +109,7 @@ class Requests:
             columns={name: values for name, (values, _) in coded.items()},
             classes=classes,
             picking=picking,
-            starts=None if bounds is None else bounds[:, 0].copy(),
-            ends=None if bounds is None else bounds[:, 1].copy(),
+            bounds=bounds,
             before=before,
             texts={name: texts for name, (_, texts) in coded.items() if texts},
         )
@@ -133,8 +129,8 @@ class Requests:
         frames = (self.offsets, self.by_time, self.indices, self.seconds, self.segments)
         for column in (self.rows, self.output_of, *frames):
             digest.update(column.tobytes())
-        if self.starts is not None and self.ends is not None:
-            digest.update(self.starts.tobytes() + self.ends.tobytes() + self.before.encode())
+        if self.bounds is not None:
+            digest.update(self.bounds.T.tobytes() + self.before.encode())
         return digest.hexdigest()
 
     @cached_property
@@ -157,12 +153,12 @@ class Requests:
         number = context.number
         frames = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
         segments = self.segments[frames]
-        if self.starts is not None and self.ends is not None:
-            bounds = Bounds(float(self.starts[number]), float(self.ends[number]), self.before)
-            if not (isnan(bounds.start_seconds) and isnan(bounds.end_seconds)):
-                if self.by_time[number]:
-                    return bounds.choose_seconds(timeline, self.seconds[frames], segments, self.picking)
-                return bounds.choose_numbers(timeline, self.indices[frames], segments, self.picking)
+        if self.bounds is not None and not np.isnan(self.bounds[number]).all():
+            start, end = self.bounds[number].tolist()
+            bounds = Bounds(start, end, self.before)
+            if self.by_time[number]:
+                return bounds.choose_seconds(timeline, self.seconds[frames], segments, self.picking)
+            return bounds.choose_numbers(timeline, self.indices[frames], segments, self.picking)
         if not self.by_time[number]:
             return choose_frames(timeline, self.indices[frames], segments, self.picking.policy)
         ticks = timeline.to_ticks(ExactTimes.of(self.seconds[frames].tolist()))

@@ -150,6 +150,17 @@ _JSON_LABEL = "json.label"
 """The column of the field ``label`` of JSON beside media in archives: `label` itself is that of ``.cls``."""
 
 
+def find_delivered_form(column: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Find shape and type of a column's values in batches: single integers are int64."""
+    shape = column.shape[1:]
+    return shape, np.dtype(np.int64) if not shape and column.dtype.kind in "iu" else column.dtype
+
+
+def as_delivered(values: AnyArray) -> AnyArray:
+    """Convert values of a column to the type that they have in batches."""
+    return values.astype(find_delivered_form(values)[1], copy=False)
+
+
 def check_targets(catalog: Catalog, name: str, rows: IntArray) -> None:
     """Raise UsageError unless all of some rows have a value in a column of training targets."""
     missing = catalog.rows_without(name, rows)

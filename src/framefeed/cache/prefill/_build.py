@@ -29,10 +29,18 @@ from framefeed.cache.prefill._demand import FillOptions, FillTask, FrameRun, mak
 from framefeed.cache.prefill._opening import check_filling, choose_form, make_decoder
 from framefeed.cache.store._folder import file_mode, make_folder
 from framefeed.decode import ClipSlot, Decoder, as_decoder, find_reduction
-from framefeed.errors import CacheError, MissingDependency, ResourceExhausted, UsageError
+from framefeed.errors import CacheError, UsageError
 from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource, source_name
-from framefeed.parallel import Err, catch_outcome, find_shortage, make_shortage_error, ordered_outcomes, thread_budget
+from framefeed.parallel import (
+    SAYS_NOTHING_OF_FILES,
+    Err,
+    catch_outcome,
+    find_shortage,
+    make_shortage_error,
+    ordered_outcomes,
+    thread_budget,
+)
 from framefeed.plan import EpochPlan
 from framefeed.request import OutputSpec
 
@@ -117,8 +125,6 @@ class Claims:
 
 Failed = tuple[str, str, str]
 """Source, error type, message."""
-# They say nothing about a file: other files would have them too. Loaders raise the same.
-_ALWAYS_RAISED = UsageError, MissingDependency, ResourceExhausted
 
 _CORNER = 16
 """Side of the part of each picture that is converted if planes are stored: the result is not used."""
@@ -182,7 +188,7 @@ class Filler:
             return counts
         outcome = catch_outcome(lambda _: self._fill(task, counts, name), None)
         if isinstance(outcome, Err):
-            if isinstance(outcome.error, _ALWAYS_RAISED) or not isinstance(outcome.error, Exception):
+            if isinstance(outcome.error, SAYS_NOTHING_OF_FILES) or not isinstance(outcome.error, Exception):
                 raise outcome.error
             resource = find_shortage(outcome.error)
             if resource is not None:
@@ -230,7 +236,7 @@ class Filler:
         del slots
         counts.stored += report.counts.frames_stored
         for error in report.errors:
-            if isinstance(error, _ALWAYS_RAISED):
+            if isinstance(error, SAYS_NOTHING_OF_FILES):
                 raise error
         return [(run, error) for run, error in zip(runs, report.errors, strict=True) if error is not None]
 
