@@ -40,6 +40,7 @@ from framefeed.catalog._columns import (
 from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
+from framefeed.catalog._joining import JoinedRows, join_rows
 from framefeed.catalog._list_columns import ListColumn, list_texts, read_plan_column
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
@@ -74,6 +75,7 @@ __all__ = [
     "Facts",
     "FrameTableBuilder",
     "FrameTables",
+    "JoinedRows",
     "Label",
     "ListColumn",
     "ListedRows",
@@ -110,6 +112,7 @@ __all__ = [
     "holding_row_groups",
     "is_binary",
     "is_media_struct",
+    "join_rows",
     "list_texts",
     "list_unindexed_rows",
     "make_memory_catalog",

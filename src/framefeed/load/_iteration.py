@@ -19,7 +19,7 @@ from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, Grouping, split_batch
 from framefeed.load._workers import Workers
 from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes, run_next
-from framefeed.plan import EpochPlan, locate_ahead, mean_picture_bytes
+from framefeed.plan import EpochPlan, locate_ahead, mean_clip_bytes
 
 _LOCATED_AT_ONCE = 512
 """Positions whose clips are found together, if batches are no larger."""
@@ -62,7 +62,7 @@ class BatchIterator(Iterator[ClipBatch]):
         self._taken = 0
         self._normaliser = options.normaliser
         itemsize = 1 if self._normaliser is None else self._normaliser.array_dtype.itemsize
-        batch_bytes = options.batch_size * (plan.frames_per_clip or 1) * mean_picture_bytes(plan) * itemsize
+        batch_bytes = options.batch_size * mean_clip_bytes(plan) * itemsize
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
         clips_ahead = options.batch_size * options.batches_ahead(batch_bytes)
         grouping = Grouping.of(options, clips_ahead)

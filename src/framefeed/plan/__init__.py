@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framefeed.plan._checkpoint import STATE_VERSION
 from framefeed.plan._epoch import EpochPlan, locate_ahead
-from framefeed.plan._joined import find_own_rows, locate_row
+from framefeed.plan._joined import locate_row
 from framefeed.plan._mixed import PLAN_COLUMN, MixedPlan, mix_plans
 from framefeed.plan._options import Balance, Shuffle
 from framefeed.plan._plan_clips import find_remarks, plan_clips
@@ -18,11 +18,12 @@ from framefeed.plan._storing import (
     estimate_reuse,
     explain_little_reuse,
     list_requests,
-    mean_picture_bytes,
+    mean_clip_bytes,
     order_by_catalog,
     sample_windows,
     scatter,
 )
+from framefeed.plan._streams import Streams, StreamsPlan, join_streams
 from framefeed.plan._tables import check_targets, find_delivered_form
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "Rates",
     "Requests",
     "Shuffle",
+    "Streams",
+    "StreamsPlan",
     "Tail",
     "Uniform",
     "check_targets",
@@ -48,12 +51,12 @@ __all__ = [
     "estimate_reuse",
     "explain_little_reuse",
     "find_delivered_form",
-    "find_own_rows",
     "find_remarks",
+    "join_streams",
     "list_requests",
     "locate_ahead",
     "locate_row",
-    "mean_picture_bytes",
+    "mean_clip_bytes",
     "mix_plans",
     "order_by_catalog",
     "plan_clips",

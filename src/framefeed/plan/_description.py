@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -21,6 +21,8 @@ from framefeed.plan._shard import Shard
 from framefeed.request import DecodeRequest
 
 _LEAST_STEPS = 4
+_SAMPLED_POSITIONS = 4096
+"""Positions of each rank whose cost is estimated."""
 SAMPLED_CLIPS = 200
 """Gives shares to a few per cent in well under a second."""
 
@@ -187,6 +189,26 @@ def predict_steps(whole: Plan, shards: Sequence[Shard]) -> FloatArray:
             _, runs = _plan_together(whole, positions)
             seconds[step, rank] = sum(predict_seconds(index, each) for index, each in runs)
     return seconds
+
+
+def measure_waits(
+    whole: Plan, own: Shard, plain: Shard, balanced: Shard, predict: Callable[[IntArray], FloatArray]
+) -> Waits:
+    """Measure how unequal ranks are, with and without balance.
+
+    Args:
+        whole: The whole epoch on one rank.
+        own: How clips are dealt.
+        plain: The same without balance.
+        balanced: The same with balance.
+        predict: Predicts the CPU seconds of clips at global positions, float64 [N].
+    """
+    numbers = np.unique(np.linspace(0, len(own) - 1, _SAMPLED_POSITIONS).astype(np.int64))
+    ranks = range(own.world_size)
+    epoch = np.array([predict(replace(own, rank=rank).global_position(numbers)).sum() for rank in ranks])
+    steps = [predict_steps(whole, [replace(shard, rank=rank) for rank in ranks]) for shard in (plain, balanced)]
+    step, balanced_step = (float(each.max(1).sum() / max(1e-12, each.mean(1).sum())) for each in steps)
+    return Waits(float(epoch.max() / max(1e-12, epoch.mean())), step, balanced_step)
 
 
 def _count_true(mask: BoolArray | None) -> int:

@@ -17,7 +17,8 @@ from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import STILL_TIMELINE, read_seconds
 from framefeed.plan._balance import CostOrder, estimate_row_costs
 from framefeed.plan._checkpoint import STATE_VERSION, hash_plan, list_told_options, read_state
-from framefeed.plan._description import PlanDescription, Waits, describe_plan, predict_steps, shorten
+from framefeed.plan._description import PlanDescription, describe_plan, measure_waits, shorten
+from framefeed.plan._joined import find_own_rows
 from framefeed.plan._options import Balance, PlanOptions
 from framefeed.plan._order import ClipLocation, Permutation, make_permutation
 from framefeed.plan._request_rule import Requests, make_row_requests
@@ -29,14 +30,13 @@ from framefeed.request import (
     ClipContext,
     ClipFrames,
     DecodeRequest,
+    SharedDraw,
     generator_at,
     hash_words,
     is_flipped,
     make_planned_request,
 )
 
-_SAMPLED_POSITIONS = 4096
-"""Positions of each rank whose cost is estimated."""
 _MOST_LOCATIONS = 4096
 """Positions whose location a plan remembers."""
 
@@ -192,28 +192,29 @@ class EpochPlan:
             return [self[each] for each in range(*position.indices(len(self)))]
         global_position, location = self._locate(position)
         try:
-            return self._make_request(location, global_position)
+            request: DecodeRequest = self._make_request(location, global_position)
         except (FrameNotFound, TimeUnavailable) as error:
-            name = describe_source(self.catalog, location.row)
+            name = error.source or describe_source(self.catalog, location.row)
             raise type(error)(
-                f"{name}: {error} (plan position {global_position})",
+                f"{error if error.source else f'{name}: {error}'} (plan position {global_position})",
                 source=name,
                 position=global_position,
                 stage="plan",
             ) from error
+        return request
 
     def __iter__(self) -> Iterator[DecodeRequest]:
         # Python's default ends at an IndexError, and a FrameNotFound is one.
         return (self[position] for position in range(len(self)))
 
-    def _make_request(self, location: ClipLocation, global_position: int) -> DecodeRequest:
+    def _make_request(self, location: ClipLocation, global_position: int, draw: SharedDraw | None = None) -> Any:
         row, number, _ = location
         facts = self._last_row[0] if self._last_row else None
         if facts is None or facts.row != row:
             facts = self.tables.read_row(self.catalog, row, are_stills_alike=self._still_frames is not None)
             self._last_row[:] = (facts,)
         index = facts.index
-        context = ClipContext(self.options.seed, self.options.epoch, global_position, number)
+        context = ClipContext(self.options.seed, self.options.epoch, global_position, number, draw)
         chosen, seconds = self._choose_frames(facts, context)
         output = self.tables.pictures.output(facts.height, facts.width, context)
         damaged, on_damaged = None, self.options.on_damaged
@@ -266,6 +267,14 @@ class EpochPlan:
         """Number of the catalog row of the clip at a position."""
         return self._locate(position)[1].row
 
+    def rows_at(self, position: SupportsIndex) -> list[int]:
+        """Number of the catalog row of each stream of the clip at a position."""
+        return [self.row_at(position)]
+
+    def name_rows(self, positions: Sequence[int]) -> IntArray:
+        """Number the row of each of some positions as batches do: in the user's own catalog or table, int64 [N]."""
+        return find_own_rows(self.catalog, np.array([self.row_at(position) for position in positions], dtype=np.int64))
+
     def entry_at(self, position: SupportsIndex) -> CatalogEntry:
         """Catalog entry of the clip at a position."""
         return self.catalog[self.row_at(position)]
@@ -305,6 +314,11 @@ class EpochPlan:
     def classes(self) -> list[Any]:
         """Labels in the order of their int64 codes."""
         return list(self.tables.classes)
+
+    @property
+    def streams(self) -> Mapping[str, EpochPlan]:
+        """The plan of each stream by its name, of a plan of several; else none."""
+        return {}
 
     @property
     def frames_per_clip(self) -> int | None:
@@ -455,28 +469,17 @@ class EpochPlan:
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
-        waits = self._measure_waits() if self.world_size > 1 and len(self) else None
+        waits = None
+        if self.world_size > 1 and len(self):
+            balanced, plain = (
+                replace(self, options=replace(self.options, balance=balance))._shard for balance in ("cost", None)
+            )
+            waits = measure_waits(self.whole, self._shard, plain, balanced, self._predict_costs)
         return describe_plan(self, self.options.unit, waits)
 
-    def _measure_waits(self) -> Waits:
-        """Measure how unequal the ranks are, with and without balance."""
-        numbers = np.unique(np.linspace(0, len(self) - 1, _SAMPLED_POSITIONS).astype(np.int64))
-        balanced, plain = (
-            replace(self, options=replace(self.options, balance=balance))._shard for balance in ("cost", None)
-        )
-        costs = self._row_costs
-        epoch = np.array(
-            [
-                costs[self._find_rows(replace(self._shard, rank=rank).global_position(numbers))].sum()
-                for rank in range(self.world_size)
-            ]
-        )
-        steps = [
-            predict_steps(self.whole, [replace(shard, rank=rank) for rank in range(self.world_size)])
-            for shard in (plain, balanced)
-        ]
-        step, balanced_step = (float(each.max(1).sum() / max(1e-12, each.mean(1).sum())) for each in steps)
-        return Waits(float(epoch.max() / max(1e-12, epoch.mean())), step, balanced_step)
+    def _predict_costs(self, global_positions: IntArray) -> FloatArray:
+        costs: FloatArray = self._row_costs[self._find_rows(global_positions)]
+        return costs
 
 
 def locate_ahead(plan: EpochPlan, positions: IntArray) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from framefeed.plan._order import ClipLocation
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Delivery, Tail
 from framefeed.plan._tables import Excluded, PlanTables, find_delivered_form
-from framefeed.request import DecodeRequest
+from framefeed.request import SharedDraw
 
 PLAN_COLUMN = "plan"
 """Column of a mixture with the number of each clip's part."""
@@ -115,11 +116,33 @@ class MixedPlan(EpochPlan):
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
         return describe_plan(self, 1)
 
-    def _make_request(self, location: ClipLocation, global_position: int) -> DecodeRequest:
+    @property
+    def streams(self) -> Mapping[str, EpochPlan]:
+        """The plan of each stream of the first part by its name, of parts with several; else none."""
+        return self.parts[0].streams
+
+    def _find_clip(self, location: ClipLocation) -> tuple[EpochPlan, int]:
         layout = self.tables.layout
         assert isinstance(layout, _MixedClips)
-        part, position = layout.find_clip(location)
-        return part._make_request(part._locate(position)[1], position)
+        return layout.find_clip(location)
+
+    def _make_request(self, location: ClipLocation, global_position: int, draw: SharedDraw | None = None) -> Any:
+        part, position = self._find_clip(location)
+        return part._make_request(part._locate(position)[1], position, draw)
+
+    def rows_at(self, position: SupportsIndex) -> list[int]:
+        """Number of the row of each stream of the clip at a position, among the rows of all catalogs."""
+        part, own = self._find_clip(self._locate(position)[1])
+        joined: Any = self.catalog
+        start = joined.find_start(part.catalog)
+        return [start + row for row in part.rows_at(own)]
+
+    def name_rows(self, positions: Sequence[int]) -> IntArray:
+        """Number the row of each of some positions as batches do: in the catalog of its part, int64 [N]."""
+        if not self.streams:
+            return super().name_rows(positions)
+        clips = [self._find_clip(self._locate(position)[1]) for position in positions]
+        return np.array([part.name_rows([own])[0] for part, own in clips], dtype=np.int64)
 
 
 class _MixedClips:
@@ -346,11 +369,13 @@ def _read_pairs(parts: Any) -> list[tuple[EpochPlan, Fraction]]:
 def _check_alike(plans: Sequence[EpochPlan]) -> None:
     """Check that the clips of all parts fit into one batch."""
 
-    def compare(what: str, read: Callable[[EpochPlan], Any], advice: str) -> None:
+    def compare(what: str, read: Callable[[EpochPlan], Any], advice: str, of: str = "") -> None:
         values = [read(plan) for plan in plans]
         for number, value in enumerate(values):
             if value != values[0]:
-                raise UsageError(f"{what} of parts[0] and parts[{number}] differ, {values[0]} and {value}: {advice}")
+                raise UsageError(
+                    f"{what}{of} of parts[0] and parts[{number}] differ, {values[0]} and {value}: {advice}"
+                )
 
     seen: dict[tuple[str, int], int] = {}
     for number, plan in enumerate(plans):
@@ -359,16 +384,15 @@ def _check_alike(plans: Sequence[EpochPlan]) -> None:
                 f"parts[{first}] and parts[{number}] are the same plan, which would give each of its clips twice: add "
                 "their weights, or give one of them another seed"
             )
-        if plan.options.unequal or plan.frames_per_clip is None:
+        if any(form.options.unequal or form.frames_per_clip is None for form in _list_forms(plan).values()):
             raise UsageError(
                 f"parts[{number}] has pictures of different sizes, or clips of different lengths: give it "
                 "size=(height, width), and one number of frames"
             )
-    compare("the numbers of frames", lambda plan: plan.frames_per_clip, "use rules with one number of frames")
-    compare("the pictures", lambda plan: plan.tables.picture, "give all plans the same size=(height, width)")
-    compare(
-        "the borders", lambda plan: plan.options.has_boxes, "give all plans size=ff.Letterbox(...), or none of them"
-    )
+    compare("the streams", lambda plan: list(plan.streams), "plan all parts with the same streams=")
+    for name in _list_forms(plans[0]):
+        of = f" of stream {name!r}" if name else ""
+        _compare_forms(partial(compare, of=of), name)
     own = [{name: each for name, each in plan.tables.columns.items() if name != PLAN_COLUMN} for plan in plans]
     for number, (plan, columns) in enumerate(zip(plans, own, strict=True)):
         if PLAN_COLUMN in plan.columns and not isinstance(plan, MixedPlan):
@@ -388,10 +412,33 @@ def _check_alike(plans: Sequence[EpochPlan]) -> None:
     compare("the texts of columns", _list_texts, "give scan(classes=...) the labels of all, and other texts as numbers")
 
 
+def _list_forms(plan: EpochPlan) -> Mapping[str, EpochPlan]:
+    """List the plans that tell lengths and pictures: those of the streams, or of the only one."""
+    return plan.streams or {"": plan}
+
+
+def _compare_forms(compare: Callable[[str, Callable[[EpochPlan], Any], str], None], name: str) -> None:
+    """Compare lengths and pictures of one stream in all parts."""
+
+    def read(take: Callable[[EpochPlan], Any]) -> Callable[[EpochPlan], Any]:
+        return lambda plan: take(_list_forms(plan)[name])
+
+    compare("the numbers of frames", read(lambda plan: plan.frames_per_clip), "use rules with one number of frames")
+    compare("the pictures", read(lambda plan: plan.tables.picture), "give all plans the same size=(height, width)")
+    compare(
+        "the borders",
+        read(lambda plan: plan.options.has_boxes),
+        "give all plans size=ff.Letterbox(...), or none of them",
+    )
+
+
 def _list_texts(plan: EpochPlan) -> dict[str, Any]:
     """List the texts of the codes of each column of text."""
     if isinstance(plan, MixedPlan):
         return _list_texts(plan.parts[0])
+    if plan.streams:
+        # Columns are those of the first stream.
+        return _list_texts(next(iter(plan.streams.values())))
     rule, names = plan.rule, plan.columns
     if isinstance(rule, Requests) and rule.at is None:
         return dict(rule.texts)

@@ -219,3 +219,52 @@ class RequestRows:
         """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
         numbers = positions.tolist()
         return map(ClipLocation, self.rows[positions].tolist(), numbers, numbers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FollowingRows:
+    """The clips of a layout, each in the row of another catalog that follows its own, int64 [R]; -1 where none does."""
+
+    leader: Layout
+    followers: IntArray
+
+    def __len__(self) -> int:
+        return len(self.leader)
+
+    def locate(self, position: int) -> ClipLocation:
+        """Find the clip at an unshuffled position in [0, len)."""
+        row, number, line = self.leader.locate(position)
+        return ClipLocation(int(self.followers[row]), number, line)
+
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+        return self.followers[self.leader.find_rows(positions)]
+
+    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
+        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
+        for row, number, line in self.leader.locate_many(positions):
+            yield ClipLocation(int(self.followers[row]), number, line)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamClips:
+    """The clips of several streams: row and line of the first; the number of a clip is its unshuffled position."""
+
+    first: Layout
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def locate(self, position: int) -> ClipLocation:
+        """Find the clip at an unshuffled position in [0, len)."""
+        row, _, line = self.first.locate(position)
+        return ClipLocation(row, position, line)
+
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the first stream at unshuffled positions."""
+        return self.first.find_rows(positions)
+
+    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
+        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
+        for position, (row, _, line) in zip(positions.tolist(), self.first.locate_many(positions), strict=True):
+            yield ClipLocation(row, position, line)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,12 +12,14 @@ from framefeed._arrays import IntArray
 from framefeed._checks import expected, refuse_names
 from framefeed.catalog import Catalog, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import Timeline
+from framefeed.index import Pick, Timeline
 from framefeed.plan._epoch import EpochPlan, restore_plan
 from framefeed.plan._options import Balance, PlanOptions, Shuffle
+from framefeed.plan._plan_streams import check_streams, plan_streams, split_form
 from framefeed.plan._request_rule import Requests, find_mistakes
 from framefeed.plan._rules import ClipRule, EveryFrame
 from framefeed.plan._shard import Tail
+from framefeed.plan._streams import Following
 from framefeed.plan._tables import describe_source
 from framefeed.request import AnySize, ClipContext, Crop, OnDamaged, StillQuality
 
@@ -36,7 +39,7 @@ from framefeed.request import AnySize, ClipContext, Crop, OnDamaged, StillQualit
     },
 )
 def plan_clips(  # noqa: PLR0913 - public: what its users ask for
-    catalog: Catalog,
+    catalog: Catalog | None = None,
     rule: ClipRule | None = None,
     *,
     clips_per_video: int = 1,
@@ -46,8 +49,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     rank: int = 0,
     world_size: int = 1,
     tail: Tail = "pad",
-    size: AnySize | None = None,
-    crop: Crop | Sequence[int] | None = None,
+    size: AnySize | Mapping[str, AnySize | None] | None = None,
+    crop: Crop | Sequence[int] | Mapping[str, Crop | Sequence[int] | None] | None = None,
     within: tuple[str, str] | None = None,
     at: str | None = None,
     unequal: bool = False,
@@ -56,6 +59,10 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     horizontal_flip: float = 0.0,
     still_quality: StillQuality = "scaled",
     columns: Sequence[str] = (),
+    streams: Mapping[str, Catalog] | None = None,
+    on: str | None = None,
+    pick: Pick | None = None,
+    tolerance_seconds: float | None = None,
 ) -> EpochPlan:
     """Plan the clips of every epoch over the files of a catalog.
 
@@ -97,7 +104,17 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         still_quality: "scaled" decodes JPEG pictures at 1/2, 1/4 or 1/8 of their size where that is at least twice the
             size of the result; "exact" decodes them at full size, as `VideoDecoder` does by default. Videos and other
             pictures have no such choice.
-        columns: Names of columns that are delivered with the clips.
+        columns: Names of columns that are delivered with the clips; of several streams, columns of the first catalog.
+        streams: Catalogs by name, in place of ``catalog``: a clip has one source of each. ``rule``, ``within`` and
+            ``at`` are for the first; the others have the frames at its times, counted from the first frame of each.
+            Batches have ``data``, ``pts_seconds``, ``valid`` and ``sources`` as dicts by stream. One draw of a crop or
+            flip serves all streams; ``size`` and ``crop`` may be dicts by stream.
+        on: Column of text or integers that joins the catalogs of ``streams``; "stem" joins them by the names of their
+            files, without folder and suffix, if they have no such column. Rows without a partner are left out, and
+            ``plan.excluded`` lists them.
+        pick: With ``streams``, which frame the others have for a time of the first; None for "nearest".
+        tolerance_seconds: With ``streams``, largest distance between that time and frame; None for that of the rule,
+            if it has one, else no limit.
 
     Raises:
         UsageError: The catalog has only videos and no frame indexes, the pictures would have different sizes, or
@@ -105,13 +122,39 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     """
     if seed is None:
         raise UsageError("seed: give a number, such as seed=0: all random choices of a plan come from it")
+    if (streams is None) == (catalog is None):
+        got = "neither" if catalog is None else "both"
+        raise UsageError(f"expected a catalog, or streams= with several catalogs, got {got}")
+    if streams is None and any(each is not None for each in (on, pick, tolerance_seconds)):
+        raise UsageError("on, pick and tolerance_seconds are for streams=: a clip rule has its own pick and tolerance")
+    form = {"size": size, "crop": crop}
     options = PlanOptions(
-        seed, shuffle, epoch, rank, world_size, tail, clips_per_video, size, crop, within, columns, on_damaged,
-        unequal, balance, horizontal_flip, still_quality,
+        seed, shuffle, epoch, rank, world_size, tail, clips_per_video, within=within, columns=columns,
+        on_damaged=on_damaged, unequal=unequal, balance=balance, horizontal_flip=horizontal_flip,
+        still_quality=still_quality,
     )  # fmt: skip
-    plan = restore_plan(catalog, _check_rule(catalog, rule, at), options)
+    if streams is None:
+        options = replace(options, **form)  # type: ignore[arg-type]
+        plan = restore_plan(catalog, _check_rule(catalog, rule, at), options)  # type: ignore[arg-type]
+        _warn_of_exclusions(plan)
+        plans = [plan]
+    else:
+        check_streams(streams, on)
+        forms = split_form(streams, **form)
+        first = _check_rule(next(iter(streams.values())), rule, at)
+        plan = plan_streams(dict(streams), str(on), first, forms, (pick, tolerance_seconds), options)
+        _warn_of_unjoined(plan)
+        plans = list(plan.streams.values())
+    for each in plans:
+        for remark in find_remarks(each):
+            warnings.warn(remark, UserWarning, stacklevel=3)
+    return plan
+
+
+def _warn_of_exclusions(plan: EpochPlan) -> None:
+    catalog = plan.catalog
     if not len(catalog):
-        warnings.warn("the catalog has no rows, so the plan has no clips: check its filter", UserWarning, stacklevel=3)
+        warnings.warn("the catalog has no rows, so the plan has no clips: check its filter", UserWarning, stacklevel=4)
     if excluded := len(catalog) - len(catalog.plannable_rows) + len(plan.tables.windowless):
         count = f"{excluded} of {len(catalog)} rows"
         message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
@@ -123,10 +166,20 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
             source, reason = plan.excluded[0]
             reason = reason.replace(f"{source}: ", "", 1)  # which most messages of errors begin with
             message = f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
-        warnings.warn(message, UserWarning, stacklevel=3)
-    for remark in find_remarks(plan):
-        warnings.warn(remark, UserWarning, stacklevel=3)
-    return plan
+        warnings.warn(message, UserWarning, stacklevel=4)
+
+
+def _warn_of_unjoined(plan: EpochPlan) -> None:
+    excluded = plan.excluded
+    if excluded:
+        source, reason = excluded[0]
+        rows = sum(len(part.catalog) for part in plan.streams.values())
+        message = (
+            f"{len(excluded)} of {rows} rows of the streams' catalogs are left out of this plan: plan.excluded lists"
+        )
+        warnings.warn(f"{message} each with the reason. The first is {source} ({reason})", UserWarning, stacklevel=4)
+    if not len(plan):
+        warnings.warn("the plan has no clips: check the catalogs' filters", UserWarning, stacklevel=4)
 
 
 def _check_rule(catalog: object, rule: ClipRule | None, at: str | None) -> ClipRule | str:
@@ -147,6 +200,10 @@ def _check_rule(catalog: object, rule: ClipRule | None, at: str | None) -> ClipR
 
 def find_remarks(plan: EpochPlan) -> Iterator[str]:
     """Yield a warning for each matter; no media are opened, and nothing is drawn."""
+    if isinstance(plan.rule, Following):
+        if (remark := explain_enlarged_crop(plan)) is not None:
+            yield remark
+        return
     catalog = plan.catalog
     if isinstance(plan.rule, Requests) and plan.rule.at is not None:
         yield from find_mistakes(catalog, plan.rule)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from framefeed.media import ImageSequence, StorageOptions, check_storage_options
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._plan_clips import explain_enlarged_crop
+from framefeed.plan._plan_streams import check_stream_name, split_form
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Tail
+from framefeed.plan._streams import join_streams
 from framefeed.plan._tables import PlanTables
 from framefeed.request import (
     BEFORES,
@@ -39,10 +42,10 @@ Within = Bound | Sequence[Bound | None]
 
 @refuse_names("plan_requests", {"resize": "use size=(height, width), or size= with the short side"})
 def plan_requests(  # noqa: PLR0913 - public: what its users ask for
-    requests: Sequence[DecodeRequest],
+    requests: Sequence[DecodeRequest] | Sequence[Mapping[str, DecodeRequest]],
     *,
-    size: AnySize | None = None,
-    crop: Crop | Sequence[int] | None = None,
+    size: AnySize | Mapping[str, AnySize | None] | None = None,
+    crop: Crop | Sequence[int] | Mapping[str, Crop | Sequence[int] | None] | None = None,
     columns: Mapping[str, Sequence[Any]] | None = None,
     policy: Policy = "repeat_last",
     pick: Pick = "played",
@@ -63,7 +66,10 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     Example: ``plan_requests([DecodeRequest(source="a.mp4", seconds=[0.0, 0.5])], columns={"label": ["dog"]})``
 
     Args:
-        requests: Each has ``indices`` (negative ones count from the end) or ``seconds`` from the first frame.
+        requests: Each has ``indices`` (negative ones count from the end) or ``seconds`` from the first frame. Or a dict
+            of requests by stream each, with the same names: a clip then has one source of each stream, and batches
+            have ``data``, ``pts_seconds``, ``valid`` and ``sources`` as dicts by stream; ``size`` and ``crop`` may be
+            dicts too, and one draw of a crop or flip serves all streams.
         size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide or Letterbox; None for
             no resize, or for the ``output`` of the requests.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
@@ -89,19 +95,51 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         MediaError: A source cannot be indexed; ``position`` is the number of the first request for it.
         UsageError: An argument is wrong, a request is empty, or the pictures would have different sizes.
     """
-    options = PlanOptions(
-        seed, shuffle, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop,
-        horizontal_flip=horizontal_flip, still_quality=still_quality,
-    )  # fmt: skip
     if shuffle not in (True, False):
         raise expected("shuffle", "True or False", shuffle)
     if columns is not None:
         check_mapping("columns", columns, '{"label": ["cat", "dog"]}')
     picking = Picking(pick, tolerance_seconds, policy)
     check_choice("before", before, BEFORES)
+    check_storage_options(storage_options)
+    options = PlanOptions(
+        seed, shuffle, rank=rank, world_size=world_size, tail=tail, horizontal_flip=horizontal_flip,
+        still_quality=still_quality,
+    )  # fmt: skip
+    form = {"size": size, "crop": crop}
+    streams = _split_requests(requests)
+    if streams is None:
+        own = replace(options, **form)  # type: ignore[arg-type]
+        plan = _plan_one(requests, columns, within, own, picking, before, storage_options)  # type: ignore[arg-type]
+        plans = [plan]
+    else:
+        one = replace(options, rank=0, world_size=1)
+        forms = split_form(streams, **form)
+        parts = {
+            name: _plan_one(own, columns if not number else None, within, replace(one, **forms[name]), picking, before,
+                            storage_options)
+            for number, (name, own) in enumerate(streams.items())
+        }  # fmt: skip
+        plan = join_streams(parts, options)
+        plans = list(parts.values())
+    for each in plans:
+        if (remark := explain_enlarged_crop(each)) is not None:
+            warnings.warn(remark, UserWarning, stacklevel=3)
+    return plan
+
+
+def _plan_one(
+    requests: Sequence[DecodeRequest],
+    columns: Mapping[str, Sequence[Any]] | None,
+    within: Within | None,
+    options: PlanOptions,
+    picking: Picking,
+    before: Before,
+    storage_options: StorageOptions | None,
+) -> EpochPlan:
+    """Plan requests of one stream; see ``plan_requests``."""
     _check_requests(requests)
     bounds = _read_bounds(requests, within)
-    check_storage_options(storage_options)
     # Each source once, as its catalog entry if a request has one.
     sources: dict[str | bytes | ImageSequence, Any] = {}
     for request in requests:
@@ -116,10 +154,22 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         # Bytes have no name: the number of the request tells them apart.
         error.position = error.late_position = rows.tolist().index(error.position)
         raise
-    plan = EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
-    if (remark := explain_enlarged_crop(plan)) is not None:
-        warnings.warn(remark, UserWarning, stacklevel=3)
-    return plan
+    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
+
+
+def _split_requests(requests: Any) -> dict[str, list[DecodeRequest]] | None:
+    """Split dicts of requests by stream into a list for each stream; None if they are no dicts."""
+    if isinstance(requests, (str, bytes, Mapping)) or not isinstance(requests, Sequence):
+        return None
+    if not any(isinstance(each, Mapping) for each in requests):
+        return None
+    what = 'dicts with the same streams, such as {"rgb": ff.DecodeRequest(...), "flow": ff.DecodeRequest(...)}'
+    for number, each in enumerate(requests):
+        if not isinstance(each, Mapping) or not each or each.keys() != requests[0].keys():
+            raise expected(f"requests[{number}]", f"one of {what}" if number else what, each)
+    for name in requests[0]:
+        check_stream_name(name)
+    return {name: [each[name] for each in requests] for name in requests[0]}
 
 
 def _read_bounds(requests: Sequence[DecodeRequest], within: Within | None) -> FloatArray | None:

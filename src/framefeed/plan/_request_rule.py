@@ -230,8 +230,14 @@ _SECONDS = re.compile(r"(?<![a-z])(times?|timestamps?|seconds?)(?![a-z])")
 _NUMBERS = re.compile(r"(?<![a-z])(frames?|index|indices|indexes|idx|ids?|numbers?)(?![a-z])")
 
 
-def make_row_requests(catalog: Catalog, at: str, options: PlanOptions) -> Requests:
+def make_row_requests(catalog: Catalog, at: str, options: PlanOptions, some: IntArray | None = None) -> Requests:
     """Make a request of each plannable row that has numbers in column ``at``: frame numbers if integers, else seconds.
+
+    Args:
+        catalog: The catalog.
+        at: Name of the column.
+        options: Of the plan.
+        some: The plannable rows that are planned; None for all.
 
     Raises:
         UsageError: The column is missing, holds something else, or not as many numbers in every row.
@@ -240,7 +246,7 @@ def make_row_requests(catalog: Catalog, at: str, options: PlanOptions) -> Reques
     if options.within is not None or options.clips_per_video != 1:
         raise UsageError("at= has one clip a row: leave out within= and clips_per_video=")
     all_lists = RowLists.of(catalog, at)
-    plannable = catalog.plannable_rows
+    plannable = catalog.plannable_rows if some is None else some
     rows = plannable[~all_lists.has_null[plannable] & (all_lists.lengths[plannable] > 0)]
     lists = all_lists.take(rows)
     _check_lists(catalog, at, rows, lists)

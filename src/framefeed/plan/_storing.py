@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -39,17 +39,22 @@ def choose_stored_form(plan: EpochPlan, form: Literal["auto", "output", "planes"
     """
     if form != "auto":
         return form
-    if isinstance(plan, MixedPlan):
-        forms = {choose_stored_form(part, form) for part in plan.parts}
+    if parts := _list_parts(plan):
+        forms = {choose_stored_form(part, form) for part in parts}
         return "planes" if "planes" in forms else "output"
     is_whole = plan.options.size is None and plan.options.crop is None
     return "planes" if is_whole or not _has_one_box(plan) else "output"
 
 
+def _list_parts(plan: EpochPlan) -> list[EpochPlan]:
+    """List the parts of a mixture, or the plans of streams; none of other plans."""
+    return list(plan.parts if isinstance(plan, MixedPlan) else plan.streams.values())
+
+
 def count_planned(plan: EpochPlan, form: StoredForm, epochs: int = 1) -> tuple[int, int]:
     """Count the frames that the clips of all ranks need in some epochs, at most, and their uncompressed bytes."""
-    if isinstance(plan, MixedPlan):
-        counts = [count_planned(part, form, epochs) for part in plan.parts]
+    if parts := _list_parts(plan):
+        counts = [count_planned(part, form, epochs) for part in parts]
         return sum(frames for frames, _ in counts), sum(nbytes for _, nbytes in counts)
     catalog, pictures = plan.catalog, plan.options.pictures
     is_stored_once = form == "planes" or (_has_one_box(plan) and plan.tables.pictures == pictures)
@@ -66,8 +71,13 @@ def count_planned(plan: EpochPlan, form: StoredForm, epochs: int = 1) -> tuple[i
     return int(frames.sum()), int((frames * nbytes)[known].sum())
 
 
+def mean_clip_bytes(plan: EpochPlan) -> int:
+    """Compute the bytes of a delivered clip; of unequal pictures, the mean of a sample of the rows."""
+    return sum((each.frames_per_clip or 1) * mean_picture_bytes(each) for each in plan.streams.values() or [plan])
+
+
 def mean_picture_bytes(plan: EpochPlan) -> int:
-    """Compute the bytes of a delivered picture; of unequal pictures, the mean of a sample of the rows."""
+    """Compute the bytes of a delivered picture of one stream, like ``mean_clip_bytes``."""
     if not len(plan):
         return 0
     if not plan.options.unequal:
@@ -142,8 +152,14 @@ def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
     return num_found / num_frames if num_frames else 1.0
 
 
-def _list_frames(clips: Sequence[DecodeRequest], by_output: bool) -> list[tuple[int, OutputSpec | None]]:
-    return [(ordinal, clip.output if by_output else None) for clip in clips for ordinal in clip.storable.tolist()]
+def _list_frames(clips: Sequence[Any], by_output: bool) -> list[tuple[str, int, OutputSpec | None]]:
+    """List the frames of clips, with the names of their streams."""
+    return [
+        (name, ordinal, request.output if by_output else None)
+        for clip in clips
+        for name, request in (clip if isinstance(clip, dict) else {"": clip}).items()
+        for ordinal in request.storable.tolist()
+    ]
 
 
 def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:

@@ -86,8 +86,8 @@ class PlanTables:
     row_costs: FloatArray | None = None
 
     @classmethod
-    def of(cls, catalog: Catalog, rule: ClipRule, options: PlanOptions) -> PlanTables:
-        """Make and check the tables of a plan.
+    def of(cls, catalog: Catalog, rule: ClipRule, options: PlanOptions, some: IntArray | None = None) -> PlanTables:
+        """Make and check the tables of a plan of all plannable rows, or of ``some`` of them.
 
         Raises:
             UsageError: Videos alone, without frame indexes; unknown columns; pictures of different sizes.
@@ -96,7 +96,7 @@ class PlanTables:
         if isinstance(rule, Requests):
             return _make_request_tables(catalog, rule, options)
         windows = None if options.within is None else Windows.of(catalog, options.within)
-        rows, pictures = catalog.plannable_rows, options.pictures
+        rows, pictures = catalog.plannable_rows if some is None else some, options.pictures
         if "label" in options.columns:
             check_targets(catalog, "label", rows)
         layout: Layout = VideoClips(rows, options.clips_per_video)
@@ -114,7 +114,7 @@ class PlanTables:
             classes=tuple(catalog.classes),
             windows=windows,
             pictures=pictures,
-            picture=_find_common_picture(catalog, pictures, rows, options.unequal),
+            picture=find_common_picture(catalog, pictures, rows, options.unequal),
             windowless=windowless,
             row_costs=_estimate_costs(catalog, rule, options),
         )
@@ -204,7 +204,7 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
     if own_forms:
         picture = rule.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
     else:
-        picture = _find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
+        picture = find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
     windowless: tuple[Excluded, ...] = ()
     if rule.at is not None:
         missing = np.setdiff1d(catalog.plannable_rows, rule.rows)
@@ -226,7 +226,8 @@ def _estimate_costs(catalog: Catalog, rule: ClipRule, options: PlanOptions) -> F
     return None if options.balance is None else estimate_row_costs(catalog, rule)
 
 
-def _find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray, unequal: bool = False) -> Size | None:
+def find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray, unequal: bool = False) -> Size | None:
+    """Find the (height, width) of the delivered pictures of some rows; None if there are none, or they may differ."""
     distinct = _find_first_of_each_shape(catalog.heights, catalog.widths, rows)
 
     def name(at: int) -> str:

@@ -19,6 +19,7 @@ from framefeed.request._random import (
     SUBSTITUTES,
     WORD,
     ClipContext,
+    SharedDraw,
     check_seed,
     generator_at,
     hash_words,
@@ -33,6 +34,7 @@ from framefeed.request._request import (
     StillQuality,
     make_planned_request,
 )
+from framefeed.request._shared_crop import SharedCrop
 from framefeed.request._sizes import AnySize, Letterbox, LongSide, ResizeCrop, Size
 
 __all__ = [
@@ -62,6 +64,8 @@ __all__ = [
     "RandomCrop",
     "RandomResizedCrop",
     "ResizeCrop",
+    "SharedCrop",
+    "SharedDraw",
     "Size",
     "StillQuality",
     "as_crop",

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.random import Generator, Philox
 
+from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
 
@@ -64,20 +65,48 @@ def is_flipped(seed: int, epoch: int, position: int, probability: float) -> bool
     return probability > 0 and hash_words(_epoch_key(seed, epoch, FLIPS), position) < probability * (WORD + 1)
 
 
+class SharedDraw:
+    """What the streams of one clip have in common: the frames of the first, and the part that a random crop takes.
+
+    Attributes:
+        seconds: Time of each frame of the first stream, from its first output frame, float64 [T].
+        valid: False where the policy replaced a frame, bool [T].
+        segments: Number of the rule's segment, int64 [T].
+        generator: Of the first stream, as it was before the crop drew; None before.
+        box: (top, left, height, width) that a crop drew in a picture of (height, width) ``size``; None before.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: FloatArray | None = None
+        self.valid: BoolArray | None = None
+        self.segments: IntArray | None = None
+        self.generator: Generator | None = None
+        self.box: tuple[int, int, int, int] | None = None
+        self.size: tuple[int, int] = (0, 0)
+
+
 class ClipContext:
     """The context of a clip: its choice of frames and crop depends on this and the video alone.
 
     Attributes:
         position: Global position.
         number: Number of the clip or frame in its video, or of the request.
+        draw: What the streams of one clip have in common; None for a clip of one stream.
     """
 
-    def __init__(self, seed: int, epoch: int, position: int, number: int = 0) -> None:
+    def __init__(self, seed: int, epoch: int, position: int, number: int = 0, draw: SharedDraw | None = None) -> None:
         self.position = position
         self.number = number
+        self.draw = draw
         self._key = (seed, epoch, position)
 
     @cached_property
     def generator(self) -> Generator:
         """The clip's own generator; the clip rule draws from it before the crop."""
         return generator_at(*self._key, purpose=CLIPS)
+
+    def continue_with(self, generator: Generator) -> ClipContext:
+        """Return the same context, which draws from another generator."""
+        other = ClipContext(*self._key, self.number, self.draw)
+        other.generator = generator
+        return other

@@ -1,0 +1,118 @@
+"""Plan clips of several catalogs that are joined by a column: the others follow the first stream by time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from framefeed._checks import expected
+from framefeed.catalog import Catalog, check_plannable, join_rows
+from framefeed.errors import UsageError
+from framefeed.index import Pick
+from framefeed.plan._epoch import EpochPlan
+from framefeed.plan._options import PlanOptions
+from framefeed.plan._order import FollowingRows
+from framefeed.plan._request_rule import make_row_requests
+from framefeed.plan._rules import ClipRule
+from framefeed.plan._streams import Following, StreamsPlan, join_streams
+from framefeed.plan._tables import Excluded, PlanTables, describe_source, find_common_picture
+from framefeed.request import Picking, Policy
+
+T = TypeVar("T")
+
+
+def plan_streams(
+    catalogs: Mapping[str, Catalog],
+    on: str,
+    rule: ClipRule | str,
+    forms: Mapping[str, Mapping[str, Any]],
+    picking: tuple[Pick | None, float | None],
+    options: PlanOptions,
+) -> StreamsPlan:
+    """Plan the clips of joined catalogs; pickles of plans name this function.
+
+    Args:
+        catalogs: By the names of their streams.
+        on: Name of the column that joins them.
+        rule: The clip rule of the first stream, or the name of the column of its frames.
+        forms: Size and crop of each stream.
+        picking: Pick rule and tolerance with which the others follow; None for "nearest", and for the rule's tolerance.
+        options: Of the whole, without size and crop.
+
+    Raises:
+        UsageError: The catalogs cannot be joined, or their clips not be planned.
+    """
+    for catalog in catalogs.values():
+        check_plannable(catalog)
+    joined = join_rows(catalogs, on)
+    one = replace(options, rank=0, world_size=1, balance=None)
+    (name, catalog), *others = catalogs.items()
+    own = replace(one, **forms[name])
+    leader = make_row_requests(catalog, rule, own, joined.rows[0]) if isinstance(rule, str) else rule
+    first = EpochPlan(catalog, leader, own, PlanTables.of(catalog, leader, own, joined.rows[0]))
+    parts = {name: first}
+    policy: Policy = getattr(leader, "policy", "repeat_last")
+    tolerance = getattr(leader, "tolerance_seconds", None) if picking[1] is None else picking[1]
+    following = Following(on, Picking(picking[0] or "nearest", tolerance, policy), first.frames_per_clip)
+    for (other, catalog), rows in zip(others, joined.rows[1:], strict=True):
+        own = replace(one, columns=(), **forms[other])
+        followers = np.full(len(first.catalog), -1, np.int64)
+        followers[joined.rows[0]] = rows
+        tables = PlanTables(
+            layout=FollowingRows(first.tables.layout, followers),
+            columns={},
+            classes=(),
+            windows=None,
+            pictures=own.pictures,
+            picture=find_common_picture(catalog, own.pictures, rows, own.unequal),
+        )
+        parts[other] = EpochPlan(catalog, following, own, tables)
+    each = list(catalogs.values())
+    excluded = [Excluded(describe_source(each[number], row), reason) for number, row, reason in joined.unmatched]
+    make = partial(plan_streams, dict(catalogs), on, rule, forms, picking)
+    return join_streams(parts, options, tuple(excluded), make=make)
+
+
+def check_streams(streams: Any, on: Any) -> None:
+    """Check the arguments ``streams`` and ``on`` of ``plan_clips``.
+
+    Raises:
+        UsageError: They are no catalogs by name, or no column.
+    """
+    what = 'a dict of catalogs by name, such as {"rgb": rgb_catalog, "flow": flow_catalog}'
+    if not isinstance(streams, Mapping) or not streams:
+        raise expected("streams", what, streams)
+    for name, catalog in streams.items():
+        check_stream_name(name)
+        if isinstance(catalog, type) or not hasattr(catalog, "usable_rows"):
+            raise expected(f"streams[{name!r}]", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
+    if not isinstance(on, str):
+        raise expected("on", 'the name of the column that joins the catalogs, or "stem" for the names of files', on)
+
+
+def check_stream_name(name: Any) -> None:
+    """Raise UsageError unless a name is text that is not empty."""
+    if not isinstance(name, str) or not name:
+        raise expected("a stream's name", "text", name)
+
+
+def split_form(streams: Mapping[str, Any], **forms: Any) -> dict[str, dict[str, Any]]:
+    """Split size and crop, each one for all streams or a dict by stream, into those of each stream.
+
+    Raises:
+        UsageError: A dict names other streams.
+    """
+    for what, given in forms.items():
+        if isinstance(given, Mapping) and given.keys() != streams.keys():
+            raise UsageError(
+                f"{what}: expected a value for each stream, {list(streams)}, got them for {list(given)}: None stands "
+                "for no such change"
+            )
+    return {
+        name: {what: given[name] if isinstance(given, Mapping) else given for what, given in forms.items()}
+        for name in streams
+    }
