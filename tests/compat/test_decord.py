@@ -169,6 +169,9 @@ def test_wrong_numbers_are_named(path: str) -> None:
     for indices in ("a", None, 3, [True], [[1], [1, 2]], [np.nan], [1, "a"], slice(0, 3), {1: 2}):
         with pytest.raises(UsageError, match="indices: expected a list of frame numbers"):
             reader.get_batch(indices)
+    for lazy in ({1, 2}, map(int, [1]), (each for each in [1]), {1: 2}.keys()):
+        with pytest.raises(UsageError, match=r"indices: expected a list of frame numbers, got .*: make a list of it$"):
+            reader.get_batch(lazy)
     for number in (60, -61, 2**70, 1e30):
         with pytest.raises((FrameNotFound, UsageError), match="frame"):
             reader.get_batch([number])
@@ -230,6 +233,8 @@ def test_bridges(path: str) -> None:
     torch = pytest.importorskip("torch")
     reader = VideoReader(path)
     native = reader.get_batch([4, 2])
+    assert np.shares_memory(bridge.to_torch(native).numpy(), native)
+    assert bridge.to_torch(native).shape == native.shape
     with bridge.use_torch():
         batch = reader.get_batch([4, 2])
         assert (type(batch), batch.dtype) == (torch.Tensor, torch.uint8)
@@ -271,6 +276,8 @@ def test_bridges_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(MissingDependency, match=rf"pip install 'framefeed\[{name}\]'"):
             bridge.set_bridge(name)
+        with pytest.raises(MissingDependency, match=rf"bridge\.to_{name} needs {name}"):
+            getattr(bridge, f"to_{name}")(np.zeros((1, 1, 3), np.uint8))
 
 
 @pytest.mark.slow
@@ -281,6 +288,7 @@ def test_the_bridge_to_tensorflow(path: str) -> None:
         f"reader = VideoReader({path!r}); native = reader.get_batch([4, 2])\n"
         "bridge.set_bridge('tensorflow'); batch = reader.get_batch([4, 2])\n"
         "assert batch.dtype.name == 'uint8' and (batch.numpy() == native).all(), batch\n"
+        "assert (bridge.to_tensorflow(native).numpy() == native).all()\n"
     )
     settings = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300, env={**os.environ, **settings})
