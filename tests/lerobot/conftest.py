@@ -14,6 +14,17 @@ TOP = "observation.images.top"
 
 
 @pytest.fixture(scope="session")
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def in_cache_folder(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep catalogs and columns out of the user's own cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
+
+
+@pytest.fixture(scope="session")
 def original(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("robots")
     return {

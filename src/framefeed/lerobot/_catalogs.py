@@ -70,7 +70,7 @@ def index_pictures(files: Files, info: Info, episodes: Episodes, camera: str, ch
     for episode, pair in enumerate(pairs):
         first_of.setdefault(pair, int(episodes.starts[episode]))
     for episode in chosen.tolist():
-        table, first = info.name_table(*pairs[episode]), first_of[pairs[episode]]
+        table, first = files.join(info.name_table(*pairs[episode])), first_of[pairs[episode]]
         rows = range(int(episodes.starts[episode]) - first, int(episodes.starts[episode + 1]) - first)
         names += [PartName("parquet", f"{camera}/{row}", table).text for row in rows]
     options = SurveyOptions(depth="header", limits=files.limits, storage_options=files.storage_options)

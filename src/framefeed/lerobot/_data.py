@@ -12,7 +12,7 @@ import numpy as np
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_names, check_path, expected, is_number, refuse_names
-from framefeed._names import make_folder_absolute
+from framefeed._names import is_url, make_folder_absolute
 from framefeed._values import Limits, resolve_limits
 from framefeed.errors import UsageError
 from framefeed.lerobot._files import Files
@@ -50,7 +50,8 @@ def open_data(
     """
     folder = check_path("root", root, "my/data")
     check_storage_options(storage_options)
-    return LeRobotData(DataSource.open(Files(make_folder_absolute(folder), resolve_limits(limits), storage_options)))
+    name = make_folder_absolute(folder.rstrip("/") if is_url(folder) else folder)
+    return LeRobotData(DataSource.open(Files(name, resolve_limits(limits), storage_options)))
 
 
 class LeRobotData:

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 
 from framefeed._files import open_regular, raise_file_error, stat_regular
 from framefeed._names import is_url, make_absolute
-from framefeed._shown import show_name
+from framefeed._shown import show_name, strip_url
 from framefeed._values import Limits, make_limit_error, read_bytes
+from framefeed.catalog import cache_file
 from framefeed.errors import MediaError, MissingMedia, UnreadableMedia
-from framefeed.media import MediaSource, StorageOptions, read_version
+from framefeed.media import MediaSource, StorageOptions, copy_object, read_version
 from framefeed.parallel import try_again_in_shortage
 
 _LFS = b"version https://git-lfs"
@@ -74,13 +75,13 @@ class Files:
         Raises:
             MediaError: It is missing, too large, or cannot be read.
         """
-        return try_again_in_shortage(lambda: self._read(name, self.limits.max_header_bytes), self.join(name), "open")
+        return try_again_in_shortage(lambda: self._read(name), self.join(name), "open")
 
-    def _read(self, name: str, most: int | None) -> bytes:
-        path = self.join(name)
+    def _read(self, name: str) -> bytes:
+        path, most = self.join(name), self.limits.max_header_bytes
         with MediaSource.of(path, self.storage_options).opened() as reader:
             size = reader.stat().bytes
-            if most is not None and size > most:
+            if size > most:
                 raise make_limit_error(self.limits, "max_header_bytes", f"{size} bytes", show_name(path), "open")
             data = read_bytes(reader, 0, size)
         if data.startswith(_LFS):
@@ -121,10 +122,6 @@ class Files:
             self.refuse(name, f"{where}expected an object of JSON, got {type(value).__name__}")
         return value
 
-    def read_schema(self, name: str) -> pa.Schema:
-        """Read the columns of a Parquet file and their types."""
-        return self._call_arrow(name, lambda file: file.schema_arrow)
-
     def read_table(self, name: str, keep: Callable[[str], bool]) -> pa.Table:
         """Read the columns of a Parquet file for whose names ``keep`` is true.
 
@@ -145,9 +142,8 @@ class Files:
         path = self.join(name)
 
         def open_and_call() -> Any:
-            if is_url(path):
-                return call(pq.ParquetFile(pa.BufferReader(self._read(name, None))))
-            with os.fdopen(open_regular(path), "rb") as file, pq.ParquetFile(file) as table:
+            local = self._copy(path) if is_url(path) else path
+            with os.fdopen(open_regular(local), "rb") as file, pq.ParquetFile(file) as table:
                 return call(table)
 
         try:
@@ -157,9 +153,16 @@ class Files:
         except (pa.ArrowException, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno is not None and not is_url(path):
                 raise_file_error(error, path, "read")
-            if not is_url(path) and _begins_with_pointer(path):
+            if _begins_with_pointer(self._copy(path) if is_url(path) else path):
                 self.refuse(name, _LFS_ADVICE, error)
             self.refuse(name, f"cannot be read as a Parquet file ({str(error).rstrip('.')})", error)
+
+    def _copy(self, url: str) -> str:
+        """Copy a table to the user's cache folder, unless it is there; return its path."""
+        source = MediaSource.of(url, self.storage_options)
+        with source.opened() as reader:
+            version = read_version(source, reader)
+            return cache_file("tables", strip_url(url), version, ".parquet", lambda path: copy_object(reader, path))
 
     def refuse(self, name: str, what: str, cause: BaseException | None = None) -> NoReturn:
         """Raise UnreadableMedia for a file.

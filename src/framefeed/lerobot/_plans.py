@@ -61,9 +61,11 @@ class CameraClips:
             MediaError: One of them cannot be read.
         """
         source, chosen = self.source, self.list_chosen()
-        if self.is_pictures:
-            return index_pictures(source.files, source.info, source.episodes, self.camera, chosen)
-        return index_videos(source.files, source.info, source.episodes, self.camera, chosen)
+        key = (self.camera, chosen.tobytes())
+        if key not in source.catalogs:
+            index = index_pictures if self.is_pictures else index_videos
+            source.catalogs[key] = index(source.files, source.info, source.episodes, self.camera, chosen)
+        return source.catalogs[key]
 
     def make_rule(self) -> CameraFrames:
         """Make the clip rule."""

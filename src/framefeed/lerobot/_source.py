@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import xxhash
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
+from framefeed.catalog import Catalog
 from framefeed.errors import StaleSource, UsageError
 from framefeed.lerobot._episodes import Episodes, read_episodes
 from framefeed.lerobot._files import Files
@@ -35,12 +36,14 @@ class DataSource:
         info: What info.json says.
         episodes: All of its episodes.
         tables: Its tables of frames.
+        catalogs: Those of cameras that were indexed in this process, by camera and numbers of episodes.
     """
 
     files: Files
     info: Info
     episodes: Episodes
     tables: Tables
+    catalogs: dict[tuple[str, bytes], Catalog] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, files: Files) -> DataSource:
