@@ -183,6 +183,13 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
         edit(EPISODES, put(f"videos/{TOP}/chunk_index", lambda values: [0, None, 0])),
         ff.UsageError, "has no video of episode 1: leave these out with episodes=",
     ),
+    "tables that alternate": (
+        edit(EPISODES, put("data/file_index", lambda _: [0, 1, 0])), ff.UnreadableMedia, "do not follow one another"
+    ),
+    "a camera of no episode": (
+        edit(EPISODES, lambda table: table.select([name for name in table.column_names if f"/{TOP}/" not in name])),
+        ff.UsageError, "has no video of episodes 0, 1, 2",
+    ),
     "a camera of depth": (
         change_feature(TOP, info={"video.is_depth_map": True}), ff.UsageError, "is of depth, which is not"
     ),

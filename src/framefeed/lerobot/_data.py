@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -186,11 +187,12 @@ class LeRobotData:
         """
         plans = self.plan_cameras(
             delta_timestamps, episodes=episodes, tolerance_seconds=tolerance_seconds, columns=columns, seed=seed,
-            shuffle=shuffle, epoch=epoch, rank=rank, world_size=world_size, tail=tail, size=size, crop=crop,
+            shuffle=shuffle, epoch=epoch, size=size, crop=crop,
         )  # fmt: skip
         if len(plans) > 1:
             raise UsageError("several cameras in a plan are not in this version: plan each alone")
-        return next(iter(plans.values()))
+        (plan,) = plans.values()
+        return replace(plan, options=replace(plan.options, rank=rank, world_size=world_size, tail=tail))
 
     def plan_cameras(  # noqa: PLR0913 - as `plan`
         self,
@@ -202,13 +204,10 @@ class LeRobotData:
         seed: int | None = None,
         shuffle: bool = True,
         epoch: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
-        tail: Tail = "pad",
         size: AnySize | Mapping[str, AnySize] | None = None,
         crop: Crop | Sequence[int] | Mapping[str, Any] | None = None,
     ) -> dict[str, EpochPlan]:
-        """Plan each camera alone, with the same rows at the same positions; arguments and errors as `plan` has."""
+        """Plan each camera alone, with the same rows at the same positions, on one rank; else as `plan`."""
         if seed is None:
             raise UsageError("seed: give a number, such as seed=0: the order of a plan comes from it")
         if shuffle not in (True, False):
@@ -222,7 +221,7 @@ class LeRobotData:
         plans = {}
         for camera in cameras:
             options = PlanOptions(
-                seed, shuffle, epoch, rank, world_size, tail,
+                seed, shuffle, epoch,
                 size=_get_of(size, "size", camera, cameras), crop=_get_of(crop, "crop", camera, cameras),
             )  # fmt: skip
             plans[camera] = plan_camera(CameraClips(source, camera, deltas, names, chosen, tolerance), options)

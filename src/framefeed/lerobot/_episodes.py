@@ -14,7 +14,8 @@ from framefeed._compute import pc
 from framefeed.lerobot._files import Files, list_columns
 from framefeed.lerobot._info import INFO, Info
 
-_TABLE = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet"
+EPISODES = "meta/episodes"
+_TABLE = EPISODES + "/chunk-{:03d}/file-{:03d}.parquet"
 _LINES = "meta/episodes.jsonl"
 _MOST_INDEX = 1 << 31
 _OWN = ("episode_index", "length", "dataset_from_index", "dataset_to_index", "data/chunk_index", "data/file_index")
@@ -75,8 +76,10 @@ def read_episodes(files: Files, info: Info) -> Episodes:
 def _read_tables(files: Files, info: Info) -> Episodes:
     names, tables = list[str](), list[pa.Table]()
     for name, table in _iterate_tables(files, info):
-        cameras = info.list_cameras("video")
-        needed = [*_OWN, *(f"videos/{camera}/{part}" for camera in cameras for part in _PARTS)]
+        needed = [*_OWN]
+        for camera in info.list_cameras("video"):
+            columns = [f"videos/{camera}/{part}" for part in _PARTS]
+            needed += columns if any(column in table.column_names for column in columns) else []
         if missing := list_columns(table, needed):
             files.refuse(name, f"lacks the columns {', '.join(missing)} of episodes")
         names.append(name)
@@ -152,6 +155,9 @@ class _Columns:
     def read_videos(self, camera: str) -> CameraVideos:
         """Read where the episodes are in the videos of a camera."""
         prefix = f"videos/{camera}/"
+        if prefix + _PARTS[0] not in self.table.column_names:
+            none, unknown = np.full(len(self.table), -1, np.int64), np.full(len(self.table), np.nan)
+            return CameraVideos(none, none, unknown, unknown)
         chunk, file = (self.read_numbers(prefix + part, may_lack=True) for part in _PARTS[:2])
         start, end = (self.read_seconds(prefix + part) for part in _PARTS[2:])
         is_there = (chunk >= 0) & (file >= 0)

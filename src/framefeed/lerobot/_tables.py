@@ -11,7 +11,7 @@ from framefeed._arrays import AnyArray, IntArray
 from framefeed._names import is_url
 from framefeed.catalog import convert_lists, map_array
 from framefeed.errors import UsageError
-from framefeed.lerobot._episodes import Episodes
+from framefeed.lerobot._episodes import EPISODES, Episodes
 from framefeed.lerobot._files import Files, list_columns
 from framefeed.lerobot._info import INFO, Feature, Info
 
@@ -74,10 +74,7 @@ class Tables:
         runs = np.stack([firsts, np.append(firsts[1:], len(episodes))[: len(firsts)]], axis=1)
         pairs = episodes.chunk[firsts] * (1 << 31) + episodes.file[firsts]
         if len(np.unique(pairs)) < len(pairs):
-            raise UsageError(
-                f"{self.files.root}: the episodes of a table do not follow one another in {INFO.rpartition('/')[0]}"
-                "/episodes: convert the data set again"
-            )
+            self.files.refuse(EPISODES, "says that the episodes of a table do not follow one another")
         if chosen is None:
             return runs
         return runs[np.unique(firsts.searchsorted(chosen, side="right") - 1)]
