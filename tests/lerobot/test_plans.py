@@ -201,6 +201,25 @@ def test_pictures_in_tables_are_planned_one_at_a_time(tmp_path: Path) -> None:
         robots.plan({"side": [-1 / 30, 0.0]}, seed=0)
 
 
+def test_mixtures_data_sets_and_caches_take_these_plans(robots: Any, tmp_path: Path) -> None:
+    plans = [robots.plan({TOP: [0.0], "action": [0.0]}, seed=seed, columns=["index"], size=(32, 48)) for seed in (1, 2)]
+    mixture = ff.mix_plans([(plans[0], 1), (plans[1], 2)], num_clips=30, seed=0)
+    for stamps, columns in load(mixture).values():
+        assert stamps == [columns["index"]]
+    with ff.FrameCache(tmp_path / "cache") as frames:
+        assert ff.cache.build(plans[0], frames, workers=0).is_complete
+        assert load(plans[0], cache=frames) == load(plans[0])
+
+
+def test_items_for_pytorch_have_the_columns(robots: Any) -> None:
+    pytest.importorskip("torch")
+    plan = robots.plan({TOP: [-0.1, 0.0], "action": [0.0, 0.1]}, seed=0)
+    item = ff.torch.ClipDataset(plan)[3]
+    assert item["action"].shape == (2, 6)
+    assert item["action"].tolist() == plan.columns_at(3)["action"].tolist()
+    assert item["action_is_pad"].tolist() == plan.columns_at(3)["action_is_pad"].tolist()
+
+
 def test_rows_are_read_without_pictures(robots: Any) -> None:
     reader = robots.rows({TOP: [0.0, 0.1], "action": [0.1]}, episodes=[1], columns=["index"])
     rows = reader.find_rows(range(len(reader)))

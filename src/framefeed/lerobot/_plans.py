@@ -134,6 +134,7 @@ def restore_plan(
         picture=options.pictures.common_picture(
             catalog.heights[used], catalog.widths[used], lambda number: catalog.shown_name(int(used[number]))
         ),
+        texts={},
     )
     return CameraPlan(catalog, rule, options, tables, deliveries, clips)
 

@@ -103,7 +103,8 @@ class Tables:
         part = "" if is_whole else f" of the tables {runs[:, 0].tolist()}"
         versions = (self.files.find_version(self._name(first)) for first, _ in runs.tolist())
         version = f"{dtype} {shape}; {'; '.join(versions)}"
-        return map_array(f"{self.files.root} {feature.name}{part}", version, make)
+        # Not as a memmap, of which each slice is an object that takes longer to make.
+        return np.asarray(map_array(f"{self.files.root} {feature.name}{part}", version, make))
 
     def _fill(self, feature: Feature, runs: IntArray, values: AnyArray) -> None:
         """Write the rows of the tables needed."""
