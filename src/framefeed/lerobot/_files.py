@@ -25,6 +25,13 @@ _LFS = b"version https://git-lfs"
 _LFS_ADVICE = "is a Git LFS pointer in place of the file: run 'git lfs pull' in its folder"
 
 
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+_WITH_NAN, _WITHOUT_NAN = json.JSONDecoder(), json.JSONDecoder(parse_constant=_refuse_constant)
+
+
 @dataclass(frozen=True)
 class Files:
     """The files of a data set.
@@ -111,11 +118,8 @@ class Files:
             self.refuse(name, f"is not UTF-8 ({error})", error)
 
     def _parse(self, name: str, text: str, where: str, has_nan: bool) -> dict[str, Any]:
-        def refuse_constant(constant: str) -> NoReturn:
-            raise ValueError(f"{constant} is no number of JSON")
-
         try:
-            value = json.loads(text, parse_constant=None if has_nan else refuse_constant)
+            value = (_WITH_NAN if has_nan else _WITHOUT_NAN).decode(text)
         except (ValueError, RecursionError) as error:
             self.refuse(name, f"{where}is no JSON ({error})", error)
         if not isinstance(value, dict):

@@ -16,7 +16,7 @@ from framefeed.lerobot._files import Files, list_columns
 from framefeed.lerobot._info import INFO, Feature, Info
 
 # Of fewer, each process reads its own: that costs less than a file in the cache folder.
-_MAPPED_ROWS = 50_000
+_MAPPED_ROWS, _MAPPED_TABLES = 50_000, 64
 _INDEX = "index"
 
 
@@ -90,7 +90,7 @@ class Tables:
     def _map_column(self, feature: Feature, runs: IntArray, *, is_whole: bool) -> AnyArray:
         count = self.info.total_frames
         shape, dtype = (count, *_find_shape(feature)), _read_dtype(feature)
-        if not is_url(self.files.root) and count < _MAPPED_ROWS:
+        if not is_url(self.files.root) and count < _MAPPED_ROWS and len(runs) < _MAPPED_TABLES:
             values: AnyArray = np.zeros(shape, dtype)
             self._fill(feature, runs, values)
             return values
