@@ -53,8 +53,13 @@ def repeat_camera(one: Path, three: Path) -> None:
 
 
 def write_tables(folder: Path) -> None:
-    """Write data sets without cameras: of some episodes, and of 10,000."""
+    """Write data sets without cameras, of some episodes and of 10,000; and one of 10,000 with a camera."""
     if not (folder / "table").exists():
         make_lerobot(folder / "table", episodes=[300] * 200, cameras=[])
     if not (folder / "episodes-10000").exists():
         make_lerobot(folder / "episodes-10000", episodes=[6] * 10_000, cameras=[], episodes_per_file=1000)
+    if not (folder / "episodes-10000-1").exists():
+        part = folder / "episodes.part"
+        shutil.rmtree(part, ignore_errors=True)
+        make_lerobot(part, episodes=[3] * 10_000, cameras=[TOP], size=(32, 32), episodes_per_file=1000)
+        part.rename(folder / "episodes-10000-1")

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import torch
 
-Options = dict[str, object]
-
 
 def import_dataset(side):
     if side == "lerobot":
@@ -69,10 +67,9 @@ def run_clips(job):
     """Ours alone: the clips of a plan, uint8, without torch."""
     import framefeed as ff
 
-    robots = ff.lerobot.open(job["root"])
-    plan = robots.plan(job["deltas"], seed=job["seed"])
+    plan = ff.lerobot.open(job["root"]).plan(job["deltas"], seed=job["seed"])
     count = 0
-    with ff.ClipLoader(plan, batch_size=job["batch_size"], num_workers=job["workers"]) as loader:
+    with ff.ClipLoader(plan, batch_size=job["batch_size"], workers=job["workers"]) as loader:
         for batch in loader:
             count += len(batch)
             if count >= job["items"]:
@@ -110,8 +107,10 @@ def main():
     if job["work"] == "clips":
         took, result = measure(partial(run_clips, job))
     else:
-        make = partial(import_dataset(job["side"]), "me/data", root=job["root"], delta_timestamps=job["deltas"])
+        dataset = import_dataset(job["side"])
+        make = partial(dataset, "me/data", root=job["root"], delta_timestamps=job["deltas"])
         if job["work"] == "open":
+            dataset("me/warm", root=job["warm"])  # for what is imported at the first use
             took, result = measure(lambda: {"items": len(make())})
         else:
             data = make()
