@@ -64,7 +64,7 @@ def use(robots: Any) -> None:
 
 START, END = (f"videos/{TOP}/{name}_timestamp" for name in ("from", "to"))
 BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = {
-    "no info.json": (lambda root: (root / INFO).unlink(), ff.MissingMedia, r"info\.json: no such file"),
+    "no info.json": (lambda root: (root / INFO).unlink(), ff.MissingMedia, r"no LeRobot data set is.*hf download"),
     "no JSON": (write(INFO, b"{"), ff.UnreadableMedia, r"info\.json: is no JSON"),
     "a list": (write(INFO, b"[]"), ff.UnreadableMedia, "expected an object of JSON, got list"),
     "not UTF-8": (write(INFO, b"\xff\xfe"), ff.UnreadableMedia, r"info\.json: is not UTF-8"),

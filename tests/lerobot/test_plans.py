@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import framefeed as ff
@@ -16,7 +17,7 @@ from framefeed.lerobot import _tables
 from framefeed.testing import ClipSpec, make_lerobot, read_stamps, write_clip
 
 TOP = "observation.images.top"
-VIDEO = f"videos/{TOP}/chunk-000/file-000.mp4"
+EPISODES = "meta/episodes/chunk-000/file-000.parquet"
 Copy = Callable[..., Path]
 
 
@@ -199,6 +200,22 @@ def test_pictures_in_tables_are_planned_one_at_a_time(tmp_path: Path) -> None:
             assert plan[position].valid.tolist() == [row > first]
     with pytest.raises(ff.UsageError, match="of which several in a clip are not in this version"):
         robots.plan({"side": [-1 / 30, 0.0]}, seed=0)
+
+
+def test_tables_may_have_several_row_groups_and_episodes_several_tables(copy: Copy, robots: Any) -> None:
+    root = copy()
+    for path in root.glob("data/**/*.parquet"):
+        pq.write_table(pq.read_table(path), path, row_group_size=7)
+    table = pq.read_table(root / EPISODES)
+    pq.write_table(table.slice(0, 1), root / EPISODES)
+    pq.write_table(table.slice(1, 1), root / EPISODES.replace("file-000", "file-001"))
+    (root / "meta/episodes/chunk-001").mkdir()
+    pq.write_table(table.slice(2), root / EPISODES.replace("chunk-000", "chunk-001"))
+    split = ff.lerobot.open(root)
+    assert split.meta.episodes[2] == robots.meta.episodes[2]
+    options: dict[str, Any] = {"seed": 0, "columns": ["index", "task_index"]}
+    deltas = {TOP: [0.0], "action": [0.0, 0.1]}
+    assert load(split.plan(deltas, **options)) == load(robots.plan(deltas, **options))
 
 
 def test_mixtures_data_sets_and_caches_take_these_plans(robots: Any, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_data_set_on_a_server_is_as_in_a_folder(folder: Path) -> None:
         before = server.count(TABLE)
         assert np.array_equal(again.column("action"), near.column("action"))
         assert server.count(TABLE) <= before + 2, "only the version is asked for"
-        with pytest.raises(ff.MissingMedia, match=r"/data/nothing/meta/info\.json: no such file"):
+        with pytest.raises(ff.MissingMedia, match=r"/data/nothing: no LeRobot data set is there"):
             ff.lerobot.open(f"{server.url}/data/nothing")
 
 

@@ -11,7 +11,8 @@ from string import Formatter
 from typing import Any
 
 from framefeed._checks import is_number
-from framefeed.errors import UsageError
+from framefeed._shown import show_name
+from framefeed.errors import MissingMedia, UsageError
 from framefeed.lerobot._files import Files
 
 INFO = "meta/info.json"
@@ -100,10 +101,20 @@ def read_info(files: Files) -> Info:
     """Read and check meta/info.json.
 
     Raises:
-        UnreadableMedia: It is missing, no JSON, or says what cannot be.
+        MissingMedia: It is missing.
+        UnreadableMedia: It is no JSON, or says what cannot be.
         UsageError: It is of another version, or of another storage format.
     """
-    raw = files.read_json(INFO)
+    try:
+        raw = files.read_json(INFO)
+    except MissingMedia as error:
+        shown = show_name(files.root)
+        raise MissingMedia(
+            f"{shown}: no LeRobot data set is there, which would have {INFO}: name the folder with meta/ in it; one of "
+            "the Hugging Face Hub is copied with 'hf download --repo-type dataset NAME --local-dir FOLDER'",
+            source=shown,
+            stage="open",
+        ) from error
     version = _read_version(files, raw)
     fps = raw.get("fps")
     if fps is None or not is_number(fps) or not isfinite(fps) or fps <= 0:
