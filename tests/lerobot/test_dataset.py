@@ -144,12 +144,15 @@ def assert_equal(first: dict[str, Any], second: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_loader_of_torch_gives_the_same_items(cameras: Path, start: str) -> None:
+@pytest.mark.parametrize("start", ["fork", "spawn", "threads"])
+def test_loaders_give_the_same_items(cameras: Path, start: str) -> None:
     data = open_dataset(cameras, delta_timestamps=MIXED, episodes=[0, 2, 4])
     rows = list(range(0, len(data), 3))
-    loader = DataLoader(
-        data, batch_size=4, sampler=SubsetRandomSampler(rows), num_workers=2, multiprocessing_context=start
+    options: dict[str, Any] = {"batch_size": 4, "sampler": SubsetRandomSampler(rows), "num_workers": 2}
+    loader = (
+        ff.torch.DataLoader(data, **options)
+        if start == "threads"
+        else DataLoader(data, multiprocessing_context=start, **options)
     )
     seen = []
     for batch in loader:
