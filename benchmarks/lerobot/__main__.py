@@ -24,6 +24,7 @@ from typing import Any
 
 from benchmarks.compare import interval
 from benchmarks.lerobot.media import CAMERAS, CODECS, write_tables, write_videos
+from tests.lerobot.cases import GOLDEN
 
 HERE = Path(__file__).resolve().parents[2]
 PEER = HERE / ".venv-lerobot" / "bin" / "python"
@@ -37,10 +38,11 @@ def list_rows() -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for codec in CODECS:
         for cameras in (1, 3):
-            for frames, batch_size, items in ((1, 32, 1024 // cameras), (4, 8, 512 // cameras)):
+            for frames, batch_size, items in ((1, 32, 1024), (4, 8, 512)):
                 times = [-step / 30 for step in range(frames)][::-1]
                 deltas = {**dict.fromkeys(CAMERAS[:cameras], times), "action": CHUNK[:8]}
-                job = {"set": f"{codec}-{cameras}", "deltas": deltas, "batch_size": batch_size, "items": items}
+                job = {"set": f"{codec}-{cameras}", "deltas": deltas, "batch_size": batch_size // cameras}
+                job["items"] = items if cameras == 1 else items // 2
                 name = f"{codec}, {cameras} camera{'s' * (cameras > 1)}, T={frames}"
                 rows[f"LeRobotDataset, {name}"] = {"work": "loader", "workers": 2, **job}
                 if cameras == 1:
@@ -145,7 +147,8 @@ def main() -> None:
     print(tabulate(rows, taken), end="")
     if args.json is not None:
         result = {
-            "versions": {"lerobot": "0.4.4", **{name: version(name) for name in ("framefeed", "torch", "torchcodec")}},
+            "versions": {name: version(name) for name in ("framefeed", "torch", "av", "pyarrow")},
+            "lerobot": json.loads(GOLDEN.read_text())["versions"],
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
             "load": os.getloadavg()[0],
             "rows": rows,
