@@ -392,6 +392,8 @@ def _list_texts(plan: EpochPlan) -> dict[str, Any]:
     """List the texts of the codes of each column of text."""
     if isinstance(plan, MixedPlan):
         return _list_texts(plan.parts[0])
+    if plan.tables.texts is not None:
+        return dict(plan.tables.texts)
     rule, names = plan.rule, plan.columns
     if isinstance(rule, Requests) and rule.at is None:
         return dict(rule.texts)
