@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
-#   make setup | check | test | installed | engines | dali | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
+#   make setup | check | test | installed | engines | dali | lerobot | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -15,7 +15,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali engines-all environments sections media chaos demo bench goals clean distclean
+.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali lerobot engines-all environments sections media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -59,6 +59,10 @@ engines: .venv-engines/.engines
 
 dali: .venv-dali/.dali
 	.venv-dali/bin/python -m pytest $(ARGS) tests/adapters/dali tests/engines -k dali
+
+# What lerobot's own reader gives, written again (tests/lerobot/golden.json, and the data sets of its own writer).
+lerobot: .venv-lerobot/.lerobot
+	$(BIN)/python -m tests.lerobot.make_golden
 
 # Every engine over every hard file and over real media (../shared/media, or FRAMEFEED_MEDIA): docs/engines.md. Ten to
 # thirty minutes on two cores. ARGS="--jobs 2"; python -m tests.engines.exam --help for some engines and files.
@@ -113,7 +117,7 @@ clean:
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv .venv-engines .venv-dali .venv-sections
+	rm -rf .venv .venv-engines .venv-dali .venv-sections .venv-lerobot
 
 # A stamp a set of extras: redone when what is declared changes.
 .venv/.torch: EXTRAS = torch
@@ -133,6 +137,14 @@ distclean: clean
 	  base = next(pathlib.Path('.venv').resolve().glob('lib/python*/site-packages')); \
 	  pathlib.Path(sysconfig.get_path('purelib'), 'of_dev.pth').write_text(f'import site; site.addsitedir({str(base)!r})\n')"
 	$(@D)/bin/python -m pip install -qq --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	touch $@
+
+# Not on top of .venv: lerobot asks for earlier versions of what is there. It is installed without what it asks for
+# (torchvision, opencv, gymnasium, wandb, rerun), beside what its reader and writer import (tests/lerobot/stubs has the rest).
+.venv-lerobot/.lerobot: tests/lerobot/requirements.txt .venv/.dev
+	$(BIN)/python -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install -qq --requirement tests/lerobot/requirements.txt
+	$(@D)/bin/python -m pip install -qq --no-deps lerobot==0.4.4
 	touch $@
 
 # The first that runs and is new enough: a shim of a version manager may be on PATH and still refuse to start.

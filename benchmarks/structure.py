@@ -63,6 +63,7 @@ CONCERNS = [
     ("videos through a function", "`map_video`: parallel, in order, continued after a stop", "transcode"),
     ("PyTorch", "data sets, a drop-in `DataLoader` and `VideoDecoder`", "adapters.torch torch"),
     ("other frameworks", "batches in TensorFlow, JAX and DALI", "adapters tensorflow jax dali ray lerobot"),
+    ("data sets of LeRobot", "robots are trained from their data as they are, with exact frames", "lerobot"),
     ("scripts of other libraries", "one import is changed, and frames are exact", "compat"),
     ("command line", "all of it without Python", "cli __main__"),
     ("measuring on own files", "which way is fastest here, against the libraries that are installed", "bench"),

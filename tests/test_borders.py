@@ -27,7 +27,7 @@ from framefeed import _shortage
 from framefeed.decode import find_decoder
 from framefeed.decode.backends import pyav
 from framefeed.parallel import ordered_map
-from framefeed.testing import read_stamps
+from framefeed.testing import make_lerobot, read_stamps
 from tests.corpus import clip_file
 from tests.media.faults import Fault
 from tests.packed import pack
@@ -62,6 +62,7 @@ def media(tmp_path_factory: pytest.TempPathFactory) -> Path:
     catalog = ff.scan(root / "list.csv", out=root / "cat.parquet", workers=0)
     pq.write_table(catalog.table.select(["source"]), root / "list.parquet")
     build_cache(root)
+    make_lerobot(root / "robots", episodes=(2, 2), cameras=())
     return root
 
 
@@ -109,6 +110,11 @@ def start_processes(_: Path) -> list[int]:
         return list(results)
 
 
+def open_robots(media: Path) -> list[Any]:
+    robots = ff.lerobot.open(media / "robots")
+    return [robots.meta.tasks.index, robots.column("action").tolist()]
+
+
 OPEN, STAT, READ = [(os, "open")], [(os, "stat"), (os, "fstat")], [(os, "pread"), (os, "preadv")]
 BORDERS: dict[str, tuple[list[tuple[Any, str]], Callable[[Path], Any]]] = {
     "headers": (OPEN + READ, lambda media: ff.probe(media / "media" / "a.mkv")),
@@ -129,6 +135,8 @@ BORDERS: dict[str, tuple[list[tuple[Any, str]], Callable[[Path], Any]]] = {
     "a column": ([(pq.ParquetFile, "read")], open_catalog),
     "frame tables": ([("framefeed.catalog._frame_tables", "MappedFile")], open_catalog),
     "files of a catalog": (STAT, open_catalog),
+    "a data set": (OPEN + STAT + READ + [(pq, "ParquetFile")], open_robots),
+    "columns of a data set": ([(pq.ParquetFile, "read")], open_robots),
     "contents of a cache": (OPEN + STAT + READ + [(os, "scandir")], build_cache),
     "a worker process": ([("framefeed.parallel._child", "Popen")], start_processes),
 }

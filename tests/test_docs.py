@@ -95,6 +95,7 @@ def at_home(videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """Make a folder with ``videos/`` in it, and change to it."""
     shutil.copytree(videos, tmp_path / "videos")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path
 
 

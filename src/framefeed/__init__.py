@@ -43,7 +43,7 @@ from framefeed.errors import (
 )
 
 if TYPE_CHECKING:
-    from framefeed import cache, parallel
+    from framefeed import cache, lerobot, parallel
     from framefeed._values import Limits, MediaInfo
     from framefeed.cache import FrameCache
     from framefeed.catalog import Catalog, CatalogEntry
@@ -148,6 +148,7 @@ __all__ = [
     "__version__",
     "build_index",
     "cache",
+    "lerobot",
     "map_video",
     "mix_plans",
     "parallel",
@@ -202,7 +203,7 @@ _DOORS = {
     "transcode": ("FrameFault", "MapResult", "MappedFrame", "map_video"),
 }
 _ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
-_PACKAGES = frozenset({"cache", "parallel"})
+_PACKAGES = frozenset({"cache", "lerobot", "parallel"})
 _ADAPTERS = frozenset({"dali", "jax", "tensorflow", "torch"})
 _ARRAYS = "ff.ClipLoader gives NumPy arrays, which every framework takes"
 _LATER = {"ray": _ARRAYS}

@@ -5,9 +5,16 @@ from __future__ import annotations
 import sys
 
 from framefeed.adapters import torch
-from framefeed.adapters.torch import ClipDataset, DataLoader, VideoDecoder, to_device
+from framefeed.adapters.torch import (
+    ClipDataset,
+    DataLoader,
+    EpisodeAwareSampler,
+    LeRobotDataset,
+    VideoDecoder,
+    to_device,
+)
 
-__all__ = ["ClipDataset", "DataLoader", "VideoDecoder", "to_device"]
+__all__ = ["ClipDataset", "DataLoader", "EpisodeAwareSampler", "LeRobotDataset", "VideoDecoder", "to_device"]
 
 # One module under both names: `ff.torch` stays what it is, whichever of them was imported first.
 sys.modules[__name__] = torch

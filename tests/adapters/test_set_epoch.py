@@ -138,7 +138,7 @@ def test_nothing_is_said_within_an_epoch_and_a_half() -> None:
 
 
 def test_of_workers_that_count_at_once_the_first_alone_warns(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = ItemCounter()
+    counts = ItemCounter("ClipDataset")
 
     def deliver(worker: int) -> None:
         monkeypatch.setattr(_clip_dataset, "get_worker_info", lambda: SimpleNamespace(id=worker))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import framefeed as ff
 from framefeed.catalog import ListColumn, _list_columns, read_plan_column
 from framefeed.catalog._columns import Facts
-from framefeed.catalog._list_columns import _convert
+from framefeed.catalog._list_columns import convert_lists
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
@@ -64,7 +64,7 @@ def columns(draw: st.DrawFn) -> tuple[pa.ChunkedArray, tuple[int, ...], list[boo
 @given(columns())
 def test_arrays_have_the_numbers_of_the_lists(case: tuple[pa.ChunkedArray, tuple[int, ...], list[bool]]) -> None:
     column, shape, expected = case
-    values, faulty = _convert("box", column)
+    values, faulty = convert_lists("box", column)
     assert faulty.tolist() == expected
     assert values.shape == (len(column), *shape)
     for row, is_faulty in enumerate(expected):
@@ -72,10 +72,18 @@ def test_arrays_have_the_numbers_of_the_lists(case: tuple[pa.ChunkedArray, tuple
             assert values[row].tolist() == column[row].as_py()
 
 
+def test_slices_of_nested_lists_keep_their_rows() -> None:
+    kind = pa.list_(pa.list_(pa.int8(), 1), 2)
+    rows = [[[0], [0]], None, [[1], [2]], [[3], [4]]]
+    values, faulty = convert_lists("box", pa.chunked_array([pa.array([*rows, *rows], kind).slice(3, 4)]))
+    assert faulty.tolist() == [False, False, True, False]
+    assert values[~faulty].tolist() == [rows[3], rows[0], rows[2]]
+
+
 @pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.list_(pa.list_(pa.binary())), pa.list_(pa.date32())])
 def test_lists_of_other_things_are_refused(kind: pa.DataType) -> None:
     with pytest.raises(UsageError, match=r"column 'box' holds .*, which is not delivered with clips"):
-        _convert("box", pa.chunked_array([pa.array([None, []], kind)]))
+        convert_lists("box", pa.chunked_array([pa.array([None, []], kind)]))
 
 
 def write_list(folder: Path, boxes: list[Any]) -> Path:

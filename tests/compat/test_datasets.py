@@ -16,6 +16,7 @@ from framefeed.adapters.torch import DataLoader as ThreadLoader
 from framefeed.compat.torchvision import HMDB51, UCF101, Kinetics, UniformClipSampler
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.testing import ClipSpec, read_stamp, read_stamps
+from tests.compat.torchvision_oracles import list_windows
 from tests.corpus import clip_file
 
 LAYOUT = {
@@ -129,6 +130,21 @@ def test_ucf101(root: Path, ucf: Path, train: bool, names: list[str]) -> None:
     check_fold(UCF101(str(root), str(ucf), 6, train=train), names)
 
 
+@pytest.mark.parametrize(("step", "rate"), [(2, None), (1, 12.5), (2, 15)])
+def test_clips_of_a_fold_have_the_step_and_the_rate(
+    root: Path, hmdb: Path, ucf: Path, step: int, rate: float | None
+) -> None:
+    windows = list_windows(6, 25.0, 2, step, rate)
+    for kind, lists in ((HMDB51, hmdb), (UCF101, ucf)):
+        data = kind(root, lists, 2, step, rate, output_format="TCHW")
+        first = [
+            STAMPS[f"{Path(path).parent.relative_to(root)}/{Path(path).name}"] for path in data.video_clips.video_paths
+        ]
+        assert [read_stamps(video.permute(0, 2, 3, 1).numpy()) for video, _, _ in data] == [
+            [stamp + number for number in window] for stamp in first for window in windows
+        ]
+
+
 def check_fold(data: HMDB51 | UCF101, names: list[str]) -> None:
     labels = dict(zip(ORDER, LABELS, strict=True))
     assert stamps_of(data) == [(STAMPS[name], labels[name]) for name in names]
@@ -147,6 +163,15 @@ def test_another_choice_is_noticed(root: Path, hmdb: Path, kind: str, monkeypatc
     monkeypatch.setattr(HMDB51, "_select_videos", wrong[kind])
     with pytest.raises(AssertionError):
         check_fold(HMDB51(root, hmdb, 6, train=kind == "train"), ["brush hair/b1.avi", "walk/w2.avi"])
+
+
+def test_classes_are_sorted_by_code_points(tmp_path: Path) -> None:
+    clip = clip_file("tvset0.avi", ClipSpec(num_frames=6, codec="mpeg4", b_frames=0))
+    for name in ("apply", "Zumba", "ApplyEyeMakeup"):
+        (tmp_path / name).mkdir()
+        os.link(clip, tmp_path / name / "a.avi")
+    data = Kinetics(tmp_path, 4, _legacy=True)
+    assert data.classes == ["ApplyEyeMakeup", "Zumba", "apply"]
 
 
 def test_precomputed_metadata(root: Path, hmdb: Path, ucf: Path) -> None:
@@ -170,7 +195,11 @@ def test_data_sets_are_pickled(kinetics: Path, root: Path, hmdb: Path, ucf: Path
 def test_a_batch_has_the_items_one_by_one(kinetics: Path) -> None:
     data = Kinetics(kinetics, 4, split="val", output_format="THWC", transform=lambda clip: clip[:2])
     order = list(UniformClipSampler(data.video_clips, 3))[::-1]
-    assert stamps_of(data.__getitems__(order)) == stamps_of([data[idx] for idx in order])
+    together, alone = data.__getitems__(order), [data[idx] for idx in order]
+    assert [label for _, _, label in together] == [label for _, _, label in alone]
+    for (video, audio, _), (one, silence, _) in zip(together, alone, strict=True):
+        assert torch.equal(video, one)
+        assert torch.equal(audio, silence)
 
 
 class Mirrored(Kinetics):

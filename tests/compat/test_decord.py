@@ -25,8 +25,9 @@ from framefeed.compat.decord import VideoReader, bridge, cpu, gpu
 from framefeed.decode import AutoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, FramefeedError, FrameNotFound, MissingDependency, TimeUnavailable, UsageError
-from tests.compat.decord_calls import path_of, stamps
-from tests.corpus import corpus_file
+from framefeed.index import build_index
+from tests.compat.decord_calls import CLIPS, path_of, stamps
+from tests.corpus import clip_file, corpus_file
 
 
 @pytest.fixture
@@ -91,14 +92,14 @@ def test_a_damaged_frame_is_raised_once_by_next() -> None:
         warnings.simplefilter("ignore")
         reader = VideoReader(str(corpus_file("flipped_bytes.mp4")), fault_tol=0.9)
     given, damaged = 0, 0
-    while True:
+    for _ in range(len(reader)):
         try:
             reader.next()
             given += 1
-        except StopIteration:
-            break
         except decord.DECORDLimitReachedError:
             damaged += 1
+    with pytest.raises(StopIteration):
+        reader.next()
     assert given + damaged == len(reader)
     assert min(given, damaged) > 0
 
@@ -168,6 +169,9 @@ def test_wrong_numbers_are_named(path: str) -> None:
     for indices in ("a", None, 3, [True], [[1], [1, 2]], [np.nan], [1, "a"], slice(0, 3), {1: 2}):
         with pytest.raises(UsageError, match="indices: expected a list of frame numbers"):
             reader.get_batch(indices)
+    for lazy in ({1, 2}, map(int, [1]), (each for each in [1]), {1: 2}.keys()):
+        with pytest.raises(UsageError, match=r"indices: expected a list of frame numbers, got .*: make a list of it$"):
+            reader.get_batch(lazy)
     for number in (60, -61, 2**70, 1e30):
         with pytest.raises((FrameNotFound, UsageError), match="frame"):
             reader.get_batch([number])
@@ -197,6 +201,15 @@ def test_threads_give_the_same_frames(path: str) -> None:
         VideoReader(path, num_threads=65)
 
 
+def test_a_frame_without_a_duration_ends_where_the_next_begins() -> None:
+    path = clip_file("decord_vfr.flv", CLIPS["vfr.mp4"])
+    assert build_index(str(path)).duration.tolist() == [0] * 5
+    times = VideoReader(str(path)).get_frame_timestamp(range(5))
+    assert times[:, 0].tolist() == np.float32([0, 0.033, 0.071, 0.2, 0.23]).tolist()
+    assert times[:-1, 1].tolist() == times[1:, 0].tolist()
+    assert times[-1, 1] > times[-1, 0]
+
+
 def test_the_rate_of_one_frame_is_that_of_the_header() -> None:
     assert VideoReader(str(path_of("one.mp4"))).get_avg_fps() == 25.0
 
@@ -220,6 +233,8 @@ def test_bridges(path: str) -> None:
     torch = pytest.importorskip("torch")
     reader = VideoReader(path)
     native = reader.get_batch([4, 2])
+    assert np.shares_memory(bridge.to_torch(native).numpy(), native)
+    assert bridge.to_torch(native).shape == native.shape
     with bridge.use_torch():
         batch = reader.get_batch([4, 2])
         assert (type(batch), batch.dtype) == (torch.Tensor, torch.uint8)
@@ -229,6 +244,14 @@ def test_bridges(path: str) -> None:
         assert isinstance(reader.next(), torch.Tensor)
         assert isinstance(reader.get_frame_timestamp([1]), np.ndarray)
     assert isinstance(reader[3], decord.NDArray)
+
+
+def test_a_block_gives_the_earlier_bridge_back(path: str) -> None:
+    torch = pytest.importorskip("torch")
+    bridge.set_bridge("torch")
+    with bridge.use_torch():
+        pass
+    assert isinstance(VideoReader(path)[0], torch.Tensor)
 
 
 def test_a_bridge_is_of_one_thread(path: str) -> None:
@@ -253,6 +276,8 @@ def test_bridges_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(MissingDependency, match=rf"pip install 'framefeed\[{name}\]'"):
             bridge.set_bridge(name)
+        with pytest.raises(MissingDependency, match=rf"bridge\.to_{name} needs {name}"):
+            getattr(bridge, f"to_{name}")(np.zeros((1, 1, 3), np.uint8))
 
 
 @pytest.mark.slow
@@ -263,6 +288,7 @@ def test_the_bridge_to_tensorflow(path: str) -> None:
         f"reader = VideoReader({path!r}); native = reader.get_batch([4, 2])\n"
         "bridge.set_bridge('tensorflow'); batch = reader.get_batch([4, 2])\n"
         "assert batch.dtype.name == 'uint8' and (batch.numpy() == native).all(), batch\n"
+        "assert (bridge.to_tensorflow(native).numpy() == native).all()\n"
     )
     settings = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300, env={**os.environ, **settings})
@@ -274,6 +300,7 @@ def test_scripts_import_what_decord_has(path: str) -> None:
         "import framefeed.compat.decord as decord\n"
         "from framefeed.compat.decord import AVReader, AudioReader, VideoLoader, VideoReader\n"
         "from framefeed.compat.decord import bridge, cpu, gpu, logging\n"
+        "from framefeed.compat.decord import DECORDError, NDArray  # of decord._ffi.base and decord.ndarray\n"
         "from framefeed.compat.decord.bridge import set_bridge\n"
         "decord.logging.set_level(decord.logging.QUIET)\n"
         f"reader = decord.VideoReader({path!r}, ctx=decord.cpu(0), num_threads=1)\n"

@@ -137,6 +137,11 @@ def _quiet() -> Iterator[None]:
         yield
 
 
+def test_the_version_is_that_of_decord() -> None:
+    assert decord.__version__ == GOLDEN["decord2"]
+    assert f"decord2 {decord.__version__.rpartition('.')[0]}" in PAGE.read_text(encoding="utf-8")
+
+
 def test_decord_was_asked_each_call() -> None:
     assert {(clip, call) for clip in GOLDEN if clip != "decord2" for call in GOLDEN[clip]} == set(list_pairs())
 

@@ -107,6 +107,18 @@ def test_a_time_in_seconds_means_the_frame_that_has_it(name: str) -> None:
             assert numbers_of(read_video(path, *times, pts_unit="sec")[0]) == stamps[number : number + 4]
 
 
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+def test_seconds_between_ticks_are_widened_to_both_ticks(name: str, data: st.DataObject) -> None:
+    path = str(corpus_file(name))
+    index, stamps = build_index(path), expected_stamps(name)
+    half = st.sampled_from(index.pts.tolist()).flatmap(lambda tick: st.integers(2 * tick - 3, 2 * tick + 3))
+    start, end = sorted(data.draw(st.tuples(half, half).filter(lambda pair: min(pair) >= 0)))
+    seconds = (Fraction(tick, 2) * index.time_base for tick in (start, end))
+    expected = list_read(index.pts.tolist(), start // 2, -(-end // 2))
+    assert numbers_of(read_video(path, *seconds, pts_unit="sec")[0]) == [stamps[number] for number in expected]
+
+
 def test_29_hundredths_of_a_second_are_tick_29() -> None:
     path = str(clip_file("tvcentis.mkv", ClipSpec(num_frames=40, fps=100)))
     assert math.floor(0.29 * 100) == 28, "what a computation with floats gives"

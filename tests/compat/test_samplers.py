@@ -63,6 +63,16 @@ def test_nearly_the_same_draws_are_noticed(wrong: str) -> None:
     assert by_wrong[wrong] != sample_uniformly(counts, 4)
 
 
+@pytest.mark.parametrize("count", [4_344_884, 10_997_452])
+def test_uniform_rounds_as_float32_does(count: int) -> None:
+    clips = make([1, 1])
+    clips._num_clips = [count, 484]
+    expected = sample_uniformly([count, 484], 9)
+    assert list(UniformClipSampler(clips, 9)) == expected
+    exact = torch.linspace(count, count + 483, 9, dtype=torch.float64).floor().to(torch.int64).tolist()
+    assert expected[9:] != exact, "which is another clip"
+
+
 def test_clips_stay_in_their_video_where_float32_cannot_count_them() -> None:
     clips = make([1])
     clips._num_clips = [2**24 + 1, 3]

@@ -9,14 +9,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import torch
 
 from framefeed.catalog import Catalog
-from framefeed.compat.torchvision import VideoClips, _videos, read_video
+from framefeed.compat.torchvision import VideoClips, _videos, read_video, read_video_timestamps
 from framefeed.compat.torchvision._videos import VideoTable
 from framefeed.errors import CorruptMedia, FramefeedError, StaleSource, UsageError
+from framefeed.index import build_index
 from framefeed.testing import AudioSpec, ClipSpec, read_stamps, write_clip
 from tests.compat.torchvision_oracles import list_windows
 from tests.corpus import clip_file, corpus_file, expected_stamps
@@ -152,6 +154,7 @@ def test_other_clips_of_the_same_videos_read_no_file(paths: list[str], tmp_path:
     assert (len(clips), clips.num_frames, clips.step, clips.frame_rate) == (len(expected), 4, 9, 12)
     with pytest.warns(UserWarning, match="fewer frames than a clip of 16"):
         clips.compute_clips(16, 1)
+    assert (clips.frame_rate, len(clips)) == (None, len(expect(16, 1, None))), "the earlier rate is gone"
 
 
 @pytest.mark.parametrize("chosen", [[2, 0], [3], [1], [], [0, 0]])
@@ -203,6 +206,27 @@ def test_copies_give_the_same_clips(paths: list[str], monkeypatch: pytest.Monkey
             assert other.get_clip(idx)[2:] == clips.get_clip(idx)[2:], name
 
 
+def test_pickled_clips_are_read_without_indexing_again(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    clips = make(paths, 6, 2)
+    copies = pickle.loads(pickle.dumps(clips)), pickle.loads(pickle.dumps(clips.subset([3, 0])))
+    indexed = list[str]()
+    monkeypatch.setattr(_videos, "build_index", lambda path: [indexed.append(path), build_index(path)][1])
+    for other in copies:
+        other.get_clip(0)
+    assert indexed == []
+    make([], 6, 2, _precomputed_metadata=clips.metadata).get_clip(0)
+    assert indexed == paths[:1], "which metadata need"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rate_is_that_of_the_header(name: str) -> None:
+    path = str(corpus_file(name))
+    with av.open(path) as container:
+        rate = container.streams.video[0].average_rate
+    assert rate is not None
+    assert VideoClips([path], 1).video_fps == [read_video_timestamps(path)[1]] == [float(rate)]
+
+
 def test_metadata_survive_torch_save_without_code(paths: list[str], tmp_path: Path) -> None:
     clips = make(paths, 6)
     torch.save(clips.metadata, tmp_path / "metadata.pt")
@@ -226,6 +250,13 @@ def test_metadata_that_count_other_frames_find_frames_by_their_times() -> None:
         clips.get_clip(13)
     assert str(raised.value.source).endswith("late_key.mp4")
     assert isinstance(pickle.loads(pickle.dumps(raised.value)), StaleSource)
+
+
+def test_metadata_with_other_times_are_of_another_file() -> None:
+    own = VideoClips([str(corpus_file("base.mp4"))], 4).metadata
+    clips = VideoClips([], 4, _precomputed_metadata=own | {"video_pts": [own["video_pts"][0] + 1]})
+    with pytest.raises(StaleSource, match=r"base\.mp4: has no frame at pts 1,"):
+        clips.get_clip(0)
 
 
 def test_metadata_of_files_without_times_find_frames_by_their_numbers() -> None:

@@ -34,6 +34,7 @@ def check_windows(
 @example(0, None, 16, 1, 15)
 @example(15, 25.0, 16, 1, None)
 @example(16, 25.0, 16, 1, None)
+@example(125, 25.0, 1, 1, 12)  # 60 frames, and 59 if the ratio of the rates is computed first
 def test_clips_are_those_of_the_documented_rule(
     num_frames: int, fps: float | None, size: int, step: int, frame_rate: float | None
 ) -> None:
@@ -43,6 +44,12 @@ def test_clips_are_those_of_the_documented_rule(
 @pytest.mark.parametrize(("num_frames", "fps", "frame_rate"), LONG)
 def test_long_videos(num_frames: int, fps: float | None, frame_rate: float) -> None:
     check_windows(Windows, num_frames, fps, 300, 300, frame_rate)
+
+
+def test_a_rate_of_0_is_no_rate() -> None:
+    windows = Windows(4, 2, 10)
+    assert windows.count_clips(20, 0.0) == windows.count_clips(20, None) == 9
+    assert windows.find_frames(8, 20, 0.0).tolist() == [16, 17, 18, 19]
 
 
 class Float64(Windows):
@@ -60,6 +67,12 @@ class FloorOfWholeRatio(Windows):
         return math.floor(num_frames / self._find_ratio(fps))
 
 
+class RatioFirst(Windows):
+    def _count_resampled(self, num_frames: int, fps: float | None) -> int:
+        ratio = self._find_ratio(fps)
+        return math.ceil(num_frames / ratio) if ratio.is_integer() else math.floor(num_frames / ratio)
+
+
 class OneMore(Windows):
     def count_clips(self, num_frames: int, fps: float | None) -> int:
         return max(0, (self._count_resampled(num_frames, fps) - self.size + self.step) // self.step + 1)
@@ -70,14 +83,14 @@ class StepOfTheVideo(Windows):
         return self._resample(np.arange(self.size), num_frames, fps) + clip * self.step
 
 
-@pytest.mark.parametrize("wrong", [Float64, Nearest, FloorOfWholeRatio, OneMore, StepOfTheVideo])
+@pytest.mark.parametrize("wrong", [Float64, Nearest, FloorOfWholeRatio, RatioFirst, OneMore, StepOfTheVideo])
 def test_a_wrong_rule_is_caught(wrong: type[Windows]) -> None:
     with pytest.raises(AssertionError):
         check_many(wrong)
 
 
 def check_many(windows: type[Windows]) -> None:
-    for num_frames, fps, frame_rate in [(37, 30.0, 15.0), (35, 25.0, 12.0), *LONG]:
+    for num_frames, fps, frame_rate in [(37, 30.0, 15.0), (35, 25.0, 12.0), (1000, 24000 / 1001, 24.0), *LONG]:
         check_windows(windows, num_frames, fps, 3, 2, frame_rate)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import ListedRows, SurveyedSources, build_catalog_data, collect_results
+from framefeed.catalog._cached_files import cache_file, map_array
 from framefeed.catalog._catalog import Catalog, add_signatures, store_catalog
 from framefeed.catalog._catalog_file import (
     FORMAT,
@@ -41,7 +42,7 @@ from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
 from framefeed.catalog._joining import JoinedRows, join_rows
-from framefeed.catalog._list_columns import ListColumn, list_texts, read_plan_column
+from framefeed.catalog._list_columns import ListColumn, convert_lists, list_texts, read_plan_column
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
     PackedFile,
@@ -88,11 +89,13 @@ __all__ = [
     "SurveyedSources",
     "add_signatures",
     "build_catalog_data",
+    "cache_file",
     "check_classes",
     "check_plannable",
     "check_target",
     "collect_results",
     "content_fingerprint",
+    "convert_lists",
     "count_built_from",
     "decode_dictionary",
     "encode_labels",
@@ -116,6 +119,7 @@ __all__ = [
     "list_texts",
     "list_unindexed_rows",
     "make_memory_catalog",
+    "map_array",
     "mark_signed",
     "number_sources",
     "number_true",

@@ -101,6 +101,33 @@ def map_array(name: str, version: str, make: Callable[[str], None]) -> AnyArray:
     return values
 
 
+def cache_file(kind: str, name: str, version: str, ending: str, make: Callable[[str], None]) -> str:
+    """Make the file of a name and version, where it is not there yet; return its path. No process removes it meanwhile.
+
+    Args:
+        kind: Name of the folder in the user's cache folder.
+        name: What the file is of.
+        version: Another one means another content.
+        ending: Of the file's name, with its dot.
+        make: Function that writes the file to the path that it is given.
+
+    Raises:
+        UsageError: The folder cannot be written to.
+        ResourceExhausted: A resource ran out.
+    """
+    folder, stem = get_user_cache(kind), make_stem(os.path.basename(name), name)
+    path = os.path.join(folder, f"{make_version_name(stem, version)}{ending}")
+    with writing_to(folder, " with XDG_CACHE_HOME"):
+        os.makedirs(folder, exist_ok=True)
+        with holding_file(os.path.join(folder, f"{stem}.lock")):
+            if not os.path.isfile(path):
+                with replacing(path) as scratch:
+                    make(scratch)
+                remove_other_versions(folder, stem, re.escape(ending), path)
+            hold_shared(path)
+    return path
+
+
 def _map(path: str) -> AnyArray:
     values: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
     hold_shared(path)

@@ -84,10 +84,10 @@ def read_plan_column(catalog: Catalog, name: str, rows: IntArray) -> AnyArray | 
     if name not in facts.names or not _is_list(facts.schema.field(name).type):
         return catalog.column_values(name)
     if saved is None or facts.num_rows < _MAPPED_ROWS:
-        values, faulty = _convert(name, facts.column(name))
+        values, faulty = convert_lists(name, facts.column(name))
     else:
         # A column that is mapped is read by the process alone that makes its file.
-        convert = cache(lambda: _convert(name, facts.read(name)))
+        convert = cache(lambda: convert_lists(name, facts.read(name)))
         text, version = f"{saved.path} {name}", saved.fingerprint
         values = map_array(text, version, lambda path: _write(path, convert()[0]))
         faulty = map_array(f"{text} is faulty", version, lambda path: _write(path, convert()[1]))
@@ -113,7 +113,7 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _convert(name: str, column: pa.ChunkedArray) -> tuple[AnyArray, BoolArray]:
+def convert_lists(name: str, column: pa.ChunkedArray) -> tuple[AnyArray, BoolArray]:
     """Convert lists to an array [N, ...]; and find rows with another shape than the first, or a null, bool [N]."""
     kind = column.type
     while _is_list(kind):
@@ -129,13 +129,21 @@ def _convert(name: str, column: pa.ChunkedArray) -> tuple[AnyArray, BoolArray]:
     values: AnyArray = np.zeros((len(column), *shape), leaf)
     start = 0
     for chunk, is_wrong in zip(column.chunks, faulty[1:], strict=True):
-        flat = chunk.filter(pa.array(~is_wrong))
+        flat = _filter(chunk, ~is_wrong)
         while _is_list(flat.type):
             flat = flat.flatten()
         stop = start + len(chunk)
         values[start:stop][~is_wrong] = flat.to_numpy(zero_copy_only=False).reshape(-1, *shape)
         start = stop
     return values, np.concatenate(faulty)
+
+
+def _filter(values: pa.Array, mask: BoolArray) -> pa.Array:
+    """Take the lists for which a mask is true."""
+    if mask.all():
+        return values
+    # Of a slice of nested fixed-size lists, pyarrow 26.0 filters and takes others; this copies it to a whole array.
+    return pa.concat_arrays([values]).filter(pa.array(mask))
 
 
 def _find_shape(column: pa.ChunkedArray) -> tuple[int, ...]:
@@ -159,7 +167,7 @@ def _find_faulty(values: pa.Array, shape: tuple[int, ...]) -> BoolArray:
         lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
         faulty[rows[lengths != length]] = True
         is_right = ~faulty[rows]
-        values = values.filter(pa.array(is_right)).flatten()
+        values = _filter(values, is_right).flatten()
         rows = np.repeat(rows[is_right], length)
     if values.null_count:
         faulty[rows[values.is_null().to_numpy(zero_copy_only=False)]] = True

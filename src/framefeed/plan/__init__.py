@@ -6,12 +6,13 @@ from framefeed.plan._checkpoint import STATE_VERSION
 from framefeed.plan._epoch import EpochPlan, locate_ahead
 from framefeed.plan._joined import locate_row
 from framefeed.plan._mixed import PLAN_COLUMN, MixedPlan, mix_plans
-from framefeed.plan._options import Balance, Shuffle
+from framefeed.plan._options import Balance, PlanOptions, Shuffle
+from framefeed.plan._order import ClipLocation
 from framefeed.plan._plan_clips import find_remarks, plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
-from framefeed.plan._shard import Tail
+from framefeed.plan._shard import Delivery, Tail
 from framefeed.plan._storing import (
     choose_stored_form,
     count_planned,
@@ -24,7 +25,7 @@ from framefeed.plan._storing import (
     scatter,
 )
 from framefeed.plan._streams import Streams, StreamsPlan, join_streams
-from framefeed.plan._tables import check_targets, find_delivered_form
+from framefeed.plan._tables import PlanTables, as_delivered, check_targets, find_delivered_form
 
 __all__ = [
     "PLAN_COLUMN",
@@ -32,11 +33,15 @@ __all__ = [
     "AtIndices",
     "AtSeconds",
     "Balance",
+    "ClipLocation",
     "ClipRule",
+    "Delivery",
     "Dense",
     "EpochPlan",
     "EveryFrame",
     "MixedPlan",
+    "PlanOptions",
+    "PlanTables",
     "RandomSegments",
     "Rates",
     "Requests",
@@ -45,6 +50,7 @@ __all__ = [
     "StreamsPlan",
     "Tail",
     "Uniform",
+    "as_delivered",
     "check_targets",
     "choose_stored_form",
     "count_planned",

@@ -62,8 +62,8 @@ class JoinedCatalogs:
         if name.startswith("__"):
             raise AttributeError(name)
         raise UsageError(
-            f"catalog.{name}: this plan has several catalogs: take that of a part of a mixture, plan.parts[0].catalog, or "
-            "of a stream, plan.streams[NAME].catalog, which have the rows that batch.rows numbers"
+            f"catalog.{name}: this plan has several catalogs: take that of a part of a mixture, "
+            "plan.parts[0].catalog, or of a stream, plan.streams[NAME].catalog, which have the rows that batch.rows numbers"
         )
 
     def media_source(self, row: int) -> MediaSource:

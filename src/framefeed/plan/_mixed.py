@@ -439,6 +439,8 @@ def _list_texts(plan: EpochPlan) -> dict[str, Any]:
     if plan.streams:
         # Columns are those of the first stream.
         return _list_texts(next(iter(plan.streams.values())))
+    if plan.tables.texts is not None:
+        return dict(plan.tables.texts)
     rule, names = plan.rule, plan.columns
     if isinstance(rule, Requests) and rule.at is None:
         return dict(rule.texts)

@@ -74,6 +74,7 @@ class PlanTables:
         windowless: Rows without a frame in their window, if the layout depends on that, or without a frame in the
             column ``at``.
         row_costs: Predicted CPU seconds of a clip of each row, float64 [R]; None unless ranks are balanced.
+        texts: Texts of the codes of each column of text; None where the columns are those of the catalog.
     """
 
     layout: Layout
@@ -84,6 +85,7 @@ class PlanTables:
     picture: Size | None
     windowless: tuple[Excluded, ...] = ()
     row_costs: FloatArray | None = None
+    texts: Mapping[str, tuple[str, ...]] | None = None
 
     @classmethod
     def of(cls, catalog: Catalog, rule: ClipRule, options: PlanOptions, some: IntArray | None = None) -> PlanTables:

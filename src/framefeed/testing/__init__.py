@@ -14,6 +14,7 @@ from framefeed.testing._clips import (
     write_clip,
 )
 from framefeed.testing._decoder_exam import DecoderExam
+from framefeed.testing._lerobot import make_lerobot
 from framefeed.testing._stamps import StampReading, draw_stamp, find_stamp, read_stamp, read_stamps
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "find_stamp",
     "frames_of",
     "make_folder",
+    "make_lerobot",
     "put_packets",
     "read_stamp",
     "read_stamps",

@@ -16,9 +16,11 @@ except ImportError as error:
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
 from framefeed.adapters.torch._data_loader import DataLoader
+from framefeed.adapters.torch._episode_sampler import EpisodeAwareSampler
+from framefeed.adapters.torch._lerobot_dataset import LeRobotDataset
 from framefeed.adapters.torch._video_decoder import VideoDecoder
 
-__all__ = ["ClipDataset", "DataLoader", "VideoDecoder", "to_device"]
+__all__ = ["ClipDataset", "DataLoader", "EpisodeAwareSampler", "LeRobotDataset", "VideoDecoder", "to_device"]
 
 _ABSENT = {
     **OTHER_NAMES,

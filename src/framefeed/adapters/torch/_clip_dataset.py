@@ -91,9 +91,14 @@ _STOPPED = -(2**62)
 
 
 class ItemCounter:
-    """Counts the items that all processes deliver while the epoch was never set, and warns if it should be."""
+    """Counts the items that all processes deliver while the epoch was never set, and warns if it should be.
 
-    def __init__(self) -> None:
+    Args:
+        kind: Name of the class that delivers.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
         # In shared memory, without a lock: of two processes that add at the same moment one may be lost, which delays
         # the warning by a batch.
         self._count = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
@@ -118,7 +123,7 @@ class ItemCounter:
             return
         self.stop()
         warnings.warn(
-            f"this ClipDataset delivered {delivered} items of an epoch of {epoch_items} without set_epoch: the random "
+            f"this {self._kind} delivered {delivered} items of an epoch of {epoch_items} without set_epoch: the random "
             "clips are the same in every epoch; call dataset.set_epoch(epoch) before each epoch, or, if you want the "
             "same clips each time (as for validation), dataset.set_epoch(0)",
             UserWarning,
@@ -207,7 +212,7 @@ class ClipDataset(Dataset[Any]):
         self._max_failed = max_failed
         self._output = output
         self._ledger = Ledger() if on_error == "raise" else Ledger.shared()
-        self._item_counter = ItemCounter()
+        self._item_counter = ItemCounter("ClipDataset")
         # In shared memory: persistent workers read what the parent writes. Without a name, so no file is left behind.
         self._epoch = torch.tensor([plan.epoch], dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self._buffers = self._make_buffers()

@@ -18,6 +18,9 @@ from framefeed.errors import CorruptMedia, FramefeedError
 DECORDError = FramefeedError
 DECORDLimitReachedError = CorruptMedia
 
+# Of the decord2 whose results these are (tests/compat/decord_golden.json): scripts print or compare it.
+__version__ = "3.4.0"
+
 __all__ = [
     "AVReader",
     "AudioReader",

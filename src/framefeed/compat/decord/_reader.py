@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -242,7 +242,8 @@ def _as_numbers(indices: Any) -> IntArray:
     except ValueError as error:  # lists of unequal lengths
         raise _make_numbers_error(indices) from error
     if given.ndim == 0:
-        raise _make_numbers_error(indices, ": use reader[i] for one frame")
+        is_lazy = given.dtype == object and isinstance(indices, Iterable)
+        raise _make_numbers_error(indices, ": make a list of it" if is_lazy else ": use reader[i] for one frame")
     if given.size == 0:
         return np.empty(0, dtype=np.int64)
     if given.dtype.kind not in "iuf" or not np.isfinite(given).all():

@@ -17,7 +17,7 @@ from framefeed.compat.decord._array import NDArray
 from framefeed.decode import Pixels
 from framefeed.errors import MissingDependency, UsageError
 
-__all__ = ["bridge_out", "reset_bridge", "set_bridge", "use_tensorflow", "use_torch"]
+__all__ = ["bridge_out", "reset_bridge", "set_bridge", "to_tensorflow", "to_torch", "use_tensorflow", "use_torch"]
 
 Convert = Callable[[Pixels], Any]
 
@@ -69,14 +69,16 @@ def set_bridge(new_bridge: str) -> None:
     if isinstance(new_bridge, str) and new_bridge in _UNSUPPORTED:
         raise UsageError(f"new_bridge: there is no bridge to {new_bridge}: use 'native', and convert its NumPy arrays")
     check_choice("new_bridge", new_bridge, _LOADERS)
+    _CHOICE.name, _CHOICE.convert = new_bridge, _load(new_bridge, f"bridge.set_bridge({new_bridge!r})")
+
+
+def _load(name: str, caller: str) -> Convert:
     try:
-        convert = _LOADERS[new_bridge]()
+        return _LOADERS[name]()
     except ImportError as error:
         raise MissingDependency(
-            f"bridge.set_bridge({new_bridge!r}) needs {new_bridge}, which cannot be imported ({error}): "
-            f"pip install 'framefeed[{new_bridge}]'"
+            f"{caller} needs {name}, which cannot be imported ({error}): pip install 'framefeed[{name}]'"
         ) from error
-    _CHOICE.name, _CHOICE.convert = new_bridge, convert
 
 
 def reset_bridge() -> None:
@@ -97,6 +99,24 @@ def use_tensorflow() -> AbstractContextManager[None]:
 def bridge_out(native_arr: Pixels) -> Any:
     """Convert pixels to what the readers of this thread give."""
     return _CHOICE.convert(native_arr)
+
+
+def to_torch(decord_arr: Pixels) -> Any:
+    """Convert what a reader gave as "native" to a tensor of PyTorch on the same memory.
+
+    Raises:
+        MissingDependency: PyTorch is not installed.
+    """
+    return _load("torch", "bridge.to_torch")(decord_arr)
+
+
+def to_tensorflow(decord_arr: Pixels) -> Any:
+    """Convert what a reader gave as "native" to a tensor of TensorFlow.
+
+    Raises:
+        MissingDependency: TensorFlow is not installed.
+    """
+    return _load("tensorflow", "bridge.to_tensorflow")(decord_arr)
 
 
 @contextmanager

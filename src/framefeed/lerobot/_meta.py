@@ -1,0 +1,290 @@
+"""What lerobot calls ``meta``: info, statistics, tasks and episodes, without its libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from framefeed._cached import cached_property
+from framefeed._checks import check_position
+from framefeed.errors import UsageError
+from framefeed.lerobot._source import DataSource
+
+_STATS = "meta/stats.json"
+_EPISODES_STATS = "meta/episodes_stats.jsonl"
+
+
+class EpisodeTable:
+    """The table of episodes: ``episodes["dataset_from_index"]`` is a list, ``episodes[3]`` a dict.
+
+    Args:
+        table: A row an episode.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns."""
+        names: list[str] = self._table.column_names
+        return names
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, key: str | int) -> Any:
+        """Read a column as a list, or an episode as a dict.
+
+        Raises:
+            UsageError: There is no such column.
+            IndexError: There is no such episode.
+        """
+        if isinstance(key, str):
+            if key not in self._table.column_names:
+                raise UsageError(f"episodes: there is no column {key!r}: it has {', '.join(self.column_names)}")
+            return self._table.column(key).to_pylist()
+        row = check_position("episode", key, len(self), "table of episodes")
+        return self._table.slice(row, 1).to_pylist()[0]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._table.to_pylist())
+
+    def __repr__(self) -> str:
+        return f"EpisodeTable({len(self)} episodes, columns {self.column_names})"
+
+
+class Task(NamedTuple):
+    """A task: its text as ``name``, as a row of a table of pandas has it, and its number.
+
+    Attributes:
+        name: The text.
+        task_index: The number.
+    """
+
+    name: str
+    task_index: int
+
+
+class _ByNumber:
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    def __getitem__(self, number: int) -> Task:
+        number = check_position("task_index", number, len(self._texts), "list of tasks")
+        return Task(self._texts[number], number)
+
+
+class _ByText:
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    def __getitem__(self, text: str) -> Task:
+        if text not in self._texts:
+            raise UsageError(f"tasks: there is no task {text!r}: they are {', '.join(map(repr, self._texts))}")
+        return Task(text, self._texts.index(text))
+
+
+class TaskTable:
+    """The tasks: ``tasks[0]`` is a text, ``tasks.iloc[0].name`` too, ``tasks.loc[text].task_index`` a number.
+
+    Attributes:
+        index: The texts by their numbers.
+        iloc: Tasks by number.
+        loc: Tasks by text.
+    """
+
+    def __init__(self, texts: list[str]) -> None:
+        self.index = texts
+        self.iloc, self.loc = _ByNumber(texts), _ByText(texts)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.index)
+
+    def __getitem__(self, number: int) -> str:
+        return self.iloc[number].name
+
+    def __repr__(self) -> str:
+        return f"TaskTable({self.index})"
+
+
+class Metadata:
+    """What a data set says of itself, by the names that lerobot's ``meta`` has.
+
+    Args:
+        source: The data set.
+    """
+
+    def __init__(self, source: DataSource) -> None:
+        self._source = source
+
+    def __repr__(self) -> str:
+        return (
+            f"Metadata({self.root}, version {self._source.info.version}, {self.total_episodes} episodes, "
+            f"{self.total_frames} rows, cameras {self.camera_keys})"
+        )
+
+    @property
+    def root(self) -> str:
+        """Absolute path of the folder, or its URL."""
+        return self._source.files.root
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """All of meta/info.json."""
+        return dict(self._source.info.raw)
+
+    @property
+    def fps(self) -> int | float:
+        """Rows of the tables in a second."""
+        rate: int | float = self._source.info.raw["fps"]
+        return rate
+
+    @property
+    def features(self) -> dict[str, dict[str, Any]]:
+        """What info.json says of each column and camera."""
+        features: dict[str, dict[str, Any]] = self._source.info.raw["features"]
+        return features
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """Names of the parts of each feature's values."""
+        return {name: each.names for name, each in self._source.info.features.items()}
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each feature's values."""
+        return {name: each.shape for name, each in self._source.info.features.items()}
+
+    @property
+    def camera_keys(self) -> list[str]:
+        """Features that are pictures."""
+        return self._source.info.list_cameras()
+
+    @property
+    def video_keys(self) -> list[str]:
+        """Cameras that are videos."""
+        return self._source.info.list_cameras("video")
+
+    @property
+    def image_keys(self) -> list[str]:
+        """Cameras whose pictures lie in the tables."""
+        return self._source.info.list_cameras("image")
+
+    @property
+    def depth_keys(self) -> list[str]:
+        """Cameras of depth."""
+        return [name for name, each in self._source.info.features.items() if each.is_depth]
+
+    @property
+    def robot_type(self) -> str | None:
+        """Name of the robot."""
+        name: str | None = self._source.info.raw.get("robot_type")
+        return name
+
+    @property
+    def total_episodes(self) -> int:
+        """Number of episodes."""
+        return self._source.info.total_episodes
+
+    @property
+    def total_frames(self) -> int:
+        """Number of rows of all tables."""
+        return self._source.info.total_frames
+
+    @property
+    def total_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self._source.tasks)
+
+    @property
+    def chunks_size(self) -> int:
+        """Most files in a folder."""
+        return self._source.info.chunks_size
+
+    @property
+    def data_path(self) -> str:
+        """Template of the names of tables."""
+        return self._source.info.data_path
+
+    @property
+    def video_path(self) -> str | None:
+        """Template of the names of videos; None if there are none."""
+        return self._source.info.video_path
+
+    @cached_property
+    def episodes(self) -> EpisodeTable:
+        """The episodes: columns as lists, rows as dicts."""
+        return EpisodeTable(self._source.episodes.table)
+
+    @cached_property
+    def tasks(self) -> TaskTable:
+        """The texts of the tasks."""
+        return TaskTable(self._source.tasks)
+
+    def get_task_index(self, task: str) -> int | None:
+        """Find the number of a task by its text; None if there is none."""
+        return self._source.tasks.index(task) if task in self._source.tasks else None
+
+    def get_data_file_path(self, ep_index: int) -> str:
+        """Name the table of an episode, relative to the root."""
+        episodes = self._source.episodes
+        row = check_position("ep_index", ep_index, len(episodes), "data set")
+        return self._source.info.name_table(int(episodes.chunk[row]), int(episodes.file[row]))
+
+    def get_video_file_path(self, ep_index: int, vid_key: str) -> str:
+        """Name the video of an episode and a camera, relative to the root."""
+        if vid_key not in self.video_keys:
+            raise UsageError(f"vid_key: there is no camera {vid_key!r} of videos: there are {self.video_keys}")
+        videos = self._source.episodes.videos[vid_key]
+        row = check_position("ep_index", ep_index, len(self._source.episodes), "data set")
+        if videos.chunk[row] < 0:
+            raise UsageError(f"the camera {vid_key!r} has no video of episode {row}")
+        return self._source.info.name_video(vid_key, int(videos.chunk[row]), int(videos.file[row]))
+
+    @cached_property
+    def stats(self) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
+        """Statistics of each feature, arrays by name: min, max, mean, std, count, as far as the data set has them.
+
+        Of version 2.1, which has those of each episode, they are joined.
+        """
+        files = self._source.files
+        if self._source.info.version != "2.1":
+            return _to_arrays(files.read_json(_STATS, has_nan=True)) if files.is_there(_STATS) else {}
+        if not files.is_there(_EPISODES_STATS):
+            return {}
+        lines = files.read_lines(_EPISODES_STATS, has_nan=True)
+        parts = [_to_arrays(line.get("stats")) for line in lines]
+        return {name: _join([part[name] for part in parts if name in part]) for name in dict.fromkeys(
+            name for part in parts for name in part
+        )}  # fmt: skip
+
+
+def _to_arrays(stats: Any) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
+    if not isinstance(stats, dict):
+        return {}
+    return {
+        name: {kind: np.asarray(value) for kind, value in each.items()}
+        for name, each in stats.items()
+        if isinstance(each, dict)
+    }
+
+
+def _join(parts: list[dict[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
+    """Join the statistics of episodes: the variance of all is that within the episodes and that of their means."""
+    kinds = set.intersection(*(set(part) for part in parts))
+    joined = {kind: getattr(np, kind)([part[kind] for part in parts], axis=0) for kind in kinds & {"min", "max"}}
+    if not {"count", "mean", "std"} <= kinds:
+        return joined
+    counts = np.stack([part["count"] for part in parts]).astype(np.float64)
+    means, deviations = (np.stack([part[kind] for part in parts]) for kind in ("mean", "std"))
+    weights = counts.reshape(-1, *[1] * (means.ndim - 1)) / counts.sum()
+    mean = (weights * means).sum(0)
+    deviation = np.sqrt((weights * (deviations**2 + (means - mean) ** 2)).sum(0))
+    return joined | {"mean": mean, "std": deviation, "count": counts.sum(0).astype(np.int64)}

@@ -1,0 +1,190 @@
+"""Plan the clips of a camera: one position a row of the tables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed._units import format_count
+from framefeed.catalog import Catalog
+from framefeed.errors import StaleSource, UsageError
+from framefeed.lerobot._catalogs import index_pictures, index_videos
+from framefeed.lerobot._frames import CameraFrames
+from framefeed.lerobot._rows import ChosenRows, PictureRows, Spans
+from framefeed.lerobot._source import DataSource
+from framefeed.plan import Delivery, EpochPlan, PlanOptions, PlanTables
+
+
+@dataclass(frozen=True, eq=False)
+class CameraClips:
+    """What a plan of a camera is made from; it travels to workers in place of tables.
+
+    Attributes:
+        source: The data set.
+        camera: Name of the camera.
+        deltas: By column and camera, int64 [T].
+        columns: Names of columns that are delivered at the row itself.
+        chosen: Numbers of episodes, int64 [C]; None for all.
+        tolerance_seconds: Largest distance of a frame from the time of its row.
+    """
+
+    source: DataSource
+    camera: str
+    deltas: Mapping[str, IntArray]
+    columns: tuple[str, ...]
+    chosen: IntArray | None
+    tolerance_seconds: float
+
+    def __repr__(self) -> str:
+        deltas = {name: steps.tolist() for name, steps in self.deltas.items()}
+        chosen = None if self.chosen is None else self.chosen.tolist()
+        return f"CameraClips({self.camera!r}, {deltas}, columns={list(self.columns)}, episodes={chosen})"
+
+    @property
+    def is_pictures(self) -> bool:
+        """Whether the pictures lie in the tables."""
+        return self.source.info.features[self.camera].dtype == "image"
+
+    def list_chosen(self) -> IntArray:
+        """List the numbers of the episodes, int64 [C]."""
+        return np.arange(len(self.source.episodes)) if self.chosen is None else self.chosen
+
+    def index(self) -> Catalog:
+        """Index the files of the camera.
+
+        Raises:
+            MediaError: One of them cannot be read.
+        """
+        source, chosen = self.source, self.list_chosen()
+        key = (self.camera, chosen.tobytes())
+        if key not in source.catalogs:
+            index = index_pictures if self.is_pictures else index_videos
+            source.catalogs[key] = index(source.files, source.info, source.episodes, self.camera, chosen)
+        return source.catalogs[key]
+
+    def make_rule(self) -> CameraFrames:
+        """Make the clip rule."""
+        episodes, own = self.source.episodes, self.deltas[self.camera]
+        times, start = None, np.empty(0)
+        if not self.is_pictures:
+            times, start = self.source.read_column("timestamp", self.chosen), episodes.videos[self.camera].start_seconds
+        return CameraFrames(self.camera, own, self.tolerance_seconds, Spans(episodes.starts), times, start, repr(self))
+
+
+@dataclass(frozen=True, eq=False)
+class CameraPlan(EpochPlan):
+    """The plan of a camera of a data set: position p is a row of its tables, whose number is the clip's line.
+
+    Attributes:
+        clips: What it is made from.
+    """
+
+    clips: CameraClips | None = None
+
+    def __repr__(self) -> str:
+        options = self.options
+        return (
+            f"EpochPlan({len(self)} rows of LeRobot data, camera {self.rule.camera!r}, "  # type: ignore[attr-defined]
+            f"seed={options.seed}, epoch={options.epoch}, shuffle={options.shuffle!r}, rank={options.rank} of "
+            f"{options.world_size})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (restore_plan, (self.catalog, self.clips, self.options, self.deliveries, repr(self.rule)))
+
+
+def plan_camera(clips: CameraClips, options: PlanOptions) -> EpochPlan:
+    """Plan the clips of a camera.
+
+    Raises:
+        UsageError: Its pictures would have different sizes, or it lacks an episode.
+        MediaError: One of its files cannot be read.
+    """
+    plan = restore_plan(clips.index(), clips, options)
+    if not clips.is_pictures:
+        _warn_of_missing_frames(plan.catalog, clips)
+    return plan
+
+
+def restore_plan(
+    catalog: Catalog,
+    clips: CameraClips,
+    options: PlanOptions,
+    deliveries: tuple[Delivery, ...] = (),
+    expected_rule: str | None = None,
+) -> EpochPlan:
+    """Make the plan of a camera; pickles of plans name this function."""
+    source, chosen, rule = clips.source, clips.list_chosen(), clips.make_rule()
+    if expected_rule is not None and repr(rule) != expected_rule:
+        root = source.files.root
+        raise StaleSource(f"{root}: its tables have changed since the plan was made: plan again", source=root)
+    rows = ChosenRows.of(source.episodes.starts, chosen, None if clips.is_pictures else _find_files(catalog, clips))
+    used = np.unique(rows.files) if not clips.is_pictures else np.arange(len(catalog))
+    tables = PlanTables(
+        layout=PictureRows(rows, int(rule.deltas[0])) if clips.is_pictures else rows,
+        columns=source.make_columns(dict(clips.deltas), clips.columns, clips.chosen),
+        classes=(),
+        windows=None,
+        pictures=options.pictures,
+        picture=options.pictures.common_picture(
+            catalog.heights[used], catalog.widths[used], lambda number: catalog.shown_name(int(used[number]))
+        ),
+        texts={},
+    )
+    return CameraPlan(catalog, rule, options, tables, deliveries, clips)
+
+
+def _find_files(catalog: Catalog, clips: CameraClips) -> IntArray:
+    """Find the row of the catalog of each chosen episode, int64 [C]: files are in the order of their first episodes."""
+    videos, chosen = clips.source.episodes.videos[clips.camera], clips.list_chosen()
+    pairs = videos.chunk[chosen] * (1 << 31) + videos.file[chosen]
+    _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _warn_of_missing_frames(catalog: Catalog, clips: CameraClips) -> None:
+    """Warn of videos that have fewer frames than their episodes have rows."""
+    episodes, chosen = clips.source.episodes, clips.list_chosen()
+    files = _find_files(catalog, clips)
+    needed = np.bincount(files, episodes.starts[chosen + 1] - episodes.starts[chosen], len(catalog)).astype(np.int64)
+    short = np.flatnonzero(catalog.num_frames < needed)
+    if len(short):
+        row = int(short[0])
+        warnings.warn(
+            f"{format_count(len(short), 'video')} of the camera {clips.camera!r} with fewer frames than rows of "
+            f"tables: the first is {catalog.shown_name(row)}, with {catalog.num_frames[row]} of {needed[row]} frames. "
+            "Reading a frame that is missing raises FrameNotFound: leave its episode out with episodes=",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def check_cameras(source: DataSource, deltas: Mapping[str, IntArray]) -> list[str]:
+    """List the cameras of a plan, and check that they can be read.
+
+    Raises:
+        UsageError: There are none; or one is of depth, or has several times and lies in the tables.
+    """
+    features = source.info.features
+    cameras = [name for name in deltas if features[name].is_camera]
+    if not cameras:
+        known = source.info.list_cameras()
+        raise UsageError(
+            f"delta_timestamps: expected a camera, such as {known[0]!r}; without one, read rows with data.rows()"
+            if known
+            else "delta_timestamps: this data set has no camera: its rows are read with data.rows()"
+        )
+    for name in cameras:
+        if features[name].is_depth:
+            raise UsageError(f"the camera {name!r} is of depth, which is not in this version: leave it out")
+        if features[name].dtype == "image" and len(deltas[name]) > 1:
+            raise UsageError(
+                f"the camera {name!r} has its pictures in the tables, of which several in a clip are not in this "
+                "version: give one time, or write the camera as videos"
+            )
+    return cameras

@@ -1,0 +1,238 @@
+"""Rows of tables by position, and the rows and pad masks of clips: arithmetic over episodes, for many rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from framefeed._arrays import AnyArray, BoolArray, IntArray
+from framefeed.plan import ClipLocation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Rows of episodes.
+
+    Attributes:
+        starts: First row of each episode, and last the number of rows, int64 [E + 1].
+    """
+
+    starts: IntArray
+
+    def clamp(self, rows: IntArray, deltas: IntArray) -> tuple[IntArray, BoolArray]:
+        """Add deltas to rows, and clamp them to the episode.
+
+        Args:
+            rows: int64 [N].
+            deltas: int64 [T].
+
+        Returns:
+            Rows, int64 [N, T]; and which were clamped, bool [N, T].
+        """
+        episodes = self.starts.searchsorted(rows, side="right") - 1
+        first, last = self.starts[episodes][:, np.newaxis], self.starts[episodes + 1][:, np.newaxis] - 1
+        moved = rows[:, np.newaxis] + deltas
+        clamped = np.clip(moved, first, last)
+        return clamped, clamped != moved
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenRows:
+    """The rows of some episodes, by position; also the layout of a camera that is videos.
+
+    Attributes:
+        firsts: First row of each chosen episode, int64 [C], ascending.
+        positions: Position of it, and last the number of positions, int64 [C + 1].
+        files: Row of the camera's catalog of each chosen episode, int64 [C].
+    """
+
+    firsts: IntArray
+    positions: IntArray
+    files: IntArray
+
+    @classmethod
+    def of(cls, starts: IntArray, chosen: IntArray, files: IntArray | None = None) -> ChosenRows:
+        """Number the rows of chosen episodes.
+
+        Args:
+            starts: First row of each episode, and last the number of rows, int64 [E + 1].
+            chosen: Numbers of episodes, int64 [C], ascending.
+            files: int64 [C].
+        """
+        firsts, lengths = starts[chosen], starts[chosen + 1] - starts[chosen]
+        is_long = lengths > 0
+        firsts, lengths = firsts[is_long], lengths[is_long]
+        positions = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+        return cls(firsts, positions, np.zeros_like(firsts) if files is None else files[is_long])
+
+    def __len__(self) -> int:
+        return int(self.positions[-1])
+
+    def find_table_rows(self, positions: IntArray) -> IntArray:
+        """Find the row of the tables at each position, int64 [N]."""
+        numbers = self.positions.searchsorted(positions, side="right") - 1
+        return self.firsts[numbers] + positions - self.positions[numbers]
+
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+        return self.files[self.positions.searchsorted(positions, side="right") - 1]
+
+    def locate(self, position: int) -> ClipLocation:
+        """Find the clip at an unshuffled position in [0, len)."""
+        number = int(self.positions.searchsorted(position, side="right")) - 1
+        row = int(self.firsts[number]) + position - int(self.positions[number])
+        return ClipLocation(int(self.files[number]), row, row)
+
+    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
+        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
+        rows = self.find_table_rows(positions).tolist()
+        return map(ClipLocation, self.find_rows(positions).tolist(), rows, rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PictureRows:
+    """The layout of a camera that is pictures in the tables: the catalog has a row for each position.
+
+    Attributes:
+        rows: Rows of the tables by position.
+        delta: Rows from that of the clip to that of the picture.
+    """
+
+    rows: ChosenRows
+    delta: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def find_rows(self, positions: IntArray) -> IntArray:
+        """Find the rows of the catalog of the clips at unshuffled positions."""
+        # Positions of an episode follow one another as its rows do.
+        return Spans(self.rows.positions).clamp(positions, np.array([self.delta], np.int64))[0][:, 0]
+
+    def locate(self, position: int) -> ClipLocation:
+        """Find the clip at an unshuffled position in [0, len)."""
+        return next(self.locate_many(np.array([position], np.int64)))
+
+    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
+        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
+        rows = self.rows.find_table_rows(positions).tolist()
+        return map(ClipLocation, self.find_rows(positions).tolist(), rows, rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowColumn:
+    """A column whose lines are rows of the tables; what is read of it is copied.
+
+    Attributes:
+        values: [R, ...].
+    """
+
+    values: AnyArray
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the numbers."""
+        return self.values.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(R, ...)."""
+        return self.values.shape
+
+    @property
+    def size(self) -> int:
+        """Count of the numbers."""
+        return self.values.size
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, lines: int | IntArray) -> AnyArray:
+        """Copy the value of a row, or those of some rows."""
+        copied: AnyArray = np.array(self.values[lines])
+        return copied
+
+    def max(self) -> np.generic:
+        """Largest of all numbers."""
+        largest: np.generic = self.values.max()
+        return largest
+
+    def min(self) -> np.generic:
+        """Least of all numbers."""
+        least: np.generic = self.values.min()
+        return least
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeltaColumn(RowColumn):
+    """A column of the values at some rows beside each row, clamped to the episode: [R, T, ...].
+
+    Attributes:
+        spans: Of the episodes.
+        deltas: int64 [T].
+    """
+
+    spans: Spans
+    deltas: IntArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(R, T, ...)."""
+        return (len(self.values), len(self.deltas), *self.values.shape[1:])
+
+    @property
+    def size(self) -> int:
+        """Count of the numbers."""
+        return self.values.size * len(self.deltas)
+
+    def __getitem__(self, lines: int | IntArray) -> AnyArray:
+        """Gather the values beside a row, [T, ...], or beside some rows, [N, T, ...]."""
+        rows, _ = self.spans.clamp(np.atleast_1d(np.asarray(lines, np.int64)), self.deltas)
+        gathered: AnyArray = np.array(self.values[rows])
+        return gathered if isinstance(lines, np.ndarray) else gathered[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PadColumn:
+    """The column that says which values of a `DeltaColumn` are of a clamped row: bool [R, T].
+
+    Attributes:
+        spans: Of the episodes.
+        deltas: int64 [T].
+    """
+
+    spans: Spans
+    deltas: IntArray
+
+    @property
+    def dtype(self) -> np.dtype[np.bool_]:
+        """Type of the values."""
+        return np.dtype(np.bool_)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(R, T)."""
+        return (len(self), len(self.deltas))
+
+    @property
+    def size(self) -> int:
+        """Count of the values."""
+        return len(self) * len(self.deltas)
+
+    def __len__(self) -> int:
+        return int(self.spans.starts[-1])
+
+    def __getitem__(self, lines: int | IntArray) -> BoolArray:
+        """Tell which rows beside a row are clamped, [T], or beside some rows, [N, T]."""
+        _, is_pad = self.spans.clamp(np.atleast_1d(np.asarray(lines, np.int64)), self.deltas)
+        return is_pad if isinstance(lines, np.ndarray) else is_pad[0]
+
+    def max(self) -> bool:
+        """Largest possible value."""
+        return True
+
+    def min(self) -> bool:
+        """Least possible value."""
+        return False

@@ -1,0 +1,214 @@
+"""A data set on the disk or below a URL: what its tables say, opened again in each process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from framefeed._arrays import AnyArray, IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import expected
+from framefeed.catalog import Catalog
+from framefeed.errors import StaleSource, UsageError
+from framefeed.lerobot._episodes import Episodes, read_episodes
+from framefeed.lerobot._files import Files
+from framefeed.lerobot._info import Info, read_info
+from framefeed.lerobot._rows import DeltaColumn, PadColumn, RowColumn, Spans
+from framefeed.lerobot._tables import Tables
+
+_TASKS_TABLE = "meta/tasks.parquet"
+_TASKS_LINES = "meta/tasks.jsonl"
+PAD = "_is_pad"
+"""Behind the name of a column: which of its values are of a clamped row."""
+
+
+@dataclass(frozen=True, eq=False)
+class DataSource:
+    """A data set.
+
+    Attributes:
+        files: Its files.
+        info: What info.json says.
+        episodes: All of its episodes.
+        tables: Its tables of frames.
+        catalogs: Those of cameras that were indexed in this process, by camera and numbers of episodes.
+    """
+
+    files: Files
+    info: Info
+    episodes: Episodes
+    tables: Tables
+    catalogs: dict[tuple[str, bytes], Catalog] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def open(cls, files: Files) -> DataSource:
+        """Read info.json and the episodes.
+
+        Raises:
+            UsageError: The data set is of another version.
+            MediaError: A file is missing or damaged.
+        """
+        info = read_info(files)
+        episodes = read_episodes(files, info)
+        return cls(files, info, episodes, Tables(files, info, episodes))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_reopen, (self.files, self.digest))
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of what info.json and the tables of episodes say."""
+        episodes = self.episodes
+        digest = xxhash.xxh3_64(repr(sorted(self.info.raw.items())).encode())
+        for array in (episodes.starts, episodes.chunk, episodes.file):
+            digest.update(array.tobytes())
+        for camera, videos in episodes.videos.items():
+            digest.update(camera.encode())
+            for part in (videos.chunk, videos.file, videos.start_seconds):
+                digest.update(part.tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """Texts of the tasks by their numbers."""
+        if self.info.shares_files:
+            return _read_tasks_table(self.files)
+        lines = self.files.read_lines(_TASKS_LINES)
+        return _order_tasks(self.files, _TASKS_LINES, [(line.get("task_index"), line.get("task")) for line in lines])
+
+    def read_column(self, name: str, chosen: IntArray | None = None) -> AnyArray:
+        """Read a column of the tables, see `Tables.read_column`; numbers of tasks are checked to have a text."""
+        values = self.tables.read_column(name, chosen)
+        if name == "task_index" and len(values) and values.max() >= len(self.tasks):
+            row = int((values >= len(self.tasks)).argmax())
+            name = _TASKS_TABLE if self.info.shares_files else _TASKS_LINES
+            self.files.refuse(
+                name, f"row {row} of the tables has task_index {values[row]}, but there are {len(self.tasks)} tasks"
+            )
+        return values
+
+    def make_columns(
+        self, deltas: dict[str, IntArray], columns: tuple[str, ...], chosen: IntArray | None
+    ) -> dict[str, Any]:
+        """Make the columns of a plan, whose lines are rows of the tables.
+
+        Args:
+            deltas: By column, int64 [T]; cameras are left out.
+            columns: Those that are delivered at the row itself.
+            chosen: Numbers of the episodes whose rows are needed; None for all.
+
+        Raises:
+            UsageError: A column is unknown, not numbers, or would be there twice.
+        """
+        spans, made = Spans(self.episodes.starts), dict[str, Any]()
+        for name, steps in deltas.items():
+            if not self.info.features[name].is_camera:
+                made[name] = DeltaColumn(self.read_column(name, chosen), spans, steps)
+        made |= {name + PAD: PadColumn(spans, deltas[name]) for name in list(made)}
+        for name in columns:
+            if name in made:
+                raise UsageError(f"columns: {name!r} is delivered already, by delta_timestamps: leave it out here")
+            made[name] = RowColumn(self.read_column(name, chosen))
+        return made
+
+    def read_deltas(self, delta_timestamps: Any, tolerance_seconds: float) -> dict[str, IntArray]:
+        """Convert times relative to a row to numbers of rows, int64 [T] by name.
+
+        Raises:
+            UsageError: A name is unknown, or a time is not a multiple of 1/fps within the tolerance.
+        """
+        if not hasattr(delta_timestamps, "items"):
+            raise expected(
+                "delta_timestamps", 'a dict such as {"observation.images.top": [-0.1, 0.0]}', delta_timestamps
+            )
+        read = partial(_read_deltas, fps=self.info.fps, tolerance_seconds=tolerance_seconds)
+        deltas = dict[str, IntArray]()
+        for name, times in delta_timestamps.items():
+            if name not in self.info.features:
+                raise UsageError(
+                    f"delta_timestamps: there is no {name!r}: the data set has {', '.join(self.info.features)}"
+                )
+            deltas[name] = read(f"delta_timestamps[{name!r}]", times)
+        return deltas
+
+    def choose_episodes(self, episodes: Any) -> IntArray | None:
+        """Check numbers of episodes; return them in ascending order, int64 [C]; None for all.
+
+        Raises:
+            UsageError: There is no such episode, or one is given twice.
+        """
+        if episodes is None:
+            return None
+        try:
+            numbers = np.asarray(list(episodes) if not isinstance(episodes, np.ndarray) else episodes)
+        except TypeError:
+            raise expected("episodes", "a list of numbers of episodes", episodes) from None
+        if not len(numbers):
+            raise UsageError("episodes: the list is empty: give the numbers of some episodes, or None for all")
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise expected("episodes", "a list of numbers of episodes", episodes)
+        count, chosen = len(self.episodes), np.sort(numbers).astype(np.int64)
+        if chosen[0] < 0 or chosen[-1] >= count:
+            odd = chosen[0] if chosen[0] < 0 else chosen[-1]
+            raise UsageError(f"episodes: there is no episode {odd}: the data set has 0 to {count - 1}")
+        if len(twice := chosen[:-1][chosen[1:] == chosen[:-1]]):
+            raise UsageError(f"episodes: {twice[0]} is given twice")
+        return chosen
+
+
+def _reopen(files: Files, digest: str) -> DataSource:
+    source = DataSource.open(files)
+    if source.digest != digest:
+        raise StaleSource(
+            f"{files.root}: the data set has changed since it was opened: open it again, and plan again",
+            source=files.root,
+        )
+    return source
+
+
+def _read_deltas(name: str, times: Any, fps: float, tolerance_seconds: float) -> IntArray:
+    """Convert times to numbers of rows, by lerobot's rule."""
+    try:
+        seconds = np.asarray(times, np.float64)
+    except (TypeError, ValueError):
+        raise expected(name, "a list of seconds, such as [-0.1, 0.0]", times) from None
+    if seconds.ndim != 1 or not len(seconds):
+        raise expected(name, "a list of seconds, such as [-0.1, 0.0]", times)
+    if not np.isfinite(seconds).all() or np.abs(seconds * fps).max() >= 1 << 31:
+        raise UsageError(f"{name}: expected finite seconds, got {seconds[int(np.abs(seconds).argmax())]:g}")
+    steps = np.round(seconds * fps)
+    distances = np.abs(seconds * fps - steps) / fps
+    if (far := distances > tolerance_seconds).any():
+        number = int(far.argmax())
+        raise UsageError(
+            f"{name}[{number}]: {seconds[number]:g} s is no multiple of 1/{fps:g} s within "
+            f"tolerance_seconds={tolerance_seconds:g}: the nearest is {steps[number] / fps:.6f} s, "
+            f"{int(steps[number])} rows away"
+        )
+    return steps.astype(np.int64)
+
+
+def _read_tasks_table(files: Files) -> list[str]:
+    table = files.read_table(_TASKS_TABLE, lambda _: True)
+    texts = [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type) or
+             pa.types.is_large_string(table.schema.field(name).type)]  # fmt: skip
+    if "task_index" not in table.column_names or not texts:
+        files.refuse(_TASKS_TABLE, f"expected columns of task_index and of texts, got {', '.join(table.column_names)}")
+    # pandas stores an index without a name as __index_level_0__.
+    name = next((each for each in ("task", "__index_level_0__") if each in texts), texts[0])
+    numbers, values = table.column("task_index").to_pylist(), table.column(name).to_pylist()
+    return _order_tasks(files, _TASKS_TABLE, list(zip(numbers, values, strict=True)))
+
+
+def _order_tasks(files: Files, name: str, tasks: list[tuple[Any, Any]]) -> list[str]:
+    text_of = dict(tasks)
+    if len(text_of) != len(tasks) or set(text_of) != set(range(len(tasks))):
+        files.refuse(
+            name, f"expected a task_index from 0 to {len(tasks) - 1} for each task, got {sorted(map(str, text_of))}"
+        )
+    return [str(text_of[number]) for number in range(len(tasks))]

@@ -1,0 +1,1 @@
+"""Imported by lerobot, and not used for reading."""
