@@ -17,7 +17,7 @@ from framefeed.errors import MissingMedia
 from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._loader import ClipLoader
-from framefeed.load._pending import PendingBatch
+from framefeed.load._pending_streams import begin_batch
 from framefeed.load._work import DecodeTask, load_batch, split_batch
 from framefeed.parallel import release_idle
 from framefeed.plan import EpochPlan, RandomSegments, Uniform, plan_clips
@@ -204,7 +204,7 @@ class _Ranges(BaseDecoder):
 
 
 def make_tasks(plan: EpochPlan) -> list[DecodeTask]:
-    return split_batch(PendingBatch.begin(plan, range(6), BufferPools(0)))
+    return split_batch(begin_batch(plan, range(6), BufferPools(0)))
 
 
 def test_a_budget_bounds_what_is_asked_for(remote: tuple[Objects, Catalog], objects: Objects) -> None:

@@ -13,7 +13,7 @@ from framefeed.catalog import Catalog
 from framefeed.load import _stats
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._loader import ClipLoader
-from framefeed.load._pending import PendingBatch
+from framefeed.load._pending_streams import begin_batch
 from framefeed.load._work import ClipCosts, split_batch
 from framefeed.load._workers import Workers
 from framefeed.plan import EpochPlan, EveryFrame, Uniform, plan_clips
@@ -44,7 +44,7 @@ def plan_of_all() -> EpochPlan:
 def test_the_first_clip_of_a_source_says_what_the_others_cost() -> None:
     plan = plan_of_all()
     with ClipLoader(plan, batch_size=8, workers=2) as loader:
-        batch = PendingBatch.begin(plan, range(8), _open_workers(loader).buffers)
+        batch = begin_batch(plan, range(8), _open_workers(loader).buffers)
     tasks, costs = split_batch(batch), ClipCosts(plan.catalog)
     assert costs.predict(tasks[0]) == 0
     for slot in (0, LARGE):

@@ -33,6 +33,7 @@ from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.load._memory import make_memory
 from framefeed.load._pending import PendingBatch, find_clip_length
+from framefeed.load._pending_streams import begin_batch
 from framefeed.load._work import ClipCosts
 from framefeed.parallel import OrderedOutcomes, RemoteCalls, check_sendable, is_sendable
 from framefeed.plan import AtIndices, EpochPlan, plan_requests
@@ -240,7 +241,7 @@ class _Stopping:
 
 
 def _begin_batch(plan: EpochPlan) -> PendingBatch:
-    return PendingBatch.begin(plan, [0, 1], BufferPools(1, 1))
+    return begin_batch(plan, [0, 1], BufferPools(1, 1))
 
 
 @pytest.mark.parametrize(

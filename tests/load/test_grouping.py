@@ -23,7 +23,7 @@ from framefeed.load import _work
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import LoaderOptions
-from framefeed.load._pending import PendingBatch
+from framefeed.load._pending_streams import begin_batch
 from framefeed.load._work import Grouping, split_batch
 from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.request import RandomResizedCrop
@@ -166,7 +166,7 @@ def test_every_clip_is_in_one_task_and_only_small_pictures_share_one(
     catalog: Catalog, positions: list[int], clips: int, pixels: int
 ) -> None:
     plan = plan_of(catalog, clips_per_video=2)
-    batch = PendingBatch.begin(plan, positions, BufferPools(1))
+    batch = begin_batch(plan, positions, BufferPools(1))
     tasks = split_batch(batch, grouping=Grouping(clips, pixels))
     assert sorted(slot for task in tasks for slot in task.slots) == list(range(len(positions)))
     alone = split_batch(batch)
@@ -185,7 +185,7 @@ def test_every_clip_is_in_one_task_and_only_small_pictures_share_one(
 
 
 def test_clips_of_several_frames_are_split_by_source(catalog: Catalog) -> None:
-    batch = PendingBatch.begin(plan_clips(catalog, Uniform(2), seed=0, size=(8, 8)), range(16), BufferPools(1))
+    batch = begin_batch(plan_clips(catalog, Uniform(2), seed=0, size=(8, 8)), range(16), BufferPools(1))
     assert [len(task.slots) for task in split_batch(batch, grouping=Grouping(16))] == [1] * 16
 
 

@@ -302,7 +302,7 @@ def test_an_empty_part_is_refused() -> None:
 
 def test_the_catalog_of_a_mixture_says_where_to_look() -> None:
     plan = mix(0.5, 0.5)
-    with pytest.raises(UsageError, match=r"catalog.table: a mixture has several catalogs: take that of a part"):
+    with pytest.raises(UsageError, match=r"catalog.table: this plan has several catalogs: take that of a part"):
         _ = plan.catalog.table
     assert plan.entry_at(0).source == plan[0].source
     with pytest.raises(UsageError, match="its parts choose the frames"):

@@ -28,6 +28,11 @@ def check_target(plan: EpochPlan, target: str) -> None:
         for part in plan.parts if target != PLAN_COLUMN else ():
             check_target(part, target)
         return
+    rows = plan.catalog.plannable_rows
+    if plan.streams and not isinstance(plan, MixedPlan):
+        # Columns are those of the first stream.
+        plan = next(iter(plan.streams.values()))
+        rows = np.unique(plan.tables.layout.find_rows(np.arange(len(plan.tables.layout))))
     if target not in plan.columns:
         is_known = not isinstance(plan, MixedPlan) and target in plan.catalog.table.column_names
         near = "" if is_known else did_you_mean(target, plan.columns)
@@ -38,8 +43,8 @@ def check_target(plan: EpochPlan, target: str) -> None:
             f"target: expected a column with one number per clip, but {target!r} has {list(shape[1:])}: leave target "
             f"out, and take it by name, as in batch[{target!r}]"
         )
-    if not isinstance(plan.rule, Requests):
-        check_targets(plan.catalog, target, plan.catalog.plannable_rows)
+    if not isinstance(plan.rule, Requests) and plan.tables.texts is None:
+        check_targets(plan.catalog, target, rows)
 
 
 def find_target_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

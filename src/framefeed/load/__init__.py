@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._batch import BufferPools, ClipBatch, map_streams
 from framefeed.load._iteration import BatchIterator
-from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
+from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
 from framefeed.load._loader import ClipLoader
 from framefeed.load._normalise import Normaliser
 from framefeed.load._options import (
@@ -37,10 +37,12 @@ __all__ = [
     "check_cache",
     "check_on_error",
     "explain_useless_cache",
+    "find_failed_source",
     "is_always_raised",
     "list_arrays",
     "load_batch",
     "make_max_failed_error",
+    "map_streams",
     "suggest_skipping",
     "with_position",
     "wrap_in_cache",

@@ -13,8 +13,9 @@ import ctypes
 import math
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -60,25 +61,33 @@ class ClipBatch:
             int64 [B, 4], of a flipped clip where they lie after the flip; zeros for clips that failed. Else None.
         flipped: For a plan with a horizontal_flip, whether left and right of each clip are swapped, bool [B]; False for
             clips that failed. Else None.
+
+    For a plan of several streams, ``data``, ``pts_seconds``, ``valid``, ``sources`` and ``boxes`` are dicts of such
+    values by stream; a clip that fails in one stream has failed in all. ``rows`` are of the first stream's catalog.
     """
 
     data: Any
-    pts_seconds: npt.NDArray[np.float64]
-    valid: npt.NDArray[np.bool_]
+    pts_seconds: Any
+    valid: Any
     positions: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
     columns: Mapping[str, npt.NDArray[Any]]
-    sources: list[str | bytes]
+    sources: Any
     ok: npt.NDArray[np.bool_]
     errors: list[FramefeedError | None]
-    boxes: npt.NDArray[np.int64] | None = None
+    boxes: Any = None
     flipped: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         some = [each for each in (self.boxes, self.flipped) if each is not None]
-        columns = (self.data, self.pts_seconds, self.valid, *self.columns.values(), self.ok, *some)
-        lengths = {len(self.positions), len(self.rows), len(self.sources), len(self.errors), *map(len, columns)}
-        if len(lengths) != 1 or self.pts_seconds.shape != self.valid.shape:
+        parts = [self.data, self.pts_seconds, self.valid, self.sources, *self.columns.values(), self.ok, *some]
+        arrays = [array for part in parts for array in (part.values() if isinstance(part, dict) else [part])]
+        lengths = {len(self.positions), len(self.rows), len(self.errors), *map(len, arrays)}
+        shapes = [
+            [array.shape for array in (part.values() if isinstance(part, dict) else [part])]
+            for part in (self.pts_seconds, self.valid)
+        ]
+        if len(lengths) != 1 or shapes[0] != shapes[1]:
             raise UsageError(f"expected parts of one length in a batch, got lengths {sorted(lengths)}")
 
     def __len__(self) -> int:
@@ -87,6 +96,9 @@ class ClipBatch:
     def __repr__(self) -> str:
         names = "".join(f", {name}" for name in self.columns)
         failed = f", {len(self) - int(self.ok.sum())} failed" if not self.ok.all() else ""
+        if isinstance(self.data, dict):
+            each = ", ".join(f"{name}: {_describe(array)}" for name, array in self.data.items())
+            return f"ClipBatch({len(self)} clips of {{{each}}}{names}{failed})"
         if isinstance(self.data, list):
             return f"ClipBatch({len(self)} clips of any size{names}{failed})"
         return f"ClipBatch({tuple(self.data.shape)} {self.data.dtype}{names}{failed})"
@@ -118,6 +130,15 @@ class ClipBatch:
             if name in ("label", "labels"):
                 advice = ': write batch["label"]'
             raise AttributeError(f"'ClipBatch' object has no attribute {name!r}{advice}")
+
+
+def map_streams(function: Callable[[Any], Any], value: Any) -> Any:
+    """Call a function with a value of a batch or, if it is a dict by stream, with that of each stream."""
+    return {name: function(each) for name, each in value.items()} if isinstance(value, dict) else function(value)
+
+
+def _describe(data: Any) -> str:
+    return "any size" if isinstance(data, list) else f"{tuple(data.shape)} {data.dtype}"
 
 
 _ALIGNMENT = 64
@@ -241,6 +262,15 @@ class BufferPools:
         self.scratch = BufferPool(scratch, "a clip")
         self.form: Form | None = None
         self.dtype = dtype
+        self._make = partial(BufferPools, batches, clips, shared, scratch, dtype)
+        self._others: dict[int, BufferPools] = {}
+
+    def of_stream(self, number: int) -> BufferPools:
+        """Return the buffers of a stream of the clips: blocks of one size serve one stream."""
+        if not number:
+            return self
+        # Of two threads, both get the pools that were stored first.
+        return self._others.get(number) or self._others.setdefault(number, self._make())
 
 
 def get_form(result: AnyArray) -> Form:

@@ -10,10 +10,11 @@ import numpy as np
 
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, UsageError
 from framefeed.load._ahead import ReadAhead
-from framefeed.load._batch import ClipBatch
-from framefeed.load._ledger import Ledger, LedgerEntry, make_max_failed_error
+from framefeed.load._batch import ClipBatch, map_streams
+from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
 from framefeed.load._pending import PendingBatch, drop_tracebacks, is_always_raised, suggest_skipping
+from framefeed.load._pending_streams import begin_batch
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, Grouping, split_batch
@@ -66,13 +67,14 @@ class BatchIterator(Iterator[ClipBatch]):
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
         clips_ahead = options.batch_size * options.batches_ahead(batch_bytes)
         grouping = Grouping.of(options, clips_ahead)
+        self._num_streams = len(plan.streams) or 1
         self._ahead = self._work.ahead
         tasks = _generate_tasks(plan, self._batches, workers, meter, grouping, self._tasks, self._ahead)
         self._outcomes: OrderedOutcomes[DecodeTask, WorkCost] = ordered_outcomes(
             self._work,
             tasks,
             pool=pool,
-            max_in_flight=clips_ahead,
+            max_in_flight=clips_ahead * self._num_streams,
             max_bytes=MAX_PREFETCH_BYTES,
             size_of=attrgetter("nbytes"),
             cost_of=attrgetter("cost"),
@@ -122,8 +124,9 @@ class BatchIterator(Iterator[ClipBatch]):
     def _record_failures(self, batch: ClipBatch) -> LoadError | None:
         """Put skipped clips into the ledger; return the error that ends the iteration if too many failed."""
         epoch = self._plan.epoch
-        for error, source, position in zip(batch.errors, batch.sources, batch.positions.tolist(), strict=True):
+        for slot, (error, position) in enumerate(zip(batch.errors, batch.positions.tolist(), strict=True)):
             if error is not None:
+                source = find_failed_source(batch, slot, error)
                 self._ledger.record(LedgerEntry.of(error, source, position, epoch))
         for entry in self._substitutes:
             self._ledger.record(entry)
@@ -146,7 +149,7 @@ class BatchIterator(Iterator[ClipBatch]):
         costs: list[WorkCost] = []
         batch: PendingBatch | None = None
         try:
-            left = len(self._batches[self._next])
+            left = len(self._batches[self._next]) * self._num_streams
             while left:
                 for task, outcome in self._take_outcomes(left):
                     batch = task.batch
@@ -167,27 +170,33 @@ class BatchIterator(Iterator[ClipBatch]):
 
     def _substitute_failed(self, batch: PendingBatch, costs: list[WorkCost]) -> list[LedgerEntry]:
         """Load other clips of the epoch into the slots that failed; return an entry for each that could be loaded."""
-        failed = {slot: error for slot, error in enumerate(batch.errors) if error is not None}
+        errors = {clip: batch.find_error(clip) for clip in range(batch.count)}
+        failed = {clip: error for clip, error in errors.items() if error is not None}
         if any(map(is_always_raised, failed.values())):
             return []
-        own = {slot: (batch.identify(slot)[0], batch.get_source(slot)) for slot in failed}
+        own = {}
+        for clip in failed:
+            slot = next(slot for slot in batch.list_slots([clip]) if batch.errors[slot] is not None)
+            own[clip] = batch.identify(slot)[0], batch.get_source(slot)
         for number in range(MAX_SUBSTITUTES):
-            chosen = {slot: self._plan.choose_substitute(own[slot][0], number) for slot in failed if batch.errors[slot]}
-            slots = [slot for slot, position in chosen.items() if batch.substitute(slot, position)]
+            chosen = {
+                clip: self._plan.choose_substitute(own[clip][0], number) for clip in failed if batch.find_error(clip)
+            }
+            clips = [clip for clip, position in chosen.items() if batch.substitute(clip, position)]
             self._do_at_once(
-                [DecodeTask(batch, [slot], decoder=self._options.decoder_name) for slot in slots],
+                [DecodeTask(batch, batch.list_slots([clip]), decoder=self._options.decoder_name) for clip in clips],
                 costs,
             )
             # A further substitute would depend on when memory runs out.
-            if any(is_always_raised(batch.errors[slot]) for slot in slots):
+            if any(is_always_raised(batch.find_error(clip)) for clip in clips):
                 return []
         entries = []
-        for slot, error in failed.items():
-            position, source = own[slot]
-            if batch.errors[slot] is None:
-                entries.append(LedgerEntry.of(error, source, position, self._plan.epoch, batch.positions[slot]))
+        for clip, error in failed.items():
+            position, source = own[clip]
+            if batch.find_error(clip) is None:
+                entries.append(LedgerEntry.of(error, source, position, self._plan.epoch, batch.positions[clip]))
             else:
-                batch.restore(slot, error)
+                batch.restore(clip, error)
         return entries
 
     def _do_at_once(self, tasks: list[DecodeTask], costs: list[WorkCost]) -> None:
@@ -254,7 +263,7 @@ class BatchIterator(Iterator[ClipBatch]):
         self._cursor.delivered = self._earlier_batches + self._next
         self._meter.count_batch(len(batch), len(failed))
         if self._normaliser is not None:
-            batch.data = self._normaliser.deliver(batch.data)
+            batch.data = map_streams(self._normaliser.deliver, batch.data)
         return batch
 
 
@@ -270,11 +279,11 @@ def _generate_tasks(
     """Yield the tasks of each batch, and append each to ``in_flight`` before."""
     costs = workers.find_costs(plan)
     for positions in _list_positions(plan, batches):
-        batch = PendingBatch.begin(plan.whole, positions, workers.buffers)
+        batch = begin_batch(plan.whole, positions, workers.buffers)
         # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
         if meter.is_idle and not workers.are_processes:
             batch.make_requests()
-        for task in split_batch(batch, workers.decoder_name, grouping):
+        for task in split_batch(batch, workers.decoder_name, grouping, keep_clips=workers.keep_clips):
             if costs is not None:
                 row = batch.rows[task.slot]
                 if meter.is_idle and not costs.is_known(row):

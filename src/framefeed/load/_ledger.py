@@ -20,6 +20,7 @@ from framefeed._names import check_local_path, escape_invisible
 from framefeed._per_process import PerProcess
 from framefeed._units import format_count
 from framefeed.errors import FramefeedError, LoadError, UsageError
+from framefeed.load._batch import ClipBatch
 from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import SharedLines
 
@@ -229,6 +230,14 @@ class Ledger(Sequence[LedgerEntry]):
         known = self._known.value
         known.read()
         return known
+
+
+def find_failed_source(batch: ClipBatch, slot: int, error: FramefeedError) -> Any:
+    """Find the source of a clip that failed: of several streams, that which the error names."""
+    if not isinstance(batch.sources, dict):
+        return batch.sources[slot]
+    sources = [of_stream[slot] for of_stream in batch.sources.values()]
+    return next((source for source in sources if source_name(source) == error.source), sources[0])
 
 
 def _dump_line(entry: LedgerEntry) -> str:

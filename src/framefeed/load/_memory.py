@@ -281,3 +281,55 @@ class TaskMemory(ClipMemory):
     def clear(self, slot: int) -> None:
         """Send nothing: the process that asked clears its memory."""
         self.results.pop(slot, None)
+
+
+class StreamsMemory(ClipMemory):
+    """The memories of the streams of a batch: slot s * B + b is clip b of stream s.
+
+    Args:
+        parts: Memory of each stream.
+        count: B.
+    """
+
+    def __init__(self, parts: Sequence[ClipMemory], count: int) -> None:
+        self.parts = list(parts)
+        self._count = count
+
+    @property
+    def has_dtype(self) -> bool:
+        """Whether the dtype of the batch is given."""
+        return self.parts[0].has_dtype
+
+    def _find(self, slot: int) -> tuple[ClipMemory, int]:
+        stream, own = divmod(slot, self._count)
+        return self.parts[stream], own
+
+    def lease_scratch(self, slot: int, size: Size | None = None) -> Pixels:
+        """Lend memory that a clip is decoded into before it is finished."""
+        part, own = self._find(slot)
+        return part.lease_scratch(own, size)
+
+    def lease(self, slot: int) -> Pixels:
+        """Lend the memory that a clip is decoded into."""
+        part, own = self._find(slot)
+        return part.lease(own)
+
+    def share(self, slot: int) -> SharedArray | None:
+        """Return the memory that a worker process writes a clip or its result to."""
+        part, own = self._find(slot)
+        return part.share(own)
+
+    def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
+        """Copy a result of the transform, or a clip."""
+        part, own = self._find(slot)
+        part.put(own, result, normaliser)
+
+    def clear(self, slot: int) -> None:
+        """Replace a clip that failed by zeros."""
+        part, own = self._find(slot)
+        part.clear(own)
+
+    def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
+        """Expect a clip of another shape."""
+        part, own = self._find(slot)
+        part.reshape(own, shape)

@@ -9,10 +9,8 @@ from traceback import format_exception
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from framefeed.catalog import explain_relative_path
-from framefeed.decode import Pixels
 from framefeed.errors import (
     CorruptMedia,
     FramefeedError,
@@ -22,12 +20,12 @@ from framefeed.errors import (
     TimeUnavailable,
     UsageError,
 )
-from framefeed.load._batch import BufferPools, ClipBatch
-from framefeed.load._memory import ClipMemory, make_memory
+from framefeed.load._batch import ClipBatch
+from framefeed.load._memory import ClipMemory
 from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, Ok, catch_error, find_shortage, make_shortage_error
-from framefeed.plan import EpochPlan, find_own_rows, locate_row
+from framefeed.plan import EpochPlan, locate_row
 from framefeed.request import DecodeRequest
 
 _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
@@ -111,8 +109,52 @@ def drop_tracebacks(error: BaseException) -> None:
             links += [link.__cause__, link.__context__]
 
 
-ApplyTransform = Callable[[tuple[Pixels, int]], npt.NDArray[Any]]
-"""Calls the transform on (clip, position of the plan)."""
+ApplyTransform = Callable[[tuple[Any, int]], Any]
+"""Calls the transform on (clip, position of the plan); clips and results of several streams are dicts."""
+
+
+class BatchFrames:
+    """Times and boxes of the clips of one stream of a batch.
+
+    Attributes:
+        pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed.
+        valid: False for frames that replace others, and for clips that failed, bool [B, T].
+        boxes: Of a plan with a border, where pictures lie in those that are delivered, int64 [B, 4]; else None.
+        flipped: Of a plan with flips, whether left and right of each clip are swapped, bool [B]; else None.
+    """
+
+    def __init__(self, plan: EpochPlan, count: int, length: int) -> None:
+        self.pts_seconds = np.full((count, length), np.nan)
+        self.valid = np.zeros((count, length), dtype=np.bool_)
+        self.boxes = np.zeros((count, 4), dtype=np.int64) if plan.options.has_boxes else None
+        self.flipped = np.zeros(count, dtype=np.bool_) if plan.options.has_flips else None
+
+    def note(self, slot: int, request: DecodeRequest) -> None:
+        """Note the frames of a clip."""
+        self.pts_seconds[slot] = request.pts_seconds
+        self.valid[slot] = request.valid
+        if self.boxes is not None and request.box is not None:
+            self.boxes[slot] = request.box
+        if self.flipped is not None:
+            self.flipped[slot] = request.flipped
+
+    def clear(self, slot: int) -> None:
+        """Note that a clip failed."""
+        self.pts_seconds[slot] = np.nan
+        self.valid[slot] = False
+        if self.boxes is not None:
+            self.boxes[slot] = 0
+        if self.flipped is not None:
+            self.flipped[slot] = False
+
+    def copy_from(self, other: BatchFrames, slots: Sequence[int]) -> None:
+        """Copy those of some slots, in their order in another batch."""
+        self.pts_seconds[slots] = other.pts_seconds
+        self.valid[slots] = other.valid
+        if self.boxes is not None and other.boxes is not None:
+            self.boxes[slots] = other.boxes
+        if self.flipped is not None and other.flipped is not None:
+            self.flipped[slots] = other.flipped
 
 
 class PendingBatch:
@@ -122,40 +164,44 @@ class PendingBatch:
         positions: Positions of the plan, which is at the epoch of the batch; of a substitute, its own.
         rows: Row of the catalog of each slot.
         memory: Memory for the pixels.
-        length: Number of frames of each clip.
-        pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed.
-        valid: False for frames that replace others, and for clips that failed, bool [B, T].
+        lengths: Number of frames of each clip, one for each stream.
+        frames: Times and boxes of the clips, for each stream.
         errors: Error of each clip, or None.
-        boxes: Of a plan with a border, where pictures lie in those that are delivered, int64 [B, 4]; else None.
-        flipped: Of a plan with flips, whether left and right of each clip are swapped, bool [B]; else None.
+        streams: Names of the streams; none if a clip has one without a name.
     """
 
-    def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: ClipMemory, length: int) -> None:
-        count = len(positions)
+    streams: tuple[str, ...] = ()
+
+    def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: ClipMemory, lengths: Sequence[int]) -> None:
         self.positions = list(positions)
         self.memory = memory
-        self.length = length
+        self.lengths = list(lengths)
+        self.count = len(positions)
         self._plan = plan
         self._planning = threading.Lock()
         self._requests: list[DecodeRequest | None] | None = None
         self._plan_seconds = 0.0
         self._global_positions = np.array([plan.global_position(each) for each in positions], dtype=np.int64)
-        self.pts_seconds = np.full((count, length), np.nan)
-        self.valid = np.zeros((count, length), dtype=np.bool_)
-        self.boxes = np.zeros((count, 4), dtype=np.int64) if plan.options.has_boxes else None
-        self.flipped = np.zeros(count, dtype=np.bool_) if plan.options.has_flips else None
+        parts = plan.streams.values() or [plan]
+        self.frames = [BatchFrames(part, self.count, length) for part, length in zip(parts, self.lengths, strict=True)]
         self.rows = [plan.row_at(position) for position in positions]
-        self.errors: list[FramefeedError | None] = [None] * count
-
-    @classmethod
-    def begin(cls, plan: EpochPlan, positions: Sequence[int], buffers: BufferPools) -> PendingBatch:
-        """Begin a batch in memory of a loader."""
-        length = find_clip_length(plan, positions)
-        memory = make_memory(find_shapes(plan, positions, length), buffers, unequal=plan.options.unequal)
-        return cls(plan, positions, memory, length)
+        self.errors: list[FramefeedError | None] = [None] * self.count
 
     def __len__(self) -> int:
+        """Number of slots: of a batch of several streams, one for each stream of each clip."""
         return len(self.positions)
+
+    def find_clips(self, slots: Sequence[int]) -> list[int]:
+        """Find the clips, below ``count``, that some slots are of."""
+        return list(slots)
+
+    def list_slots(self, clips: Sequence[int]) -> list[int]:
+        """List the slots of some clips: those of all streams, one stream after the other."""
+        return list(clips)
+
+    def find_error(self, clip: int) -> FramefeedError | None:
+        """Return the error of a clip."""
+        return self.errors[clip]
 
     # --- called by workers ----------------------------------------------------------------------------
 
@@ -194,12 +240,7 @@ class PendingBatch:
         return outcome.value
 
     def _note_frames(self, slot: int, request: DecodeRequest) -> None:
-        self.pts_seconds[slot] = request.pts_seconds
-        self.valid[slot] = request.valid
-        if self.boxes is not None and request.box is not None:
-            self.boxes[slot] = request.box
-        if self.flipped is not None:
-            self.flipped[slot] = request.flipped
+        self.frames[0].note(slot, request)
 
     def fail(self, slot: int, error: BaseException, stage: str, where: str = "") -> None:
         """Mark a clip as failed; KeyboardInterrupt and SystemExit are raised instead."""
@@ -213,12 +254,7 @@ class PendingBatch:
     def set_error(self, slot: int, error: FramefeedError) -> None:
         """Mark a clip as failed with an error that has its position."""
         self.errors[slot] = error
-        self.pts_seconds[slot] = np.nan
-        self.valid[slot] = False
-        if self.boxes is not None:
-            self.boxes[slot] = 0
-        if self.flipped is not None:
-            self.flipped[slot] = False
+        self.frames[0].clear(slot)
         self.memory.clear(slot)
 
     # --- called by the consumer -----------------------------------------------------------------------
@@ -230,7 +266,7 @@ class PendingBatch:
             Whether there is such a clip; it may fail when it is decoded.
         """
         outcome = catch_error(self._plan.__getitem__, position)
-        if isinstance(outcome, Err) or len(outcome.value) != self.length:
+        if isinstance(outcome, Err) or len(outcome.value) != self.lengths[0]:
             return False
         self._set_clip(slot, position)
         self.errors[slot] = None
@@ -249,12 +285,12 @@ class PendingBatch:
         self.rows[slot] = self._plan.row_at(position)
         if self._requests is not None:
             self._requests[slot] = None
-        self.memory.reshape(slot, find_shapes(self._plan, [position], self.length)[0])
+        self.memory.reshape(slot, find_shapes(self._plan, [self._plan.row_at(position)], self.lengths[0])[0])
 
     def count_pixels(self, row: int) -> int | None:
         """Count the pixels of a source that is one frame, of clips of one frame; None for others."""
         catalog = self._plan.catalog
-        if self.length != 1 or catalog.num_frames[row] != 1:
+        if self.lengths != [1] or catalog.num_frames[row] != 1:
             return None
         return int(catalog.heights[row]) * int(catalog.widths[row])
 
@@ -283,41 +319,48 @@ class PendingBatch:
             self.fail(slot, UsageError(message), "transform")
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
         errors, self.errors = self.errors, []
-        sources = [self.get_source(slot) for slot in range(len(self))]
+        (frames,) = self.frames
         return ClipBatch(
             data=data,
-            pts_seconds=self.pts_seconds,
-            valid=self.valid,
+            pts_seconds=frames.pts_seconds,
+            valid=frames.valid,
             positions=self._global_positions,
-            rows=find_own_rows(self._plan.catalog, np.array(self.rows, dtype=np.int64)),
+            rows=self._plan.name_rows(self.positions),
             columns=self._plan.columns_of(self.positions),
-            sources=[source.name if isinstance(source, ImageSequence) else source for source in sources],
+            sources=[self.show_source(slot) for slot in range(len(self))],
             ok=np.array([error is None for error in errors]),
             errors=errors,
-            boxes=self.boxes,
-            flipped=self.flipped,
+            boxes=frames.boxes,
+            flipped=frames.flipped,
         )
 
+    def show_source(self, slot: int) -> Any:
+        """Return the source of a slot as batches have it."""
+        source = self.get_source(slot)
+        return source.name if isinstance(source, ImageSequence) else source
 
-def find_shapes(plan: EpochPlan, positions: Sequence[int], length: int) -> list[tuple[int, ...]]:
-    """Find the shapes of clips of so many frames."""
+
+def find_shapes(plan: EpochPlan, rows: Sequence[int], length: int) -> list[tuple[int, ...]]:
+    """Find the shapes of clips of so many frames, of sources in some rows of the plan's catalog."""
     if not plan.options.unequal:
-        return [(length, *plan.picture_shape)] * len(positions)
-    catalog, rows = plan.catalog, [plan.row_at(position) for position in positions]
+        return [(length, *plan.picture_shape)] * len(rows)
+    catalog = plan.catalog
     sizes = [(int(catalog.heights[row]), int(catalog.widths[row])) for row in rows]
     return [(length, *plan.options.pictures.shape(*size)) for size in sizes]
 
 
-def find_clip_length(plan: EpochPlan, positions: Sequence[int]) -> int:
-    """Find the number of frames of each clip of a batch."""
-    if plan.frames_per_clip is not None:
-        return plan.frames_per_clip
+def find_clip_length(plan: EpochPlan, positions: Sequence[int], stream: str | None = None) -> int:
+    """Find the number of frames of each clip of a batch, of one of its streams if it has several."""
+    known = (plan if stream is None else plan.streams[stream]).frames_per_clip
+    if known is not None:
+        return known
     # Requests may differ between batches, not within one; those that cannot be made are left out.
     lengths: dict[int, int] = {}
     for position in positions:
         outcome = catch_error(plan.__getitem__, position)
         if isinstance(outcome, Ok):
-            lengths.setdefault(len(outcome.value), position)
+            request: Any = outcome.value
+            lengths.setdefault(len(request if stream is None else request[stream]), position)
     if len(lengths) > 1:
         (one, here), (other, there) = list(lengths.items())[:2]
         raise UsageError(

@@ -6,10 +6,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import BoolArray, IntArray
 from framefeed._fetched import FetchCounter, FetchCounts
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError
@@ -17,7 +15,8 @@ from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools, SharedArray
 from framefeed.load._memory import TaskMemory
 from framefeed.load._options import LoaderOptions
-from framefeed.load._pending import PendingBatch, find_shapes
+from framefeed.load._pending import BatchFrames, PendingBatch, find_shapes
+from framefeed.load._pending_streams import PendingStreams, find_stream_shapes
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.load._work import ClipWorker, DecodeTask
 from framefeed.media import SentRanges
@@ -44,15 +43,15 @@ class ClipRequest:
     Attributes:
         iteration: Number of the iteration in its loader.
         positions: Global positions of the clips.
-        length: Number of frames of each clip.
-        shared: Memory for each clip or result; None if it must be sent.
+        lengths: Number of frames of each clip, one for each stream.
+        shared: Memory of each slot for a clip or result; None if it must be sent.
         sent: Bytes of remote sources.
     """
 
     iteration: int
     epoch: int
     positions: tuple[int, ...]
-    length: int
+    lengths: tuple[int, ...]
     shared: tuple[SharedArray | None, ...]
     sent: list[SentRanges] = field(default_factory=list, repr=False)
 
@@ -63,7 +62,7 @@ class TransformRequest:
 
     iteration: int
     epoch: int
-    clip: Pixels
+    clip: Pixels | dict[str, Pixels]
     position: int
 
 
@@ -86,10 +85,7 @@ class ClipAnswer:
     """
 
     cost: WorkCost
-    pts_seconds: npt.NDArray[np.float64]
-    valid: BoolArray
-    boxes: IntArray | None
-    flipped: BoolArray | None
+    frames: list[BatchFrames]
     errors: list[FramefeedError | None]
     results: dict[int, npt.NDArray[Any]]
     process: int
@@ -117,7 +113,7 @@ class ClipProcess:
     def __repr__(self) -> str:
         return f"the work on {self._plan!r}"
 
-    def __call__(self, request: ProcessRequest) -> ClipAnswer | npt.NDArray[Any] | None:
+    def __call__(self, request: ProcessRequest) -> Any:
         """Do a task, transform a clip, or write the frames of the cache."""
         cache = self._options.cache
         if isinstance(request, FlushRequest):
@@ -128,9 +124,7 @@ class ClipProcess:
         if isinstance(request, TransformRequest):
             return worker.apply_transform((request.clip, request.position))
         plan = self._plan.whole
-        shapes = find_shapes(plan, request.positions, request.length)
-        memory = TaskMemory(shapes, request.shared, self._buffers)
-        batch = PendingBatch(plan, request.positions, memory, request.length)
+        batch, memory = _begin_task(plan, request, self._buffers)
         received = [each.receive() for each in request.sent]
         try:
             cost = worker(DecodeTask(batch, list(range(len(batch)))))
@@ -139,8 +133,7 @@ class ClipProcess:
                 each.drop()
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
         counts = None if cache is None else cache.stats()
-        arrays = batch.pts_seconds, batch.valid, batch.boxes, batch.flipped
-        return ClipAnswer(cost, *arrays, errors, memory.results, os.getpid(), counts, self._counter.take())
+        return ClipAnswer(cost, batch.frames, errors, memory.results, os.getpid(), counts, self._counter.take())
 
     def _begin(self, iteration: int, epoch: int) -> ClipWorker:
         if self._worker is None or self._iteration != (iteration, epoch):
@@ -152,6 +145,17 @@ class ClipProcess:
             self._worker = ClipWorker.of(self._plan, self._options, self._counter)
             self._iteration = iteration, epoch
         return self._worker
+
+
+def _begin_task(plan: EpochPlan, request: ClipRequest, buffers: BufferPools) -> tuple[PendingBatch, TaskMemory]:
+    """Begin the clips of a task in memory of the process that asked."""
+    positions = request.positions
+    if plan.streams:
+        memory = TaskMemory(find_stream_shapes(plan, positions, request.lengths), request.shared, buffers)
+        return PendingStreams(plan, positions, memory, request.lengths), memory
+    rows = [plan.row_at(position) for position in positions]
+    memory = TaskMemory(find_shapes(plan, rows, request.lengths[0]), request.shared, buffers)
+    return PendingBatch(plan, positions, memory, request.lengths), memory
 
 
 def _make_sendable(error: FramefeedError) -> FramefeedError:
@@ -210,20 +214,18 @@ class ProcessClips(RemoteCaller):
         with fetch_limit(self._fetch_seconds):
             sent = self.ahead.send(task)
         fetch_seconds = watch.lap()
-        positions = tuple(batch.positions[slot] for slot in task.slots)
-        shared = tuple(batch.memory.share(slot) for slot in task.slots)
-        request = ClipRequest(self._iteration, self._epoch, positions, batch.length, shared, sent)
+        clips = batch.find_clips(task.slots)
+        slots = batch.list_slots(clips)
+        positions = tuple(batch.positions[clip] for clip in clips)
+        shared = tuple(batch.memory.share(slot) for slot in slots)
+        request = ClipRequest(self._iteration, self._epoch, positions, tuple(batch.lengths), shared, sent)
         answer: ClipAnswer = self._calls(request)
         self._counter.add(answer.fetched)
         if answer.cache is not None:
             self._caches[answer.process] = answer.cache
-        batch.pts_seconds[task.slots] = answer.pts_seconds
-        batch.valid[task.slots] = answer.valid
-        if batch.boxes is not None and answer.boxes is not None:
-            batch.boxes[task.slots] = answer.boxes
-        if batch.flipped is not None and answer.flipped is not None:
-            batch.flipped[task.slots] = answer.flipped
-        for number, slot in enumerate(task.slots):
+        for frames, answered in zip(batch.frames, answer.frames, strict=True):
+            frames.copy_from(answered, clips)
+        for number, slot in enumerate(slots):
             error = answer.errors[number]
             if error is not None:
                 batch.set_error(slot, error)
@@ -232,12 +234,11 @@ class ProcessClips(RemoteCaller):
         answer.cost.decode += fetch_seconds
         return answer.cost
 
-    def apply_transform(self, pool: Pool, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
+    def apply_transform(self, pool: Pool, clip_and_position: tuple[Any, int]) -> Any:
         """Call the transform in any process of a pool."""
         request = TransformRequest(self._iteration, self._epoch, *clip_and_position)
         with ordered_outcomes(self._calls, [request], pool=run_next(pool), max_in_flight=1) as outcomes:
             outcome = next(outcomes)
         if isinstance(outcome, Err):
             raise outcome.error
-        result: npt.NDArray[Any] = outcome.value
-        return result
+        return outcome.value

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import AnyArray
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.load._batch import BufferPools, ClipBatch, Form, get_form
+from framefeed.load._batch import BufferPools, ClipBatch, Form, get_form, map_streams
 from framefeed.load._options import MAX_SUBSTITUTES, LoaderOptions
 from framefeed.load._pending import with_position
 from framefeed.load._state import BatchCursor
@@ -38,20 +38,23 @@ class BatchSpec:
     """The batches of a loader's next iteration.
 
     Attributes:
-        arrays: Arrays of a batch by name, as `list_arrays` gives them.
+        arrays: `ArraySpec` of each array by name, as `list_arrays` gives them: of several streams, dicts by stream.
         lengths: Numbers of clips that batches have: of all but the last, and of the last.
         num_batches: Number of batches.
         is_restored: Whether the iteration begins at a restored position, so that later ones are longer.
     """
 
-    arrays: Mapping[str, ArraySpec]
+    arrays: Mapping[str, Any]
     lengths: tuple[int, ...]
     num_batches: int
     is_restored: bool
 
 
-def list_arrays(batch: ClipBatch) -> dict[str, AnyArray]:
-    """List the arrays of a batch by name: those of `SHAPED_KEYS`, boxes and flips if there are any, and the columns."""
+def list_arrays(batch: ClipBatch) -> dict[str, Any]:
+    """List the arrays of a batch by name: those of `SHAPED_KEYS`, boxes and flips if there are any, and the columns.
+
+    Of several streams, data, pts_seconds, valid and boxes are dicts by stream.
+    """
     arrays = {name: getattr(batch, name) for name in (*SHAPED_KEYS, *_SOME_KEYS)}
     return {**{name: array for name, array in arrays.items() if array is not None}, **batch.columns}
 
@@ -75,34 +78,39 @@ def describe_batches(
     if options.dtype == "bfloat16":
         raise UsageError("dtype='bfloat16' is for batches of PyTorch: give the loader dtype='float32' or 'float16'")
     plan, batches = cursor.plan, cursor.list_batches(options)
-    if plan.options.unequal and not unequal:
+    parts = plan.streams or {"": plan}
+    if any(part.options.unequal for part in parts.values()) and not unequal:
         raise UsageError(
             "the clips of a plan with unequal=True have no common shape: give size=(height, width) to plan_clips, or "
             "take the lists of clips from ff.ClipLoader"
         )
     length = options.batch_size if options.drop_last else None
-    some = {"boxes": ArraySpec((length, 4), np.dtype(np.int64))} if plan.options.has_boxes else {}
-    if plan.options.has_flips:
-        some["flipped"] = ArraySpec((length,), np.dtype(np.bool_))
-    clashing = [name for name in plan.columns if name in (*SHAPED_KEYS, *some, "sources")]
-    if clashing:
-        raise UsageError(f"columns {clashing} have the same names as other arrays of a batch: rename them")
-    frames = plan.frames_per_clip
-    picture_shape = (3, None, None) if plan.options.unequal else plan.picture_shape
-    shape: tuple[int | None, ...] = (frames, *picture_shape)
-    dtype = options.array_dtype or np.dtype(np.uint8)
-    data = ArraySpec((length, *shape), dtype)
+    forms: Any = {name: _find_form(part, options) for name, part in parts.items()}
     if options.transform is not None and len(plan):
-        result_shape, dtype = _find_result_form(plan, options)
-        data = ArraySpec((length, *result_shape), options.array_dtype or dtype)
-    arrays = {
-        "data": data,
-        "pts_seconds": ArraySpec((length, frames), np.dtype(np.float64)),
-        "valid": ArraySpec((length, frames), np.dtype(np.bool_)),
+        results = _find_result_form(plan, options)
+        forms = {name: (shape, options.array_dtype or dtype) for name, (shape, dtype) in results.items()}
+    seconds = {name: ArraySpec((length, part.frames_per_clip), np.dtype(np.float64)) for name, part in parts.items()}
+    valid = {name: ArraySpec((length, part.frames_per_clip), np.dtype(np.bool_)) for name, part in parts.items()}
+    box = ArraySpec((length, 4), np.dtype(np.int64))
+    boxes = {name: box for name, part in parts.items() if part.options.has_boxes}
+
+    def choose(each: Any) -> Any:
+        return each if plan.streams else each[""]
+
+    arrays: dict[str, Any] = {
+        "data": choose({name: ArraySpec((length, *shape), dtype) for name, (shape, dtype) in forms.items()}),
+        "pts_seconds": choose(seconds),
+        "valid": choose(valid),
         "positions": ArraySpec((length,), np.dtype(np.int64)),
         "ok": ArraySpec((length,), np.dtype(np.bool_)),
-        **some,
     }
+    if boxes:
+        arrays["boxes"] = choose(boxes)
+    if plan.options.has_flips:
+        arrays["flipped"] = ArraySpec((length,), np.dtype(np.bool_))
+    clashing = [name for name in plan.columns if name in (*arrays, "sources")]
+    if clashing:
+        raise UsageError(f"columns {clashing} have the same names as other arrays of a batch: rename them")
     for name, values in plan.tables.columns.items():
         shape, dtype = find_delivered_form(values)
         arrays[name] = ArraySpec((length, *shape), dtype)
@@ -110,8 +118,14 @@ def describe_batches(
     return BatchSpec(arrays, lengths, len(batches), is_restored)
 
 
-def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> Form:
-    """Find the form of the transform's results by the first clip that can be loaded, of some."""
+def _find_form(plan: EpochPlan, options: LoaderOptions) -> tuple[tuple[int | None, ...], np.dtype[Any]]:
+    """Find shape and dtype of the clips of one stream, without a transform."""
+    picture_shape = (3, None, None) if plan.options.unequal else plan.picture_shape
+    return (plan.frames_per_clip, *picture_shape), options.array_dtype or np.dtype(np.uint8)
+
+
+def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> dict[str, Form]:
+    """Find the form of the transform's results by the first clip that can be loaded, of some; by stream, or ""."""
     decoder, whole = options.decoder_for(plan), plan.whole
     worker = ClipWorker(whole, decoder, options.transform, options.fetch_seconds, options.normaliser)
     failed: FramefeedError | None = None
@@ -120,11 +134,14 @@ def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> Form:
         batch = load_batch(whole, [number], decoder, BufferPools(0))
         failed = batch.errors[0]
         if failed is None:
-            outcome = catch_error(worker.apply_transform, (batch.data[0], number))
+            clip = map_streams(itemgetter(0), batch.data)
+            outcome = catch_error(worker.apply_transform, (clip, number))
             if isinstance(outcome, Ok):
-                return get_form(outcome.value)
+                forms = map_streams(get_form, outcome.value)
+                return forms if isinstance(forms, dict) else {"": forms}
             assert isinstance(outcome.error, Exception)
-            name = source_name(batch.sources[0])
+            sources = batch.sources
+            name = source_name(next(iter(sources.values()))[0] if isinstance(sources, dict) else sources[0])
             failed = with_position(outcome.error, position=number, source=name, stage="transform")
         if options.on_error == "raise":
             break

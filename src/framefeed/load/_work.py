@@ -5,7 +5,7 @@ Small pictures are taken together too: for each alone, all that is done besides 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -37,6 +37,7 @@ from framefeed.load._finish import Finisher
 from framefeed.load._normalise import Normaliser
 from framefeed.load._options import DEFAULT_READ_AHEAD, LoaderOptions, Transform
 from framefeed.load._pending import PendingBatch
+from framefeed.load._pending_streams import begin_batch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.parallel import Err, Ok, catch_error, catch_outcome, fetch_limit
 from framefeed.plan import EpochPlan
@@ -119,8 +120,19 @@ _MOST_PICTURES = 16
 """Clips of a task: with more, what is done for a task takes no visible part of its time."""
 
 
-def split_batch(batch: PendingBatch, decoder: str = "", grouping: Grouping | None = None) -> list[DecodeTask]:
-    """Split a batch into tasks, in the order in which their sources first appear."""
+def split_batch(
+    batch: PendingBatch, decoder: str = "", grouping: Grouping | None = None, *, keep_clips: bool = False
+) -> list[DecodeTask]:
+    """Split a batch into tasks, in the order in which their sources first appear.
+
+    Args:
+        batch: The batch.
+        decoder: Name of the decoder.
+        grouping: How many pictures are one task.
+        keep_clips: Whether the streams of a clip are one task, with all clips that have a source in common.
+    """
+    if keep_clips and batch.streams:
+        return [DecodeTask(batch, slots, decoder=decoder) for slots in _group_by_sources(batch)]
     grouping = grouping or Grouping()
     slots_of: dict[int, list[int]] = {}
     for slot, row in enumerate(batch.rows):
@@ -136,6 +148,26 @@ def split_batch(batch: PendingBatch, decoder: str = "", grouping: Grouping | Non
             clips, pixels = (0, 0.0) if size is None else (grouping.clips, grouping.pixels)
         clips, pixels = clips - len(slots), pixels - (size or 0)
     return tasks
+
+
+def _group_by_sources(batch: PendingBatch) -> list[list[int]]:
+    """Group the slots of whole clips of several streams, so that each source is in one group."""
+    group_of = list(range(batch.count))
+
+    def find(clip: int) -> int:
+        while group_of[clip] != clip:
+            clip = group_of[clip]
+        return clip
+
+    first_with: dict[int, int] = {}
+    for slot, row in enumerate(batch.rows):
+        clip = slot % batch.count
+        one, other = sorted((find(clip), find(first_with.setdefault(row, clip))))
+        group_of[other] = one
+    groups: dict[int, list[int]] = {}
+    for clip in range(batch.count):
+        groups.setdefault(find(clip), []).append(clip)
+    return [batch.list_slots(clips) for clips in groups.values()]
 
 
 class ClipCosts:
@@ -259,11 +291,19 @@ class ClipWorker:
         cost.decode = watch.lap()
         return cost
 
-    def apply_transform(self, clip_and_position: tuple[Pixels, int]) -> npt.NDArray[Any]:
-        """Call the transform on the clip of one of this rank's positions."""
+    def apply_transform(self, clip_and_position: tuple[Any, int]) -> Any:
+        """Call the transform on the clip of one of this rank's positions; of several streams, on a dict of clips."""
         clip, position = clip_and_position
         assert self._transform is not None
-        returned = self._transform(clip, self._plan.generator_at(position))
+        returned: Any = self._transform(clip, self._plan.generator_at(position))
+        if not isinstance(clip, dict):
+            return self._check_result(returned)
+        if not isinstance(returned, Mapping) or returned.keys() != clip.keys():
+            given = list(returned) if isinstance(returned, Mapping) else describe_value(returned)
+            raise UsageError(f"transform: expected it to return a dict of the streams {list(clip)}, got {given}")
+        return {name: self._check_result(returned[name]) for name in clip}
+
+    def _check_result(self, returned: Any) -> npt.NDArray[Any]:
         result = np.asarray(returned)
         if result.dtype.hasobject or result.dtype.kind in "SU":
             if returned is None:
@@ -329,21 +369,37 @@ class ClipWorker:
 
     def _put_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
         """Transform clips, if there is a transform, and put the results into the batch; return their bytes there."""
-        nbytes = 0
-        for slot in list(clips):
-            task.slot = slot
+        nbytes, batch = 0, task.batch
+        for slots in self._list_transformed(batch, clips):
+            task.slot = slots[0]
             # Popped, so that the memory of a clip comes back before the next one is transformed.
-            outcome = catch_outcome(partial(self._put_clip, task.batch, slot), clips.pop(slot))
+            outcome = catch_outcome(partial(self._put_clip, batch, slots), [clips.pop(slot) for slot in slots])
             if isinstance(outcome, Ok):
                 nbytes += outcome.value
             else:
-                task.batch.fail(slot, outcome.error, task.stage)
+                batch.fail(slots[0], outcome.error, task.stage)
         return nbytes
 
-    def _put_clip(self, batch: PendingBatch, slot: int, clip: Pixels) -> int:
-        result = clip if self._transform is None else self.apply_transform((clip, batch.positions[slot]))
-        batch.memory.put(slot, result, self._normaliser)
-        return result.size * (result if self._normaliser is None else self._normaliser.array_dtype).itemsize
+    def _list_transformed(self, batch: PendingBatch, clips: dict[int, Pixels]) -> list[list[int]]:
+        """List the slots that are transformed together: of several streams those of a clip, if all are there."""
+        if self._transform is None or not batch.streams:
+            return [[slot] for slot in clips]
+        each = [batch.list_slots([clip]) for clip in batch.find_clips(list(clips))]
+        return [slots for slots in each if all(slot in clips for slot in slots)]
+
+    def _put_clip(self, batch: PendingBatch, slots: list[int], clips: list[Pixels]) -> int:
+        results: Sequence[Any] = clips
+        if self._transform is not None:
+            position = batch.positions[slots[0]]
+            if batch.streams:
+                results = list(self.apply_transform((dict(zip(batch.streams, clips, strict=True)), position)).values())
+            else:
+                results = [self.apply_transform((clips[0], position))]
+        nbytes = 0
+        for slot, result in zip(slots, results, strict=True):
+            batch.memory.put(slot, result, self._normaliser)
+            nbytes += result.size * (result if self._normaliser is None else self._normaliser.array_dtype).itemsize
+        return nbytes
 
 
 _Part = tuple[int, BoolArray | None, ClipSlot]
@@ -386,7 +442,7 @@ def load_batch(
         IndexError: There is no such position.
         UsageError: The clips differ in their number of frames.
     """
-    batch = PendingBatch.begin(plan, positions, buffers)
+    batch = begin_batch(plan, positions, buffers)
     worker = ClipWorker(plan, decoder, normaliser=normaliser, read_ahead=DEFAULT_READ_AHEAD)
     tasks = split_batch(batch, grouping=Grouping(_MOST_PICTURES))
     for task in tasks:

@@ -41,6 +41,7 @@ class Workers:
     Attributes:
         count: Number of workers; with 0 the thread that asks for batches does the work.
         fetches: Counts what they fetch by URL.
+        keep_clips: Whether a worker needs all streams of a clip: to transform them, or to plan them in a process.
     """
 
     def __init__(self, options: LoaderOptions) -> None:
@@ -50,6 +51,7 @@ class Workers:
             # The user's objects, which are sent to the processes.
             check_sendable("transform", options.transform)
             check_sendable("backend", options.backend)
+        self.keep_clips = self.are_processes or options.transform is not None
         self._options = options
         self.fetches = FetchCounter()
         self.decoder_name = options.decoder_name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framefeed.plan._checkpoint import STATE_VERSION
 from framefeed.plan._epoch import EpochPlan, locate_ahead
+from framefeed.plan._flat import flatten_streams
 from framefeed.plan._joined import locate_row
 from framefeed.plan._mixed import PLAN_COLUMN, MixedPlan, mix_plans
 from framefeed.plan._options import Balance, PlanOptions, Shuffle
@@ -58,6 +59,7 @@ __all__ = [
     "explain_little_reuse",
     "find_delivered_form",
     "find_remarks",
+    "flatten_streams",
     "join_streams",
     "list_requests",
     "locate_ahead",

@@ -474,12 +474,9 @@ class EpochPlan:
             balanced, plain = (
                 replace(self, options=replace(self.options, balance=balance))._shard for balance in ("cost", None)
             )
-            waits = measure_waits(self.whole, self._shard, plain, balanced, self._predict_costs)
+            costs = self._row_costs
+            waits = measure_waits(self.whole, self._shard, plain, balanced, lambda each: costs[self._find_rows(each)])
         return describe_plan(self, self.options.unit, waits)
-
-    def _predict_costs(self, global_positions: IntArray) -> FloatArray:
-        costs: FloatArray = self._row_costs[self._find_rows(global_positions)]
-        return costs
 
 
 def locate_ahead(plan: EpochPlan, positions: IntArray) -> None:

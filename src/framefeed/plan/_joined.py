@@ -63,7 +63,7 @@ class JoinedCatalogs:
             raise AttributeError(name)
         raise UsageError(
             f"catalog.{name}: this plan has several catalogs: take that of a part of a mixture, "
-            "plan.parts[0].catalog, or of a stream, plan.streams[NAME].catalog, which have the rows that batch.rows numbers"
+            "plan.parts[0].catalog, or of a stream, plan.streams[NAME].catalog, which batch.rows refers to"
         )
 
     def media_source(self, row: int) -> MediaSource:

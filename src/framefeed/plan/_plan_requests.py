@@ -11,7 +11,7 @@ import numpy as np
 
 from framefeed._arrays import FloatArray
 from framefeed._checks import check_choice, check_mapping, expected, refuse_names
-from framefeed.catalog import make_memory_catalog
+from framefeed.catalog import Catalog, make_memory_catalog
 from framefeed.errors import MediaError, UsageError
 from framefeed.index import Pick
 from framefeed.media import ImageSequence, StorageOptions, check_storage_options
@@ -110,16 +110,22 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     streams = _split_requests(requests)
     if streams is None:
         own = replace(options, **form)  # type: ignore[arg-type]
-        plan = _plan_one(requests, columns, within, own, picking, before, storage_options)  # type: ignore[arg-type]
+        listed: Any = requests
+        _check_requests(listed)
+        plan = _plan_one(listed, _index_sources([listed], storage_options), columns, within, own, picking, before)
         plans = [plan]
     else:
         one = replace(options, rank=0, world_size=1)
         forms = split_form(streams, **form)
+        for requests_of in streams.values():
+            _check_requests(requests_of)
+        catalog = _index_sources(list(streams.values()), storage_options)
         parts = {
-            name: _plan_one(own, columns if not number else None, within, replace(one, **forms[name]), picking, before,
-                            storage_options)
-            for number, (name, own) in enumerate(streams.items())
-        }  # fmt: skip
+            name: _plan_one(
+                each, catalog, None if number else columns, within, replace(one, **forms[name]), picking, before
+            )
+            for number, (name, each) in enumerate(streams.items())
+        }
         plan = join_streams(parts, options)
         plans = list(parts.values())
     for each in plans:
@@ -130,31 +136,38 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
 
 def _plan_one(
     requests: Sequence[DecodeRequest],
+    catalog: tuple[Catalog, Mapping[Any, int]],
     columns: Mapping[str, Sequence[Any]] | None,
     within: Within | None,
     options: PlanOptions,
     picking: Picking,
     before: Before,
-    storage_options: StorageOptions | None,
 ) -> EpochPlan:
-    """Plan requests of one stream; see ``plan_requests``."""
-    _check_requests(requests)
-    bounds = _read_bounds(requests, within)
+    """Plan requests of one stream, whose sources are in a catalog at known rows; see ``plan_requests``."""
+    rows = np.array([catalog[1][request.source] for request in requests], dtype=np.int64)
+    rule = Requests.of(requests, rows, dict(columns or {}), picking, _read_bounds(requests, within), before)
+    return EpochPlan(catalog[0], rule, options, PlanTables.of(catalog[0], rule, options))
+
+
+def _index_sources(
+    streams: Sequence[Sequence[DecodeRequest]], storage_options: StorageOptions | None
+) -> tuple[Catalog, Mapping[Any, int]]:
+    """Index each source of requests of all streams once; return the catalog and the row of each source."""
     # Each source once, as its catalog entry if a request has one.
     sources: dict[str | bytes | ImageSequence, Any] = {}
-    for request in requests:
-        if request.entry is not None or request.source not in sources:
-            sources[request.source] = request.source if request.entry is None else request.entry
+    for requests in streams:
+        for request in requests:
+            if request.entry is not None or request.source not in sources:
+                sources[request.source] = request.source if request.entry is None else request.entry
     row_of = {source: row for row, source in enumerate(sources)}
-    rows = np.array([row_of[request.source] for request in requests], dtype=np.int64)
-    rule = Requests.of(requests, rows, dict(columns or {}), picking, bounds, before)
     try:
-        catalog = make_memory_catalog(list(sources.values()), storage_options=storage_options)
+        return make_memory_catalog(list(sources.values()), storage_options=storage_options), row_of
     except MediaError as error:
         # Bytes have no name: the number of the request tells them apart.
-        error.position = error.late_position = rows.tolist().index(error.position)
+        numbers = (number for requests in streams for number, each in enumerate(requests)
+                   if row_of[each.source] == error.position)  # fmt: skip
+        error.position = error.late_position = next(numbers)
         raise
-    return EpochPlan(catalog, rule, options, PlanTables.of(catalog, rule, options))
 
 
 def _split_requests(requests: Any) -> dict[str, list[DecodeRequest]] | None:

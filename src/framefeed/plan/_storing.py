@@ -17,6 +17,7 @@ from framefeed._units import format_share
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.plan._description import SAMPLED_CLIPS
 from framefeed.plan._epoch import EpochPlan
+from framefeed.plan._flat import FlatPlan, flatten_streams
 from framefeed.plan._mixed import MixedPlan
 from framefeed.plan._request_rule import Requests
 from framefeed.request import CenterCrop, DecodeRequest, FixedCrop, OutputSpec
@@ -48,7 +49,8 @@ def choose_stored_form(plan: EpochPlan, form: Literal["auto", "output", "planes"
 
 def _list_parts(plan: EpochPlan) -> list[EpochPlan]:
     """List the parts of a mixture, or the plans of streams; none of other plans."""
-    return list(plan.parts if isinstance(plan, MixedPlan) else plan.streams.values())
+    inner = plan.inner if isinstance(plan, FlatPlan) and plan.inner is not None else plan
+    return list(inner.parts if isinstance(inner, MixedPlan) else inner.streams.values())
 
 
 def count_planned(plan: EpochPlan, form: StoredForm, epochs: int = 1) -> tuple[int, int]:
@@ -164,6 +166,8 @@ def _list_frames(clips: Sequence[Any], by_output: bool) -> list[tuple[str, int, 
 
 def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:
     """Return the plan some epochs later: all ranks' clips in the order of the catalog, those of a source together."""
+    if isinstance(plan, FlatPlan) and plan.inner is not None:
+        return flatten_streams(order_by_catalog(plan.inner, later))
     plan = plan.with_epoch(plan.epoch + later)
     options = replace(plan.options, shuffle=False, rank=0, world_size=1)
     return replace(plan, options=options, deliveries=())

@@ -87,12 +87,17 @@ class ClipSource(ClosedByWith):
     def __init__(self, loader: ClipLoader, target: str | None = None, *, owns_loader: bool = False) -> None:
         if target is not None:
             check_target(loader.plan, target)
+        if loader.plan.streams:
+            raise UsageError(
+                f"ff.dali takes clips of one stream, and this plan has {list(loader.plan.streams)}: plan each alone "
+                "with the same seed, or use ff.ClipLoader, whose batches are dicts by stream"
+            )
         spec = loader.describe_batches(unequal=True)
         columns = _choose_columns(loader.plan, spec, target)
         self.loader = loader
         self.output_names = (*FIRST_OUTPUTS, *columns)
         self.arguments = _make_arguments(spec, columns, target)
-        clips = spec.arrays["data"]
+        clips: Any = spec.arrays["data"]
         if loader.plan.frames_per_clip is None:  # of each batch its own, which only a transform hides
             clips = replace(clips, shape=(clips.shape[0], None, *clips.shape[2:]))
         self.converter = _Converter(clips, columns, target)

@@ -14,7 +14,6 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
-from framefeed._arrays import AnyArray
 from framefeed._checks import expected
 from framefeed.errors import UsageError
 from framefeed.load import BatchSpec, ClipLoader, list_arrays
@@ -29,7 +28,8 @@ def iterate(loader: ClipLoader, sharding: Any = None) -> DeviceBatches:
     """Iterate over one epoch of a loader, as dicts of ``jax.Array``.
 
     A dict has data (uint8 [B, T, C, H, W], or what the loader's transform and dtype give), pts_seconds ([B, T]), valid
-    (bool [B, T]), positions ([B]), ok (bool [B]), and one key for each column of the plan. Unless ``jax_enable_x64`` is
+    (bool [B, T]), positions ([B]), ok (bool [B]), and one key for each column of the plan; of several streams, the
+    first three are dicts by stream. Unless ``jax_enable_x64`` is
     set, JAX has 32 bits for integers and floats: integers that need more are a UsageError, and seconds are rounded.
 
     One batch is loaded and put on its devices ahead of the one that you have. ``state_dict()`` of what this returns
@@ -111,13 +111,13 @@ class DeviceBatches(ClosedByWith, Iterator[Batch]):
             next(self._batches, None)  # the epoch of the loader increases, as for a loop that reaches its end
         return self._put(list_arrays(batch)), self._loader.state_dict()
 
-    def _put(self, arrays: dict[str, AnyArray]) -> Batch:
+    def _put(self, arrays: dict[str, Any]) -> Batch:
         if self._sharding is None or isinstance(self._sharding, jax.Device):
             return jax.device_put(arrays, self._sharding)  # type: ignore[no-any-return]
-        shardings = {name: _cut_sharding(self._sharding, array.ndim) for name, array in arrays.items()}
+        shardings = jax.tree.map(lambda array: _cut_sharding(self._sharding, array.ndim), arrays)
         if self._sharding.is_fully_addressable:
             return jax.device_put(arrays, shardings)  # type: ignore[no-any-return]
-        return {name: jax.make_array_from_process_local_data(shardings[name], each) for name, each in arrays.items()}
+        return jax.tree.map(jax.make_array_from_process_local_data, shardings, arrays)  # type: ignore[no-any-return]
 
 
 def _cut_sharding(sharding: Any, ndim: int) -> Any:
@@ -163,12 +163,15 @@ def _check_division(loader: ClipLoader, spec: BatchSpec, sharding: Sharding) -> 
 def _count_own_parts(plan: EpochPlan, spec: BatchSpec, sharding: Sharding) -> int:
     # Any number of clips that certainly divides: each axis of a mesh divides the number of its devices.
     count = len(sharding.device_set)
-    shape = (count, *(length or count for length in spec.arrays["data"].shape[1:]))
+    data: Any = spec.arrays["data"]
+    if isinstance(data, dict):
+        data = next(iter(data.values()))
+    shape = (count, *(length or count for length in data.shape[1:]))
     try:
         own_ranges = {indices[0].indices(count) for indices in sharding.addressable_devices_indices_map(shape).values()}
         parts: int = count // sharding.shard_shape(shape)[0]
     except ValueError as error:
-        raise UsageError(f"sharding: it does not fit to batches {list(spec.arrays['data'].shape)}: {error}") from error
+        raise UsageError(f"sharding: it does not fit to batches {list(data.shape)}: {error}") from error
     num_processes = len({device.process_index for device in sharding.device_set})
     if num_processes == 1:
         return parts

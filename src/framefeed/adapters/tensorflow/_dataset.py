@@ -20,10 +20,10 @@ from framefeed._arrays import AnyArray
 from framefeed._checks import expected
 from framefeed.adapters import check_target, convert_target, find_target_dtype
 from framefeed.errors import UsageError
-from framefeed.load import BatchIterator, BatchSpec, ClipBatch, ClipLoader, list_arrays
+from framefeed.load import ArraySpec, BatchIterator, BatchSpec, ClipBatch, ClipLoader, list_arrays, map_streams
 from framefeed.media import source_name
 
-Element = dict[str, AnyArray] | tuple[AnyArray, AnyArray]
+Element = dict[str, Any] | tuple[Any, AnyArray]
 
 
 def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
@@ -32,7 +32,8 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
     Without ``target``, an element is a dict with data (uint8 [B, T, C, H, W], or what the loader's transform and dtype
     give), pts_seconds (float64 [B, T]), valid (bool [B, T]), positions (int64 [B]), ok (bool [B]), sources (string
     [B]), and one key for each column of the plan. With ``target``, it is ``(data, column)``, as ``model.fit`` takes it;
-    the target of a clip that failed is -100, or NaN in a column of floats.
+    the target of a clip that failed is -100, or NaN in a column of floats. Of a plan of several streams, data,
+    pts_seconds, valid and sources are dicts by stream.
 
     The last batch of an epoch may have fewer clips, so B is None in the static shapes unless the loader has
     ``drop_last=True``. The cardinality is the number of batches of an epoch; it is unknown if the loader stands at a
@@ -58,11 +59,12 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
         check_target(loader.plan, target)
     spec = loader.describe_batches()
     if target is None:
-        arrays: Any = {name: tf.TensorSpec(each.shape, each.dtype) for name, each in spec.arrays.items()}
-        arrays["sources"] = tf.TensorSpec(spec.arrays["ok"].shape, tf.string)
+        arrays: Any = {name: map_streams(_make_spec, each) for name, each in spec.arrays.items()}
+        names = tf.TensorSpec(arrays["ok"].shape, tf.string)
+        arrays["sources"] = map_streams(lambda _: names, spec.arrays["data"])
     else:
-        data, column = spec.arrays["data"], spec.arrays[target]
-        arrays = tf.TensorSpec(data.shape, data.dtype), tf.TensorSpec(column.shape, find_target_dtype(column.dtype))
+        data, column = map_streams(_make_spec, spec.arrays["data"]), _make_spec(spec.arrays[target])
+        arrays = data, tf.TensorSpec(column.shape, find_target_dtype(np.dtype(column.dtype.as_numpy_dtype)))
     num_batches = None if spec.is_restored else spec.num_batches
     epochs = Epochs(loader, _Converter(spec, target), num_batches)
     made = tf.data.Dataset.from_generator(epochs, output_signature=arrays)
@@ -82,25 +84,40 @@ class _Converter:
     """Makes elements of batches: pairs with the column ``target``, or dicts."""
 
     def __init__(self, spec: BatchSpec, target: str | None) -> None:
-        self._data = spec.arrays["data"]
+        self._data: Any = spec.arrays["data"]
         self._target = target
 
     def __call__(self, batch: ClipBatch) -> Element:
-        expected_shape, shape = self._data.shape[1:], batch.data.shape[1:]
-        is_as_expected = len(shape) == len(expected_shape) and all(
-            wanted in (None, length) for wanted, length in zip(expected_shape, shape, strict=True)
-        )
-        if not is_as_expected or batch.data.dtype != self._data.dtype:
-            raise UsageError(
-                f"transform: the first clip became {list(expected_shape)} of {self._data.dtype}, and the clips of a "
-                f"batch {list(shape)} of {batch.data.dtype}: all elements of a tf.data.Dataset must have the same "
-                "shape and dtype"
-            )
+        if isinstance(batch.data, dict):
+            for name, data in batch.data.items():
+                _check_form(data, self._data[name], f" of stream {name!r}")
+        else:
+            _check_form(batch.data, self._data)
         if self._target is None:
-            sources = (each if isinstance(each, str) else source_name(each) for each in batch.sources)
-            names = list(map(os.fsencode, sources))
-            return {**list_arrays(batch), "sources": np.array(names, dtype=object)}
+            return {**list_arrays(batch), "sources": map_streams(_encode_names, batch.sources)}
         return batch.data, convert_target(batch.columns[self._target], batch.ok)
+
+
+def _check_form(data: AnyArray, spec: ArraySpec, of: str = "") -> None:
+    expected_shape, shape = spec.shape[1:], data.shape[1:]
+    is_as_expected = len(shape) == len(expected_shape) and all(
+        wanted in (None, length) for wanted, length in zip(expected_shape, shape, strict=True)
+    )
+    if not is_as_expected or data.dtype != spec.dtype:
+        raise UsageError(
+            f"transform: the first clip{of} became {list(expected_shape)} of {spec.dtype}, and the clips of a "
+            f"batch {list(shape)} of {data.dtype}: all elements of a tf.data.Dataset must have the same "
+            "shape and dtype"
+        )
+
+
+def _make_spec(spec: Any) -> tf.TensorSpec:
+    return tf.TensorSpec(spec.shape, spec.dtype)
+
+
+def _encode_names(sources: Any) -> AnyArray:
+    names = [os.fsencode(each if isinstance(each, str) else source_name(each)) for each in sources]
+    return np.array(names, dtype=object)
 
 
 class Epochs:

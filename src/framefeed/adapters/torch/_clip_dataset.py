@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args
 
 import numpy as np
@@ -34,9 +35,11 @@ from framefeed.load import (
     check_cache,
     check_on_error,
     explain_useless_cache,
+    find_failed_source,
     is_always_raised,
     load_batch,
     make_max_failed_error,
+    map_streams,
     suggest_skipping,
     with_position,
     wrap_in_cache,
@@ -70,6 +73,20 @@ def as_output(clip: npt.NDArray[np.uint8], output: Output) -> Any:
         return frames
     pictures = [make_image(frame) for frame in frames]
     return pictures[0] if len(pictures) == 1 else pictures
+
+
+def take_tensor(arrays: Any, slot: int, fill: float | None = None) -> Any:
+    """Return a slot of arrays of a batch as a tensor, or a tensor like it that is filled; by stream of dicts."""
+
+    def take(array: AnyArray) -> torch.Tensor:
+        tensor = torch.from_numpy(array[slot])
+        return tensor if fill is None else torch.full_like(tensor, fill)
+
+    return map_streams(take, arrays)
+
+
+def _show_source(source: Any) -> str:
+    return source if isinstance(source, str) else source_name(source)
 
 
 def zeros_like(value: Any) -> Any:
@@ -144,7 +161,8 @@ class ClipDataset(Dataset[Any]):
     An item is ``(clip, target)``: the clip is uint8 [T, C, H, W] or the result of the transform, the target an int64
     scalar. Without ``target=`` it is a dict with data, pts_seconds (float64 [T]), valid (bool [T]), position (global,
     int64), source, ok (bool), for a plan with a Letterbox box (int64 [4]), with a horizontal_flip flipped (bool), and
-    one key for each column of the plan. ``torch.utils.data.default_collate`` takes both.
+    one key for each column of the plan. ``torch.utils.data.default_collate`` takes both. Of a plan of several streams,
+    the clip, pts_seconds, valid, source and box are dicts by stream, and the transform gets and returns such a dict.
 
     With ``on_error="skip"``, a clip that fails is zeros: its target is -100 (the ``ignore_index`` of torch's losses);
     in a dict, ``ok`` is False, pts_seconds NaN and valid False. With "substitute", it is another clip of the epoch,
@@ -354,19 +372,16 @@ class ClipDataset(Dataset[Any]):
         if self._target is not None:
             return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
         if batch.boxes is not None:
-            box = torch.from_numpy(batch.boxes[slot])
-            columns["box"] = box if is_ok else torch.zeros_like(box)
+            columns["box"] = take_tensor(batch.boxes, slot, None if is_ok else 0)
         if batch.flipped is not None:
             columns["flipped"] = torch.tensor(is_ok and bool(batch.flipped[slot]))
-        source = batch.sources[slot]
-        seconds, valid = torch.from_numpy(batch.pts_seconds[slot]), torch.from_numpy(batch.valid[slot])
         return {
             "data": clip,
-            "pts_seconds": seconds if is_ok else torch.full_like(seconds, torch.nan),
-            "valid": valid if is_ok else torch.zeros_like(valid),
+            "pts_seconds": take_tensor(batch.pts_seconds, slot, None if is_ok else torch.nan),
+            "valid": take_tensor(batch.valid, slot, None if is_ok else False),
             "position": torch.tensor(position),
             # Not the bytes of an encoded video, which a worker would send with each clip of it.
-            "source": source if isinstance(source, str) else source_name(source),
+            "source": map_streams(lambda sources: _show_source(sources[slot]), batch.sources),
             "ok": torch.tensor(is_ok),
             **columns,
         }
@@ -377,7 +392,7 @@ class ClipDataset(Dataset[Any]):
         """Return the transformed clip and True, with the batch of a substitute if it is one; else zeros and False."""
         error = batch.errors[slot]
         if error is None:
-            outcome = self._apply_transform(plan, batch.data[slot], number)
+            outcome = self._apply_transform(plan, map_streams(itemgetter(slot), batch.data), number)
             if isinstance(outcome, Ok):
                 return outcome.value, True, None
             error = self._add_position(outcome, batch, slot)
@@ -391,7 +406,7 @@ class ClipDataset(Dataset[Any]):
         if self._on_error == "substitute":
             clip, substitute = self._load_substitute(plan, batch, position)
         own = None if substitute is None else int(substitute.positions[0])
-        self._ledger.record(LedgerEntry.of(error, batch.sources[slot], position, plan.epoch, own))
+        self._ledger.record(LedgerEntry.of(error, find_failed_source(batch, slot, error), position, plan.epoch, own))
         too_many = make_max_failed_error(self._ledger, self._max_failed, plan.epoch, len(plan))
         if too_many is not None:
             try:
@@ -401,7 +416,8 @@ class ClipDataset(Dataset[Any]):
         if substitute is not None:
             return clip, True, substitute
         # The transform's result for a black clip has the form of the other items.
-        outcome = self._apply_transform(plan, np.zeros_like(batch.data[slot]), number)
+        black = map_streams(lambda clips: np.zeros_like(clips[slot]), batch.data)
+        outcome = self._apply_transform(plan, black, number)
         if isinstance(outcome, Ok):
             return (outcome.value if self._transform is None else zeros_like(outcome.value)), False, None
         raise self._add_position(outcome, batch, slot)
@@ -414,8 +430,9 @@ class ClipDataset(Dataset[Any]):
         for number in range(MAX_SUBSTITUTES):
             own = plan.choose_substitute(position, number)
             batch = load_batch(whole, [own], decoder, self._buffers, self._own_normaliser)
-            if batch.errors[0] is None and batch.valid.shape[1:] == failed.valid.shape[1:]:
-                outcome = self._apply_transform(whole, batch.data[0], own)
+            lengths = [map_streams(lambda valid: valid.shape[1:], each.valid) for each in (batch, failed)]
+            if batch.errors[0] is None and lengths[0] == lengths[1]:
+                outcome = self._apply_transform(whole, map_streams(itemgetter(0), batch.data), own)
                 if isinstance(outcome, Ok):
                     return outcome.value, batch
                 self._add_position(outcome, batch, 0)
@@ -427,21 +444,24 @@ class ClipDataset(Dataset[Any]):
         """Add the clip's position to an error of the transform; KeyboardInterrupt and SystemExit are raised instead."""
         if not isinstance(outcome.error, Exception):
             raise outcome.error
-        name, position = source_name(batch.sources[slot]), int(batch.positions[slot])
+        sources = next(iter(batch.sources.values())) if isinstance(batch.sources, dict) else batch.sources
+        name, position = source_name(sources[slot]), int(batch.positions[slot])
         given = TRANSFORM_INPUTS[self._output]
         return with_position(outcome.error, position=position, source=name, stage="transform", given=given)
 
-    def _apply_transform(self, plan: EpochPlan, loaded: AnyArray, number: int) -> Ok[Any] | Err:
-        """Make the clip of an item of what was loaded, with the transform if there is one."""
+    def _apply_transform(self, plan: EpochPlan, loaded: Any, number: int) -> Ok[Any] | Err:
+        """Make the clip of an item of what was loaded, with the transform if there is one; of streams, a dict."""
         normaliser = self._normaliser
+        if self._transform is None and normaliser is not None:
+            return Ok(map_streams(lambda each: _as_tensor(normaliser.deliver(each)), loaded))
+        clip = map_streams(lambda each: as_output(each, self._output), loaded)
         if self._transform is None:
-            return Ok(as_output(loaded, self._output) if normaliser is None else _as_tensor(normaliser.deliver(loaded)))
-        clip = as_output(loaded, self._output)
+            return Ok(clip)
         with drawing_from(int(plan.generator_at(number).integers(1 << 63))):
             outcome = catch_outcome(self._transform, clip)
         if normaliser is None or isinstance(outcome, Err):
             return outcome
-        return catch_outcome(partial(normalise_result, normaliser), outcome.value)
+        return catch_outcome(partial(map_streams, partial(normalise_result, normaliser)), outcome.value)
 
 
 def normalise_result(normaliser: Normaliser, result: Any) -> torch.Tensor:
@@ -467,7 +487,8 @@ def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> 
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     check_transform(transform, "clip", advice="ff.ClipLoader calls it with the clip and a generator")
     if target is None:
-        some = (("box", plan.options.has_boxes), ("flipped", plan.options.has_flips))
+        has_boxes = any(part.options.has_boxes for part in plan.streams.values() or [plan])
+        some = (("box", has_boxes), ("flipped", plan.options.has_flips))
         keys = (*ITEM_KEYS, *(name for name, is_there in some if is_there))
         clashing = [name for name in plan.columns if name in keys]
         if clashing:

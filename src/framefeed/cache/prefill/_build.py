@@ -41,7 +41,7 @@ from framefeed.parallel import (
     ordered_outcomes,
     thread_budget,
 )
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, flatten_streams
 from framefeed.request import OutputSpec
 
 LOCK_FILE_NAME = "building.lock"
@@ -341,6 +341,7 @@ def build(
     if not (progress is None or isinstance(progress, bool) or is_function):
         raise expected("progress", "True, False, None or a function of two numbers", progress)
     before, begin = replace(cache.store.counts), perf_counter()
+    num_clips, plan = len(plan) * epochs, flatten_streams(plan)
     count = thread_budget().threads if workers == "auto" else check_integer("workers", workers, least=0)
     done = FillCounts()
     total = None if plan.frames_per_clip is None else len(plan) * plan.frames_per_clip * epochs
@@ -359,7 +360,7 @@ def build(
     if cache.store.needed_bytes is not None and not cache.info().num_frames:
         raise UsageError(cache.state.trouble or "")
     return BuildReport(
-        clips=len(plan) * epochs,
+        clips=num_clips,
         frames_stored=done.stored - lost,
         frames_present=done.present,
         frames_failed=done.failed,

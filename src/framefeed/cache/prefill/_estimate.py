@@ -19,7 +19,7 @@ from framefeed.cache.prefill._sampling import PlanSample, SampleCounts, sample_p
 from framefeed.cache.store._format import ROW
 from framefeed.decode import Decoder, as_decoder
 from framefeed.parallel import make_shortage_error, thread_budget
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, flatten_streams
 
 SAMPLED_CLIPS = 24
 CLIP_SECONDS = 240e-6
@@ -172,6 +172,7 @@ def estimate(
         ResourceExhausted: A resource ran out.
     """
     check_filling(plan, cache, epochs)
+    plan = flatten_streams(plan)
     check_integer("clips", clips, least=1)
     if workers != "auto":
         check_integer("workers", workers, least=0)

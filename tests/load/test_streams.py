@@ -1,0 +1,401 @@
+"""Several streams in a clip: each is what a plan of it alone would give, at the times of the first."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import numpy as np
+import pytest
+
+from framefeed.cache import FrameCache, build, estimate
+from framefeed.catalog import Catalog
+from framefeed.decode import BaseDecoder, find_decoder
+from framefeed.errors import FrameNotFound, UsageError
+from framefeed.load import ClipBatch, ClipLoader
+from framefeed.plan import Dense, EpochPlan, EveryFrame, RandomSegments, Uniform, mix_plans, plan_clips, plan_requests
+from framefeed.request import CenterCrop, DecodeRequest, Letterbox, RandomCrop, RandomResizedCrop
+from framefeed.scanning import scan
+from framefeed.testing import read_stamps
+from tests.load.stream_media import FAST_SIZE, fast, folder, plan_of, slow
+
+
+def load_all(plan: EpochPlan, **options: Any) -> list[ClipBatch]:
+    with ClipLoader(plan, **{"batch_size": 3, "workers": 2, **options}) as loader:
+        return list(loader)
+
+
+def assert_same(ours: list[ClipBatch], expected: list[ClipBatch]) -> None:
+    for batch, other in zip(ours, expected, strict=True):
+        for name in ("positions", "rows", "ok"):
+            assert np.array_equal(getattr(batch, name), getattr(other, name))
+        for name in other.columns:
+            assert np.array_equal(batch.columns[name], other.columns[name])
+        for name in other.data:
+            assert np.array_equal(batch.data[name], other.data[name])
+            assert np.array_equal(batch.valid[name], other.valid[name])
+            assert np.array_equal(batch.pts_seconds[name], other.pts_seconds[name], equal_nan=True)
+            assert batch.sources[name] == other.sources[name]
+
+
+def test_the_first_stream_is_that_of_its_plan_alone_and_the_other_follows_by_time() -> None:
+    alone = plan_clips(slow(), RandomSegments(4), seed=7, clips_per_video=2, columns=["label"])
+    for epoch in (0, 1):
+        plan = plan_of().with_epoch(epoch)
+        for batch, single in zip(load_all(plan), load_all(alone.with_epoch(epoch)), strict=True):
+            assert np.array_equal(batch.data["slow"], single.data)
+            assert np.array_equal(batch.pts_seconds["slow"], single.pts_seconds)
+            assert batch.sources["slow"] == single.sources
+            assert np.array_equal(batch.rows, single.rows)
+            assert np.array_equal(batch["label"], single["label"])
+            assert batch.data["fast"].shape[1:] == (4, 3, *FAST_SIZE)
+            for slot, position in enumerate(batch.positions.tolist()):
+                request: Any = plan[position]
+                stamps = read_stamps(batch.data["slow"][slot])
+                assert read_stamps(batch.data["fast"][slot]) == [100 + 2 * stamp for stamp in stamps]
+                assert request["slow"].ordinals.tolist() == stamps
+                names = {Path(batch.sources[name][slot]).stem for name in batch.sources}
+                assert len(names) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"workers": 0}, {"workers": 1}, {"batch_size": 8}, {"kind": "processes"}],
+    ids=["none", "one", "whole", "processes"],
+)
+def test_batches_do_not_depend_on_workers(options: dict[str, Any]) -> None:
+    plan = plan_of()
+    size = options.get("batch_size", 3)
+    assert_same(load_all(plan, **options), load_all(plan, workers=2, batch_size=size))
+
+
+def flip_all(clips: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    sign = int(rng.integers(2)) * 2 - 1
+    return {name: np.ascontiguousarray(clip[:, :, :, ::sign]).astype(np.float32) for name, clip in clips.items()}
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_a_transform_gets_all_streams_with_one_generator(kind: str) -> None:
+    plan = plan_of()
+    plain = load_all(plan)
+    expected = [
+        flip_all({name: clip[slot] for name, clip in batch.data.items()}, plan.generator_at(position))
+        for batch in plain
+        for slot, position in enumerate(batch.positions.tolist())
+    ]
+    batches = load_all(plan, transform=flip_all, kind=kind)
+    clips = [{name: each[slot] for name, each in batch.data.items()} for batch in batches for slot in range(len(batch))]
+    for ours, other in zip(clips, expected, strict=True):
+        assert all(np.array_equal(ours[name], other[name]) for name in other)
+
+
+def test_a_transform_that_returns_no_dict_of_the_streams_is_an_error() -> None:
+    with pytest.raises(
+        UsageError, match=r"expected it to return a dict of the streams \['slow', 'fast'\], got \['slow'\]"
+    ):
+        load_all(plan_of(), transform=lambda clips, rng: {"slow": clips["slow"]})
+    with pytest.raises(UsageError, match="expected it to return a dict"):
+        load_all(plan_of(), transform=lambda clips, rng: clips["slow"])
+
+
+def test_pixels_are_normalised_in_each_stream() -> None:
+    for batch, plain in zip(load_all(plan_of(), dtype="float32"), load_all(plan_of()), strict=True):
+        for name in plain.data:
+            assert np.allclose(batch.data[name], plain.data[name] / np.float32(255))
+
+
+def test_resumed_is_uninterrupted() -> None:
+    plan = plan_of()
+    expected = load_all(plan)
+    for count in range(len(expected)):
+        with ClipLoader(plan, batch_size=3, workers=1) as loader:
+            batches = iter(loader)
+            for _ in range(count):
+                next(batches)
+            state = loader.state_dict()
+        with ClipLoader(pickle.loads(pickle.dumps(plan)), batch_size=3, workers=1) as loader:
+            loader.load_state_dict(state)
+            assert_same(list(loader), expected[count:])
+
+
+def test_ranks_share_an_epoch() -> None:
+    whole = dict(enumerate(plan_of()))
+    seen = set()
+    for rank in range(3):
+        plan = plan_of(rank=rank, world_size=3, tail="drop")
+        for position, request in enumerate(plan):
+            number = plan.global_position(position)
+            assert {name: each.ordinals.tolist() for name, each in request.items()} == {  # type: ignore[attr-defined]
+                name: each.ordinals.tolist()
+                for name, each in whole[number].items()  # type: ignore[attr-defined]
+            }
+            seen.add(number)
+    assert seen == set(range(6))
+
+
+def test_a_plan_is_pickled_with_its_join() -> None:
+    plan = plan_of(size={"slow": (24, 32), "fast": 36}, crop={"slow": None, "fast": CenterCrop(72)}, shuffle="videos")
+    again = pickle.loads(pickle.dumps(plan.with_epoch(2)))
+    assert again.fingerprint == plan.fingerprint
+    assert again.epoch == 2
+    assert_same(load_all(again), load_all(plan.with_epoch(2)))
+    other = plan_of(size={"slow": (24, 32), "fast": 36})
+    assert other.fingerprint != plan.fingerprint
+
+
+def test_sizes_differ_by_stream() -> None:
+    batch = load_all(plan_of(size={"slow": (24, 32), "fast": 36}))[0]
+    assert batch.data["slow"].shape == (3, 4, 3, 24, 32)
+    assert batch.data["fast"].shape == (3, 4, 3, 36, 48)
+    boxed = load_all(plan_of(size={"slow": Letterbox(40, 40), "fast": (36, 48)}))[0]
+    assert boxed.boxes["slow"].tolist() == [[5, 0, 30, 40]] * 3
+    assert list(boxed.boxes) == ["slow"]
+
+
+@pytest.mark.parametrize("crop", [RandomResizedCrop(scale=(0.3, 0.8)), RandomCrop(24, 32)], ids=["resized", "fixed"])
+def test_one_draw_takes_the_same_part_of_each_picture(crop: Any) -> None:
+    plan = plan_of(crop=crop, size=(24, 32))
+    boxes = set()
+    for request in plan:
+        first, other = (request[name].output.crop for name in ("slow", "fast"))  # type: ignore[index]
+        ratio = FAST_SIZE[0] / 48
+        assert np.allclose(np.array(other), np.array(first) * ratio, atol=1)
+        boxes.add(first)
+    assert len(boxes) > 1
+    # The first stream has the crop of its plan alone.
+    alone = plan_clips(slow(), RandomSegments(4), seed=7, clips_per_video=2, crop=crop, size=(24, 32))
+    assert [request["slow"].output for request in plan] == [request.output for request in alone]  # type: ignore[index]
+
+
+def test_crops_by_stream_draw_the_same_numbers() -> None:
+    plan = plan_of(crop={"slow": RandomCrop(24, 32), "fast": RandomCrop(36, 48)})
+    for request in plan:
+        first, other = (np.array(request[name].output.crop) for name in ("slow", "fast"))  # type: ignore[index]
+        assert np.allclose(other[:2], first[:2] * 1.5, atol=1.5)
+
+
+def test_a_random_crop_of_pixels_needs_a_size_where_pictures_differ() -> None:
+    with pytest.raises(UsageError, match="is not the same part of the pictures of streams 'slow' and 'fast'"):
+        plan_of(crop=RandomCrop(24, 32))
+
+
+def test_a_flip_flips_all_streams() -> None:
+    batch = load_all(plan_of(horizontal_flip=0.5), batch_size=8)[0]
+    assert batch.flipped is not None
+    assert 0 < batch.flipped.sum() < 8
+    plain = load_all(plan_of(), batch_size=8)[0]
+    for name, clips in batch.data.items():
+        for clip, other, is_flipped in zip(clips, plain.data[name], batch.flipped, strict=True):
+            assert np.array_equal(clip, other[..., ::-1] if is_flipped else other)
+
+
+def test_every_frame_has_its_partner() -> None:
+    batches = load_all(plan_of(EveryFrame(), clips_per_video=1), batch_size=40)
+    pairs = [
+        (read_stamps(first)[0], read_stamps(other)[0])
+        for batch in batches
+        for first, other in zip(batch.data["slow"], batch.data["fast"], strict=True)
+    ]
+    assert sorted(pairs) == sorted((k, 100 + 2 * k) for k in range(30) for _ in range(4))
+
+
+def test_frames_past_the_end_are_not_valid_in_any_stream() -> None:
+    plan = plan_of(Dense(4, fps=1, start=0.0), clips_per_video=1)
+    for request in plan:
+        assert request["slow"].valid.tolist() == [True, True, False, False]  # type: ignore[index]
+        assert request["fast"].valid.tolist() == [True, True, False, False]  # type: ignore[index]
+        assert request["fast"].ordinals.tolist() == [0, 30, 30, 30]  # type: ignore[index]
+
+
+def test_the_tolerance_names_the_stream() -> None:
+    # Frames of the fast stream lead: every second one lies half a frame beside one of the slow stream.
+    plan = plan_clips(
+        None, EveryFrame(), streams={"fast": fast(), "slow": slow()}, on="stem", seed=0, shuffle=False,
+        tolerance_seconds=0.01,
+    )  # fmt: skip
+    assert plan[0]["slow"].ordinals.tolist() == [0]  # type: ignore[index]
+    with pytest.raises(FrameNotFound, match=r"scene_\d.mp4 \(stream 'slow'\): .*tolerance_seconds=0.01") as raised:
+        plan[1]
+    assert raised.value.position == 1
+
+
+def test_a_cache_serves_all_streams(tmp_path: Path) -> None:
+    plan = plan_of(Uniform(4), size=(24, 32))
+    cache = FrameCache(tmp_path / "cache")
+    expected = load_all(plan)
+    assert_same(load_all(plan, cache=cache), expected)
+    cache.flush()
+    before = cache.stats().frames_hit
+    assert_same(load_all(plan, cache=cache), expected)
+    assert cache.stats().frames_hit - before == 8 * 4 * 2
+    cache.close()
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> dict[str, Catalog]:
+    """Catalogs of copies; the fast file of scene 1 is gone after the scan."""
+    copytree(folder(), tmp_path / "media")
+    catalogs = {name: scan(tmp_path / "media" / name, workers=0) for name in ("slow", "fast")}
+    (tmp_path / "media" / "fast" / "scene_1.mp4").unlink()
+    return catalogs
+
+
+@pytest.mark.parametrize("rule", [Uniform(4), RandomSegments(4)], ids=["fixed", "random"])
+def test_a_cache_is_built_ahead(rule: Any, tmp_path: Path) -> None:
+    plan = plan_of(rule, size=(24, 32))
+    with FrameCache(tmp_path / "cache") as cache:
+        assert "2" in str(estimate(plan, cache, clips=4))
+        report = build(plan, cache, workers=1)
+        assert report.is_complete
+        assert report.clips == 8
+        assert_same(load_all(plan, cache=cache), load_all(plan))
+        assert cache.stats().frames_missed == 0
+
+
+def test_a_sample_fails_as_a_whole_and_the_ledger_names_the_stream(broken: dict[str, Catalog]) -> None:
+    plan = plan_clips(None, Uniform(4), streams=broken, on="stem", seed=0, shuffle=False)
+    for kind in ("threads", "processes"):
+        with ClipLoader(plan, batch_size=4, workers=1, kind=kind, on_error="skip") as loader:
+            (batch,) = list(loader)
+            assert batch.ok.tolist() == [True, False, True, True]
+            for name in ("slow", "fast"):
+                assert not batch.data[name][1].any()
+                assert np.isnan(batch.pts_seconds[name][1]).all()
+                assert not batch.valid[name][1].any()
+                assert batch.data[name][2].any()
+            assert "(stream 'fast')" in str(batch.errors[1])
+            (entry,) = loader.ledger
+            assert entry.source.endswith("fast/scene_1.mp4")
+            assert "(stream 'fast')" in entry.reason
+
+
+def test_a_substitute_replaces_all_streams(broken: dict[str, Catalog]) -> None:
+    plan = plan_clips(None, Uniform(4), streams=broken, on="stem", seed=0, shuffle=False)
+    with ClipLoader(plan, batch_size=4, workers=1, on_error="substitute") as loader:
+        (batch,) = list(loader)
+        (entry,) = loader.ledger
+    assert batch.ok.all()
+    assert entry.substitute is not None
+    assert entry.substitute != 1
+    for name in ("slow", "fast"):
+        assert np.array_equal(batch.data[name][1], batch.data[name][entry.substitute])
+        assert batch.sources[name][1] == batch.sources[name][entry.substitute]
+    assert batch.rows[1] == batch.rows[entry.substitute]
+
+
+def test_an_error_is_raised_with_its_position(broken: dict[str, Catalog]) -> None:
+    plan = plan_clips(None, Uniform(4), streams=broken, on="stem", seed=0, shuffle=False)
+    with ClipLoader(plan, batch_size=4, workers=1) as loader, pytest.raises(FileNotFoundError, match="stream 'fast'"):
+        next(iter(loader))
+
+
+def test_requests_name_the_streams_one_by_one() -> None:
+    sources = {"slow": [slow().source(row) for row in range(3)], "fast": [fast().source(row) for row in range(3)]}
+    requests = [
+        {
+            "slow": DecodeRequest(source=sources["slow"][n], indices=[n, n + 1]),
+            "fast": DecodeRequest(source=sources["fast"][n], seconds=[0.5]),
+        }
+        for n in range(3)
+    ]
+    plan = plan_requests(requests, columns={"weight": [0.5, 1.5, 2.5]}, shuffle=True, seed=3, size=(24, 32))
+    batches = load_all(pickle.loads(pickle.dumps(plan)))
+    assert [batch["weight"].tolist() for batch in batches] == [[[0.5, 1.5, 2.5][row] for row in batches[0].rows]]
+    for slot, row in enumerate(batches[0].rows.tolist()):
+        assert batches[0].data["slow"].shape == (3, 2, 3, 24, 32)
+        assert batches[0].data["fast"].shape == (3, 1, 3, 24, 32)
+        assert batches[0].sources["fast"][slot] == sources["fast"][row]
+        assert batches[0].pts_seconds["fast"][slot].tolist() == [0.5]
+    for wrong in ([{"slow": requests[0]["slow"]}, requests[1]], [requests[0], requests[0]["slow"]]):
+        with pytest.raises(UsageError, match=r"requests\[1\]: expected one of dicts with the same streams"):
+            plan_requests(wrong)  # type: ignore[arg-type]
+
+
+def test_streams_of_one_file_are_decoded_once() -> None:
+    source = slow().source(0)
+    one = DecodeRequest(source=source, indices=[3, 4])
+    plan = plan_requests([{"a": one, "b": one, "c": DecodeRequest(source=source, indices=[5])}])
+    decoder = CountingDecoder()
+    for transform in (None, lambda clips, rng: clips):
+        decoder.calls.clear()
+        with ClipLoader(plan, batch_size=1, workers=0, backend=decoder, transform=transform) as loader:
+            (batch,) = list(loader)
+        assert decoder.calls == [[[3, 4], [3, 4], [5]]], "one call, so that a GOP is decoded once"
+        assert np.array_equal(batch.data["a"], batch.data["b"])
+        assert read_stamps(batch.data["c"][0]) == [5]
+
+
+class CountingDecoder(BaseDecoder):
+    """Decodes as the usual decoder does, and notes the frames of each call."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.calls: list[list[list[int]]] = []
+        self._inner = find_decoder("pyav")
+
+    def decode(self, source: Any, index: Any, slots: Any) -> Any:
+        self.calls.append([slot.indices.tolist() for slot in slots])
+        return self._inner.decode(source, index, slots)
+
+
+def test_mixtures_of_streams() -> None:
+    first, other = plan_of(Uniform(2), size=(24, 32)), plan_of(Uniform(2), size=(24, 32), seed=8, columns=["label"])
+    mix = mix_plans([(first, 0.5), (other, 0.5)], num_clips=12, seed=0)
+    seen = 0
+    for batch in load_all(pickle.loads(pickle.dumps(mix)), batch_size=4):
+        for slot in range(4):
+            names = {Path(batch.sources[name][slot]).stem for name in batch.sources}
+            assert names == {Path(slow().source(int(batch.rows[slot]))).stem}
+            stamps = read_stamps(batch.data["slow"][slot]), read_stamps(batch.data["fast"][slot])
+            assert stamps[1] == [100 + 2 * stamp for stamp in stamps[0]]
+            seen += 1
+    assert seen == 12
+    with pytest.raises(UsageError, match=r"the streams of parts\[0\] and parts\[1\] differ"):
+        mix_plans([(first, 1), (plan_clips(slow(), Uniform(2), seed=0, size=(24, 32)), 1)], num_clips=4, seed=0)
+    with pytest.raises(UsageError, match=r"the pictures of stream 'fast' of parts\[0\] and parts\[1\] differ"):
+        mix_plans(
+            [(first, 1), (plan_of(Uniform(2), size={"slow": (24, 32), "fast": (24, 24)}), 1)], num_clips=4, seed=0
+        )
+
+
+def test_a_description_counts_all_streams() -> None:
+    alone = plan_clips(slow(), Uniform(4), seed=7)
+    described, single = plan_of(Uniform(4), clips_per_video=1).describe(), alone.describe()
+    assert described.clips == single.clips
+    assert described.sampled_frames == 2 * single.sampled_frames
+    assert described.predicted_cpu_seconds > single.predicted_cpu_seconds
+    with pytest.raises(UsageError, match=r"take plan.streams\['slow'\].picture_shape"):
+        plan_of().picture_shape  # noqa: B018
+    assert plan_of().streams["fast"].picture_shape == (3, *FAST_SIZE)
+
+
+def test_rows_without_a_partner_are_listed() -> None:
+    with pytest.warns(UserWarning, match="1 of 7 rows of the streams' catalogs are left out"):
+        plan = plan_clips(None, Uniform(2), streams={"slow": slow(), "fast": fast().take([0, 1, 2])}, on="stem", seed=0)
+    assert len(plan) == 3
+    (excluded,) = plan.excluded
+    assert excluded.error == "UsageError: stem='scene_0' is in no row of stream 'fast'"
+
+
+def test_wrong_joins_are_errors(tmp_path: Path) -> None:
+    both = {"slow": slow(), "fast": fast()}
+    for options, match in [
+        ({"on": "key"}, r"on='key': the catalog of stream 'slow' has no such column"),
+        ({"on": None}, "on: expected the name of the column that joins the catalogs"),
+        ({"streams": {}}, "streams: expected a dict of catalogs by name"),
+        ({"streams": {"slow": slow(), "fast": 3}}, r"streams\['fast'\]: expected a Catalog"),
+        ({"streams": {**both, "slow": slow().take([0, 0])}}, "is in rows 0 .* and 1 .* of stream 'slow'"),
+        ({"streams": {"slow": slow().take([0]), "fast": fast().take([0])}}, "no value is in all catalogs: 'slow' has"),
+        ({"size": {"slow": (24, 32)}}, r"size: expected a value for each stream, \['slow', 'fast'\], got them for"),
+    ]:
+        with pytest.raises(UsageError, match=match):
+            plan_clips(None, Uniform(2), **{"streams": both, "on": "stem", "seed": 0, **options})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="expected a catalog, or streams= with several catalogs, got both"):
+        plan_clips(slow(), Uniform(2), streams=both, on="stem", seed=0)
+    with pytest.raises(UsageError, match="got neither"):
+        plan_clips(None, Uniform(2), seed=0)
+    with pytest.raises(UsageError, match="on, pick and tolerance_seconds are for streams="):
+        plan_clips(slow(), Uniform(2), on="stem", seed=0)
