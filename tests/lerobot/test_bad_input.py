@@ -298,7 +298,7 @@ def test_a_tolerance_that_is_too_small_says_which_would_do(copy: Copy) -> None:
     ) as caught:
         plan[3]
     enough = float(str(caught.value).split("tolerance_seconds=")[2].split(" ")[0])
-    assert robots.plan({TOP: [0.0]}, seed=0, shuffle=False, tolerance_seconds=enough)[3].indices.tolist() == [3]
+    assert robots.plan({TOP: [0.0]}, seed=0, shuffle=False, tolerance_seconds=enough)[3][TOP].indices.tolist() == [3]
 
 
 def test_videos_with_fewer_frames_than_rows_are_warned_of(copy: Copy, tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_videos_with_fewer_frames_than_rows_are_warned_of(copy: Copy, tmp_path: 
     robots = ff.lerobot.open(root)
     with pytest.warns(UserWarning, match=r"1 video .*fewer frames than rows .*with 18 of 20 frames"):
         plan = robots.plan({TOP: [0.0]}, seed=0, shuffle=False)
-    assert plan[17].indices.tolist() == [17]
+    assert plan[17][TOP].indices.tolist() == [17]
     with pytest.raises(ff.FrameNotFound, match=r"row 18 \(episode 1\).*because the video ends"):
         plan[18]
     assert len(robots.plan({TOP: [0.0]}, seed=0, episodes=[2])) == 15
@@ -321,4 +321,4 @@ def test_videos_of_other_sizes_need_a_size(copy: Copy, tmp_path: Path) -> None:
     robots = ff.lerobot.open(root)
     with pytest.raises(ff.UsageError, match="size"):
         robots.plan({TOP: [0.0]}, seed=0)
-    assert robots.plan({TOP: [0.0]}, seed=0, size=(16, 16)).picture_shape == (3, 16, 16)
+    assert robots.plan({TOP: [0.0]}, seed=0, size=(16, 16)).streams[TOP].picture_shape == (3, 16, 16)

@@ -21,14 +21,15 @@ EPISODES = "meta/episodes/chunk-000/file-000.parquet"
 Copy = Callable[..., Path]
 
 
-def load(plan: ff.EpochPlan, **options: Any) -> dict[int, tuple[list[Any], dict[str, Any]]]:
-    """What each position delivers: the numbers of its pictures, and its columns."""
+def load(plan: ff.EpochPlan, **options: Any) -> dict[int, tuple[Any, dict[str, Any]]]:
+    """What each position delivers: the numbers of the pictures of its camera, or of each, and its columns."""
     items = {}
     with ff.ClipLoader(plan, batch_size=4, **{"workers": 0, **options}) as loader:
         for batch in loader:
             for number, position in enumerate(batch.positions.tolist()):
                 columns = {name: values[number].tolist() for name, values in batch.columns.items()}
-                items[position] = read_stamps(batch.data[number].transpose(0, 2, 3, 1)), columns
+                stamps = {key: read_stamps(clips[number].transpose(0, 2, 3, 1)) for key, clips in batch.data.items()}
+                items[position] = stamps if len(stamps) > 1 else next(iter(stamps.values())), columns
     return items
 
 
@@ -55,10 +56,28 @@ def test_a_batch_has_the_frames_and_columns_of_its_rows(robots: Any) -> None:
 
 def test_valid_is_false_where_rows_are_clamped(robots: Any) -> None:
     plan = robots.plan({TOP: [-0.1, 0.0, 0.1]}, seed=0, shuffle=False)
-    assert plan[0].valid.tolist() == [False, True, True]
-    assert plan[11].valid.tolist() == [True, True, False]
-    assert plan[12].valid.tolist() == [False, True, True]
-    assert np.isnan(plan[0].pick_error_seconds).tolist() == [True, False, False]
+    assert plan[0][TOP].valid.tolist() == [False, True, True]
+    assert plan[11][TOP].valid.tolist() == [True, True, False]
+    assert plan[12][TOP].valid.tolist() == [False, True, True]
+    assert np.isnan(plan[0][TOP].pick_error_seconds).tolist() == [True, False, False]
+
+
+def test_cameras_of_a_clip_show_the_same_rows(robots: Any) -> None:
+    deltas = {TOP: [-0.1, 0.0], "wrist": [0.0, 1 / 30, 0.1], "action": [0.0, 0.1]}
+    plan = pickle.loads(pickle.dumps(robots.plan(deltas, seed=0, columns=["index", "episode_index"])))
+    assert len(pickle.dumps(plan)) < 5000
+    starts = [*robots.meta.episodes["dataset_from_index"], 35]
+    for kind in ("threads", "processes"):
+        with ff.ClipLoader(plan, batch_size=7, workers=1, kind=kind) as loader:
+            for batch in loader:
+                assert batch.rows.tolist() == batch["index"].tolist()
+                for slot, row in enumerate(batch.rows.tolist()):
+                    episode = int(batch["episode_index"][slot])
+                    first, last = starts[episode], starts[episode + 1] - 1
+                    for key, steps in ((TOP, (-3, 0)), ("wrist", (0, 1, 3))):
+                        rows = [min(max(row + step, first), last) for step in steps]
+                        assert read_stamps(batch.data[key][slot].transpose(0, 2, 3, 1)) == rows
+                        assert batch.valid[key][slot].tolist() == [first <= row + step <= last for step in steps]
 
 
 def test_epochs_ranks_and_states_are_those_of_a_plan(robots: Any) -> None:
@@ -162,7 +181,7 @@ def test_times_are_on_the_timeline_of_the_video(copy: Copy) -> None:
     plan = ff.lerobot.open(root).plan({TOP: [0.0]}, seed=0, shuffle=False)
     with pytest.raises(ff.FrameNotFound, match=r"of 0\.000000 s, the time of row 0 .* is 0\.100000 s away"):
         plan[0]
-    assert [plan[row].indices.tolist() for row in (3, 11)] == [[0], [8]]
+    assert [plan[row][TOP].indices.tolist() for row in (3, 11)] == [[0], [8]]
 
 
 def test_a_camera_of_another_rate_gives_the_nearest_frames(copy: Copy) -> None:
@@ -173,7 +192,7 @@ def test_a_camera_of_another_rate_gives_the_nearest_frames(copy: Copy) -> None:
             ClipSpec(num_frames=2 * length, width=48, height=32, fps=60),
         )
     plan = ff.lerobot.open(root).plan({TOP: [0.0, 1 / 30]}, seed=0, shuffle=False)
-    assert plan[3].indices.tolist() == [6, 8]
+    assert plan[3][TOP].indices.tolist() == [6, 8]
 
 
 def test_size_and_crop_are_those_of_a_camera(robots: Any) -> None:
@@ -197,7 +216,7 @@ def test_pictures_in_tables_are_planned_one_at_a_time(tmp_path: Path) -> None:
             row = rows[0][0] + position
             stamps, columns = items[position]
             assert (stamps, columns["index"]) == ([max(row - 1, first)], row)
-            assert plan[position].valid.tolist() == [row > first]
+            assert plan[position]["side"].valid.tolist() == [row > first]
     with pytest.raises(ff.UsageError, match="of which several in a clip are not in this version"):
         robots.plan({"side": [-1 / 30, 0.0]}, seed=0)
 

@@ -35,7 +35,7 @@ def load(robots: Any, camera: str) -> list[Any]:
     plan = pickle.loads(pickle.dumps(robots.plan({camera: [-0.1], "action": [0.0, 0.1]}, seed=0)))
     with ff.ClipLoader(plan, batch_size=35, workers=0) as loader:
         (batch,) = loader
-    return [batch.data, batch.valid, batch.columns["action"], plan.fingerprint]
+    return [batch.data[camera], batch.valid[camera], batch.columns["action"], plan.fingerprint]
 
 
 def compare(far: Any, near: Any) -> None:

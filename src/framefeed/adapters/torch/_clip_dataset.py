@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args
+from typing import TYPE_CHECKING, Any, SupportsIndex, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
-from framefeed._arrays import AnyArray
 from framefeed._checks import check_choice, check_position, check_transform, expected
 from framefeed._per_process import PerProcess
 from framefeed._values import Limits
 from framefeed.adapters import IGNORED_TARGET, check_target
 from framefeed.adapters.torch._drawing import drawing_from
+from framefeed.adapters.torch._items import TRANSFORM_INPUTS, Output, as_output, show_source, take_tensor, zeros_like
 from framefeed.adapters.torch._lending import lend_batches
 from framefeed.decode import Decoder, as_decoder
-from framefeed.encode import make_image
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.load import (
     MAX_SUBSTITUTES,
@@ -50,57 +48,6 @@ from framefeed.plan import EpochPlan
 
 if TYPE_CHECKING:
     from framefeed.cache import FrameCache
-
-Output = Literal["tensor", "numpy", "pil"]
-TRANSFORM_INPUTS = {
-    "tensor": 'a tensor, uint8 [T, C, H, W]; ClipDataset(output="pil") gives PIL pictures, output="numpy" NumPy arrays',
-    "numpy": 'a NumPy array, uint8 [T, H, W, C]; ClipDataset(output="pil") gives PIL pictures, output="tensor" tensors',
-    "pil": 'a PIL picture for a clip of one frame, else a list of them; ClipDataset(output="tensor") gives tensors',
-}
-"""Arguments of a transform by ``output=``, for messages."""
-
-
-def as_output(clip: npt.NDArray[np.uint8], output: Output) -> Any:
-    """Convert a clip, uint8 [T, C, H, W].
-
-    Returns:
-        A tensor [T, C, H, W]; a NumPy array [T, H, W, C]; or PIL pictures: one for a clip of one frame, else a list.
-    """
-    if output == "tensor":
-        return torch.from_numpy(clip)
-    frames = np.ascontiguousarray(clip.transpose(0, 2, 3, 1))
-    if output == "numpy":
-        return frames
-    pictures = [make_image(frame) for frame in frames]
-    return pictures[0] if len(pictures) == 1 else pictures
-
-
-def take_tensor(arrays: Any, slot: int, fill: float | None = None) -> Any:
-    """Return a slot of arrays of a batch as a tensor, or a tensor like it that is filled; by stream of dicts."""
-
-    def take(array: AnyArray) -> torch.Tensor:
-        tensor = torch.from_numpy(array[slot])
-        return tensor if fill is None else torch.full_like(tensor, fill)
-
-    return map_streams(take, arrays)
-
-
-def _show_source(source: Any) -> str:
-    return source if isinstance(source, str) else source_name(source)
-
-
-def zeros_like(value: Any) -> Any:
-    """Replace the tensors and arrays of a transform's result by zeros, also in dicts, lists and tuples."""
-    if isinstance(value, torch.Tensor):
-        return torch.zeros_like(value)
-    if isinstance(value, np.ndarray):
-        return np.zeros_like(value)
-    if isinstance(value, Mapping):
-        return {key: zeros_like(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(zeros_like(each) for each in value)
-    return value
-
 
 _MOST_EPOCHS = 1.5
 """Samplers that draw with replacement or pad stay below; a second epoch does not."""
@@ -381,7 +328,7 @@ class ClipDataset(Dataset[Any]):
             "valid": take_tensor(batch.valid, slot, None if is_ok else False),
             "position": torch.tensor(position),
             # Not the bytes of an encoded video, which a worker would send with each clip of it.
-            "source": map_streams(lambda sources: _show_source(sources[slot]), batch.sources),
+            "source": map_streams(lambda sources: show_source(sources[slot]), batch.sources),
             "ok": torch.tensor(is_ok),
             **columns,
         }

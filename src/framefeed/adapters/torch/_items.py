@@ -1,0 +1,66 @@
+"""Make the parts of an item of a data set from those of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from framefeed._arrays import AnyArray
+from framefeed.encode import make_image
+from framefeed.load import map_streams
+from framefeed.media import source_name
+
+Output = Literal["tensor", "numpy", "pil"]
+TRANSFORM_INPUTS = {
+    "tensor": 'a tensor, uint8 [T, C, H, W]; ClipDataset(output="pil") gives PIL pictures, output="numpy" NumPy arrays',
+    "numpy": 'a NumPy array, uint8 [T, H, W, C]; ClipDataset(output="pil") gives PIL pictures, output="tensor" tensors',
+    "pil": 'a PIL picture for a clip of one frame, else a list of them; ClipDataset(output="tensor") gives tensors',
+}
+"""Arguments of a transform by ``output=``, for messages."""
+
+
+def as_output(clip: npt.NDArray[np.uint8], output: Output) -> Any:
+    """Convert a clip, uint8 [T, C, H, W].
+
+    Returns:
+        A tensor [T, C, H, W]; a NumPy array [T, H, W, C]; or PIL pictures: one for a clip of one frame, else a list.
+    """
+    if output == "tensor":
+        return torch.from_numpy(clip)
+    frames = np.ascontiguousarray(clip.transpose(0, 2, 3, 1))
+    if output == "numpy":
+        return frames
+    pictures = [make_image(frame) for frame in frames]
+    return pictures[0] if len(pictures) == 1 else pictures
+
+
+def take_tensor(arrays: Any, slot: int, fill: float | None = None) -> Any:
+    """Return a slot of arrays of a batch as a tensor, or a tensor like it that is filled; by stream of dicts."""
+
+    def take(array: AnyArray) -> torch.Tensor:
+        tensor = torch.from_numpy(array[slot])
+        return tensor if fill is None else torch.full_like(tensor, fill)
+
+    return map_streams(take, arrays)
+
+
+def show_source(source: Any) -> str:
+    """Return the path or URL of a source, or its name for messages."""
+    return source if isinstance(source, str) else source_name(source)
+
+
+def zeros_like(value: Any) -> Any:
+    """Replace the tensors and arrays of a transform's result by zeros, also in dicts, lists and tuples."""
+    if isinstance(value, torch.Tensor):
+        return torch.zeros_like(value)
+    if isinstance(value, np.ndarray):
+        return np.zeros_like(value)
+    if isinstance(value, Mapping):
+        return {key: zeros_like(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(zeros_like(each) for each in value)
+    return value
