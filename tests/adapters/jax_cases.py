@@ -29,6 +29,7 @@ from tests.adapters.framework_checks import (
 )
 from tests.conftest import CHECKOUT
 from tests.fakes import FlatDecoder
+from tests.load import stream_media
 from tests.load.media import SIZE, folder, plan_of
 from tests.programs import running
 
@@ -248,6 +249,18 @@ def test_processes_divide_a_batch_over_the_devices_of_all() -> None:
         assert report["sums"] == [6, 22, 38]
         assert "plan with rank=jax.process_index(), world_size=jax.process_count()" in report["refused"][0]
         assert "expected it to divide the first axis over its 2 processes" in report["refused"][1]
+
+
+def test_streams_are_nested_dicts(make_loader: Callable[..., ClipLoader]) -> None:
+    expected = list(make_loader(stream_media.plan_of()))
+    for sharding in (None, divided()):
+        batches = list(ff.jax.iterate(make_loader(stream_media.plan_of()), sharding))
+        for batch, other in zip(batches, expected, strict=True):
+            for name in ("slow", "fast"):
+                np.testing.assert_array_equal(batch["data"][name], other.data[name])
+                np.testing.assert_array_equal(batch["pts_seconds"][name], other.pts_seconds[name].astype(np.float32))
+                np.testing.assert_array_equal(batch["valid"][name], other.valid[name])
+            np.testing.assert_array_equal(batch["positions"], other.positions)
 
 
 def test_the_bench_measures_whole_epochs(make_loader: Callable[..., ClipLoader]) -> None:

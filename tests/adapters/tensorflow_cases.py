@@ -24,6 +24,7 @@ from tests.adapters.framework_checks import (
     making_loaders,
 )
 from tests.fakes import FlatDecoder
+from tests.load import stream_media
 from tests.load.media import SIZE, folder, plan_of
 
 CLIPS, BATCH = 12, 5
@@ -296,6 +297,19 @@ def test_a_dataset_that_is_dropped_ends_its_loader() -> None:
     del loader, dataset, batches
     gc.collect()
     assert alive() is None
+
+
+def test_streams_are_nested_dicts(make_loader: Callable[..., ClipLoader]) -> None:
+    plan = stream_media.plan_of()
+    expected = list(make_loader(plan))
+    for element, batch in zip(ff.tensorflow.dataset(make_loader(plan)), expected, strict=True):
+        for name in ("slow", "fast"):
+            np.testing.assert_array_equal(element["data"][name].numpy(), batch.data[name])
+            np.testing.assert_array_equal(element["pts_seconds"][name].numpy(), batch.pts_seconds[name])
+            assert [each.decode() for each in element["sources"][name].numpy()] == batch.sources[name]
+    for (clips, labels), batch in zip(ff.tensorflow.dataset(make_loader(plan), target="label"), expected, strict=True):
+        np.testing.assert_array_equal(clips["fast"].numpy(), batch.data["fast"])
+        np.testing.assert_array_equal(labels.numpy(), batch["label"])
 
 
 def test_the_bench_measures_whole_epochs(make_loader: Callable[..., ClipLoader]) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import framefeed as ff
 from framefeed.adapters.torch import ClipDataset
 from framefeed.load import ClipLoader
 from framefeed.plan import Uniform
-from tests.load.stream_media import plan_of
+from tests.load.stream_media import folder, plan_of
 
 
 def load_all(plan: Any, **options: Any) -> Any:
@@ -54,11 +56,6 @@ def test_a_transform_gets_the_streams() -> None:
 
 
 def test_a_clip_that_fails_is_zeros_in_all_streams(tmp_path: Path) -> None:
-    from shutil import copytree
-
-    import framefeed as ff
-    from tests.load.stream_media import folder
-
     copytree(folder(), tmp_path / "media")
     catalogs = {name: ff.scan(tmp_path / "media" / name, workers=0) for name in ("slow", "fast")}
     (tmp_path / "media" / "fast" / "scene_1.mp4").unlink()
@@ -74,37 +71,3 @@ def test_a_clip_that_fails_is_zeros_in_all_streams(tmp_path: Path) -> None:
     other = ClipDataset(plan, on_error="substitute")[1]
     assert other["ok"]
     assert {Path(source).stem for source in other["source"].values()} != {"scene_1"}
-
-
-def test_tensorflow_has_the_streams() -> None:
-    pytest.importorskip("tensorflow")
-    import framefeed as ff
-
-    plan = plan_of()
-    expected = load_all(plan)
-    with ClipLoader(plan, batch_size=8, workers=1) as loader:
-        (element,) = list(ff.tensorflow.dataset(loader))
-    for name in ("slow", "fast"):
-        assert np.array_equal(element["data"][name].numpy(), expected.data[name])
-        assert np.array_equal(element["pts_seconds"][name].numpy(), expected.pts_seconds[name])
-        assert [each.decode() for each in element["sources"][name].numpy()] == expected.sources[name]
-    with ClipLoader(plan, batch_size=8, workers=1) as loader:
-        ((clips, labels),) = list(ff.tensorflow.dataset(loader, target="label"))
-    assert np.array_equal(clips["fast"].numpy(), expected.data["fast"])
-    assert np.array_equal(labels.numpy(), expected["label"])
-
-
-def test_jax_has_the_streams() -> None:
-    jax = pytest.importorskip("jax")
-    import framefeed as ff
-
-    plan = plan_of()
-    expected = load_all(plan)
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",))
-    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
-    for given in (None, sharding):
-        with ClipLoader(plan, batch_size=8, workers=1) as loader:
-            (batch,) = list(ff.jax.iterate(loader, given))
-        for name in ("slow", "fast"):
-            assert np.array_equal(batch["data"][name], expected.data[name])
-            assert np.allclose(batch["pts_seconds"][name], expected.pts_seconds[name])
