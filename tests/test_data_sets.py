@@ -23,6 +23,7 @@ LABELS = {
     "AVA": None,
     "mmaction: videos": (4, 0, 2),
     "mmaction: frames as pictures": (4, 0, 2),
+    "mmaction: frames beside flow": (4, 0, 2),
     "PyTorchVideo and PySlowFast": (4, 0, 2),
     "WebDataset": (4, 0, 2),
     "Hugging Face `Video`": (4, 0, 2),
