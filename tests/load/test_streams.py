@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from shutil import copytree
+from shutil import copyfile, copytree
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,13 @@ import pytest
 from framefeed.cache import FrameCache, build, estimate
 from framefeed.catalog import Catalog
 from framefeed.decode import BaseDecoder, find_decoder
-from framefeed.errors import FrameNotFound, UsageError
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.load import ClipBatch, ClipLoader
 from framefeed.plan import Dense, EpochPlan, EveryFrame, RandomSegments, Uniform, mix_plans, plan_clips, plan_requests
 from framefeed.request import CenterCrop, DecodeRequest, Letterbox, RandomCrop, RandomResizedCrop
 from framefeed.scanning import scan
 from framefeed.testing import read_stamps
+from tests.corpus import corpus_file
 from tests.load.stream_media import FAST_SIZE, fast, folder, plan_of, slow
 
 
@@ -399,3 +400,19 @@ def test_wrong_joins_are_errors(tmp_path: Path) -> None:
         plan_clips(None, Uniform(2), seed=0)
     with pytest.raises(UsageError, match="on, pick and tolerance_seconds are for streams="):
         plan_clips(slow(), Uniform(2), on="stem", seed=0)
+
+
+def test_a_stream_without_times_cannot_follow_or_lead(tmp_path: Path) -> None:
+    copyfile(corpus_file("raw.h264"), tmp_path / "scene_0.h264")
+    untimed = scan(tmp_path, workers=0)
+    timed = slow().take([[Path(str(slow().source(row))).stem for row in range(len(slow()))].index("scene_0")])
+    for streams in ({"untimed": untimed, "timed": timed}, {"timed": timed, "untimed": untimed}):
+        plan = plan_clips(None, Uniform(2), streams=streams, on="stem", seed=0, size=(24, 32))
+        name = list(streams)[1]
+        with pytest.raises(TimeUnavailable, match=rf"scene_0\S* \(stream '{name}'\): ") as raised:
+            plan[0]
+        assert raised.value.position == 0
+        with ClipLoader(plan, batch_size=1, workers=0, on_error="skip") as loader:
+            (batch,) = list(loader)
+            assert not batch.ok.any()
+            assert f"(stream '{name}')" in loader.ledger[0].reason
