@@ -408,7 +408,8 @@ class ClipDataset(Dataset[Any]):
             outcome = catch_outcome(self._transform, clip)
         if normaliser is None or isinstance(outcome, Err):
             return outcome
-        return catch_outcome(partial(map_streams, partial(normalise_result, normaliser)), outcome.value)
+        normalise = partial(normalise_result, normaliser)
+        return catch_outcome(partial(map_streams, normalise) if isinstance(loaded, dict) else normalise, outcome.value)
 
 
 def normalise_result(normaliser: Normaliser, result: Any) -> torch.Tensor:
