@@ -13,6 +13,7 @@ import framefeed as ff
 from framefeed.errors import CorruptMedia
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
+from tests.load import stream_media
 from tests.load.media import SIZE, folder, plan_of
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed: make dali runs this in .venv-dali")
@@ -54,6 +55,23 @@ def test_outputs_are_the_loaders_arrays_in_every_epoch(make_loader: Loaders) -> 
                 arrays = (batch.data, batch.pts_seconds, batch.positions, batch.ok, batch["label"])
                 for output, array in zip(outputs, arrays, strict=True):
                     np.testing.assert_array_equal(output, array, strict=True)
+
+
+def test_streams_are_outputs_of_their_own(make_loader: Loaders) -> None:
+    plan = stream_media.plan_of()
+    streams = ("slow", "fast")
+    with ff.dali.external_source(plan, batch_size=3) as source:
+        pipe, reference = build(source), make_loader(plan, workers=0, batch_size=3)
+        assert source.output_names == (
+            "clip.slow", "clip.fast", "pts_seconds.slow", "pts_seconds.fast", "position", "ok", "label",
+        )  # fmt: skip
+        for outputs, batch in zip(run_epoch(pipe), reference, strict=True):
+            arrays = [batch.data[name] for name in streams] + [batch.pts_seconds[name] for name in streams]
+            arrays += [batch.positions, batch.ok, batch["label"]]
+            for output, array in zip(outputs, arrays, strict=True):
+                np.testing.assert_array_equal(output, array, strict=True)
+    with pytest.raises(ff.UsageError, match="takes clips of one stream, and this plan has"):
+        ff.dali.pipeline(plan, batch_size=3)
 
 
 def test_arguments_describe_the_outputs(make_loader: Loaders) -> None:

@@ -95,6 +95,11 @@ class ClipGraph:
     def __post_init__(self) -> None:
         if not isinstance(self.plan, EpochPlan):
             raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", self.plan)
+        if self.plan.streams:
+            raise UsageError(
+                f"ff.dali.pipeline takes clips of one stream, and this plan has {list(self.plan.streams)}: define a "
+                "pipeline of your own over ff.dali.external_source(plan, ...), whose outputs are clip.NAME and pts_seconds.NAME"
+            )
         size = OutputSpec(self.size).size
         if size is not None and max(size) > _MOST_SIDE:
             raise UsageError(f"size: DALI resizes to at most {_MOST_SIDE} rows and columns, not to {size}")

@@ -50,7 +50,8 @@ def external_source(
     """Make a source of batches for ``nvidia.dali.fn.external_source``. Each epoch ends with StopIteration.
 
     The outputs are clip ([T, C, H, W] a sample, layout "FCHW"), pts_seconds ([T]), position, ok, and the columns of the
-    plan in their order, or only the column ``target``; ``arguments`` has their number, dtypes, dimensions and layouts.
+    plan in their order, or only the column ``target``; of several streams first the clips of each, clip.NAME, then
+    their pts_seconds.NAME. ``arguments`` has their number, dtypes, dimensions and layouts.
 
     Example: ``clips, pts_seconds, positions, ok, labels = fn.external_source(source=source, **source.arguments)``
 
@@ -87,20 +88,18 @@ class ClipSource(ClosedByWith):
     def __init__(self, loader: ClipLoader, target: str | None = None, *, owns_loader: bool = False) -> None:
         if target is not None:
             check_target(loader.plan, target)
-        if loader.plan.streams:
-            raise UsageError(
-                f"ff.dali takes clips of one stream, and this plan has {list(loader.plan.streams)}: plan each alone "
-                "with the same seed, or use ff.ClipLoader, whose batches are dicts by stream"
-            )
         spec = loader.describe_batches(unequal=True)
         columns = _choose_columns(loader.plan, spec, target)
+        clips, streams = [], tuple(loader.plan.streams)
+        for name, part in (loader.plan.streams or {"": loader.plan}).items():
+            form: ArraySpec = spec.arrays["data"][name] if name else spec.arrays["data"]
+            if part.frames_per_clip is None:  # of each batch its own, which only a transform hides
+                form = replace(form, shape=(form.shape[0], None, *form.shape[2:]))
+            clips.append(form)
         self.loader = loader
-        self.output_names = (*FIRST_OUTPUTS, *columns)
-        self.arguments = _make_arguments(spec, columns, target)
-        clips: Any = spec.arrays["data"]
-        if loader.plan.frames_per_clip is None:  # of each batch its own, which only a transform hides
-            clips = replace(clips, shape=(clips.shape[0], None, *clips.shape[2:]))
-        self.converter = _Converter(clips, columns, target)
+        self.output_names = (*_name_outputs(streams), *columns)
+        self.arguments = _make_arguments(spec, streams, columns, target)
+        self.converter = _Converter(clips, streams, columns, target)
         self._owns_loader = owns_loader
         self._epoch: SourceEpoch | None = None
         self._before: tuple[int, int] | None = None
@@ -251,7 +250,8 @@ class SourceEpoch(Iterator[list[Any]]):
             # After the last batch, errors that came in place of later ones, and in an epoch without batches.
             self._remember_state()
             raise StopIteration
-        self._clips[self.num_fetched + 1] = batch.positions.tolist(), batch.sources
+        sources = next(iter(batch.sources.values())) if isinstance(batch.sources, dict) else batch.sources
+        self._clips[self.num_fetched + 1] = batch.positions.tolist(), sources
         if not length_hint(batches):
             next(batches, None)
         outputs = self._converter.convert(batch)
@@ -295,33 +295,56 @@ class _Converter:
     """Lists the arrays of a batch in the order of the outputs, in the form that ``arguments`` declares.
 
     Args:
-        data: Shape and dtype of the clips of a batch.
+        forms: Shape and dtype of the clips of a batch, of each stream.
+        streams: Names of the streams; none if there is one without a name.
         columns: Columns that are outputs.
         target: That of them which is the target.
     """
 
-    def __init__(self, data: ArraySpec, columns: Sequence[str], target: str | None) -> None:
-        self._data, self._columns, self._target = data, columns, target
+    def __init__(
+        self, forms: Sequence[ArraySpec], streams: Sequence[str], columns: Sequence[str], target: str | None
+    ) -> None:
+        self._clips = [_ClipConverter(form) for form in forms]
+        self._streams, self._columns, self._target = streams, columns, target
 
     def convert(self, batch: ClipBatch) -> list[Any]:
-        arrays = [self._convert_clips(batch), batch.pts_seconds, batch.positions, batch.ok]
+        split = [self._take(each) for each in (batch.data, batch.pts_seconds, batch.sources)]
+        clips = [
+            converter.convert(batch, *of) for converter, of in zip(self._clips, zip(*split, strict=True), strict=True)
+        ]
+        arrays = [*clips, *split[1], batch.positions, batch.ok]
         for name in self._columns:
             column = batch.columns[name]
             arrays.append(convert_target(column, batch.ok) if name == self._target else column)
         return arrays
 
-    def _convert_clips(self, batch: ClipBatch) -> Any:
+    def _take(self, values: Any) -> list[Any]:
+        """List the values of each stream."""
+        return [values[name] for name in self._streams] if self._streams else [values]
+
+
+class _ClipConverter:
+    """Converts the clips of one stream.
+
+    Args:
+        data: Their shape and dtype in a batch.
+    """
+
+    def __init__(self, data: ArraySpec) -> None:
+        self._data = data
+
+    def convert(self, batch: ClipBatch, data: Any, pts_seconds: Any, sources: Sequence[Any]) -> Any:
         """Make zeros of the declared form of clips that failed, which no transform has seen; check the others."""
-        if isinstance(batch.data, np.ndarray) and not batch.ok.any():
+        if isinstance(data, np.ndarray) and not batch.ok.any():
             shape = self._data.shape[1:]
-            length = batch.pts_seconds.shape[1]
+            length = pts_seconds.shape[1]
             return np.zeros((len(batch), *(length if each is None else each for each in shape)), self._data.dtype)
-        if self._fits(batch.data):
-            return batch.data
-        clips = [clip if ok else self._make_zeros(clip) for clip, ok in zip(batch.data, batch.ok, strict=True)]
+        if self._fits(data):
+            return data
+        clips = [clip if ok else self._make_zeros(clip) for clip, ok in zip(data, batch.ok, strict=True)]
         for slot, clip in enumerate(clips):
             if not self._fits(clip[np.newaxis]):
-                source, position = batch.sources[slot], int(batch.positions[slot])
+                source, position = sources[slot], int(batch.positions[slot])
                 name = source if isinstance(source, str) else source_name(source)
                 raise UsageError(
                     f"{name}: transform: the first clip became {list(self._data.shape[1:])} of {self._data.dtype}, and "
@@ -344,6 +367,14 @@ class _Converter:
         return np.zeros([length or 1 for length in shape], self._data.dtype)
 
 
+def _name_outputs(streams: Sequence[str]) -> tuple[str, ...]:
+    """Name the outputs that are no columns: "clip" and "pts_seconds" of each stream with its name behind a dot."""
+    if not streams:
+        return FIRST_OUTPUTS
+    clip, seconds, *others = FIRST_OUTPUTS
+    return (*(f"{clip}.{name}" for name in streams), *(f"{seconds}.{name}" for name in streams), *others)
+
+
 def _choose_columns(plan: EpochPlan, spec: BatchSpec, target: str | None) -> list[str]:
     """List the columns that are outputs; warn of those that DALI has no type for."""
     clashing = [name for name in plan.columns if name in FIRST_OUTPUTS]
@@ -358,17 +389,23 @@ def _choose_columns(plan: EpochPlan, spec: BatchSpec, target: str | None) -> lis
     return [name for name in plan.columns if name not in left_out]
 
 
-def _make_arguments(spec: BatchSpec, columns: Sequence[str], target: str | None) -> dict[str, Any]:
-    arrays = [spec.arrays[name] for name in ("data", "pts_seconds", "positions", "ok", *columns)]
+def _make_arguments(
+    spec: BatchSpec, streams: Sequence[str], columns: Sequence[str], target: str | None
+) -> dict[str, Any]:
+    clips, seconds = (
+        [spec.arrays[name][stream] for stream in streams] if streams else [spec.arrays[name]]
+        for name in ("data", "pts_seconds")
+    )
+    arrays: list[ArraySpec] = [*clips, *seconds, *(spec.arrays[name] for name in ("positions", "ok", *columns))]
     dtypes = [each.dtype for each in arrays]
     if target is not None:
         dtypes[-1] = find_target_dtype(dtypes[-1])
-    for name, dtype in zip((*FIRST_OUTPUTS, *columns), dtypes, strict=True):
+    for name, dtype in zip((*_name_outputs(streams), *columns), dtypes, strict=True):
         if dtype not in _TYPES:
-            advice = "return another one from transform" if name == FIRST_OUTPUTS[0] else "give the column another one"
+            is_clip = name.split(".")[0] == FIRST_OUTPUTS[0]
+            advice = "return another one from transform" if is_clip else "give the column another one"
             raise UsageError(f"{name}: DALI has no type for {dtype}: {advice}")
-    clip = spec.arrays["data"].shape
-    is_picture = len(clip) == 5 and clip[2] == 3
+    layouts = ["FCHW" if len(each.shape) == 5 and each.shape[2] == 3 else "" for each in clips]
     return {
         "num_outputs": len(arrays),
         "batch": True,
@@ -376,5 +413,5 @@ def _make_arguments(spec: BatchSpec, columns: Sequence[str], target: str | None)
         "no_copy": True,
         "dtype": [_TYPES[dtype] for dtype in dtypes],
         "ndim": [len(each.shape) - 1 for each in arrays],
-        "layout": ["FCHW" if is_picture else "", *[""] * (len(arrays) - 1)],
+        "layout": [*layouts, *[""] * (len(arrays) - len(clips))],
     }
