@@ -45,13 +45,8 @@ def list_rows() -> dict[str, dict[str, Any]]:
                 job["items"] = items if cameras == 1 else items // 2
                 name = f"{codec}, {cameras} camera{'s' * (cameras > 1)}, T={frames}"
                 rows[f"LeRobotDataset, {name}"] = {"work": "loader", "workers": 2, **job}
-                if cameras == 1:
-                    rows[f"ClipLoader, {name}"] = {
-                        "work": "clips",
-                        "against": f"LeRobotDataset, {name}",
-                        "workers": 2,
-                        **job,
-                    }
+                against = f"LeRobotDataset, {name}"
+                rows[f"ClipLoader, {name}"] = {"work": "clips", "against": against, "workers": 2, **job}
     table = {"set": "table", "deltas": {"action": CHUNK, "observation.state": [0.0]}}
     rows["tables only, items"] = {"work": "items", "items": 2000, **table}
     rows["tables only, DataLoader"] = {"work": "loader", "workers": 2, "batch_size": 64, "items": 4096, **table}

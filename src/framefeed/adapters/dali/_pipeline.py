@@ -98,7 +98,7 @@ class ClipGraph:
         if self.plan.streams:
             raise UsageError(
                 f"ff.dali.pipeline takes clips of one stream, and this plan has {list(self.plan.streams)}: define a "
-                "pipeline of your own over ff.dali.external_source(plan, ...), with outputs clip.NAME and pts_seconds.NAME"
+                "pipeline of your own over ff.dali.external_source, with outputs clip.NAME and pts_seconds.NAME"
             )
         size = OutputSpec(self.size).size
         if size is not None and max(size) > _MOST_SIDE:
