@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import Dataset, get_worker_info
 
 from framefeed import lerobot
-from framefeed._arrays import AnyArray, IntArray
+from framefeed._arrays import AnyArray
 from framefeed._checks import WrongType, check_position, check_transform, expected
 from framefeed._names import is_url
 from framefeed._nearest import did_you_mean
@@ -210,9 +210,10 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         if get_worker_info() is not None:
             lend_batches()
         rows = self._reader.find_rows(numbers)
-        values = {name: _as_values(each) for name, each in self._reader.read(rows).items()}
+        read = self._reader.read(rows)
+        values = {name: _as_values(each) for name, each in read.items()}
         values |= {camera: self._load_pictures(camera, numbers).unbind() for camera in self._plans}
-        texts = self._read_tasks(rows)
+        texts = self._find_tasks(read if self._tasks_reader is self._reader else self._tasks_reader.read(rows))
         columns = [*(values[key] for key in self._keys), *texts.values()]
         items = [dict(zip([*self._keys, *texts], each, strict=True)) for each in zip(*columns, strict=True)]
         if self.image_transforms is not None:
@@ -221,9 +222,8 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
                 self._transform(item, number)
         return items
 
-    def _read_tasks(self, rows: IntArray) -> dict[str, list[str]]:
-        """Read the texts of the tasks of some rows, and of their subtasks if the data set has some."""
-        codes = self._tasks_reader.read(rows)
+    def _find_tasks(self, codes: dict[str, AnyArray]) -> dict[str, list[str]]:
+        """Find the texts of the tasks of some rows, and of their subtasks if the data set has some."""
         tables = {"task": self.meta.tasks, **({"subtask": self.meta.subtasks} if self._has_subtasks else {})}
         return {
             name: [table.index[code] for code in codes[f"{name}_index"].ravel().tolist()]
