@@ -54,6 +54,8 @@ def list_rows() -> dict[str, dict[str, Any]]:
         job = {"work": "open", "set": of, "warm": "table", "deltas": None}
         rows[f"opening 10,000 episodes{name}, first"] = {**job, "fresh": True}
         rows[f"opening 10,000 episodes{name}, again"] = job
+        rows[f"opening 10,000 episodes{name} and an item, first"] = {**job, "fresh": True, "reads": True}
+        rows[f"opening 10,000 episodes{name} and an item, again"] = {**job, "reads": True}
     memory = {"work": "memory", "workers": 4, "start": "spawn", "batch_size": 20, "items": 2000}
     rows["memory of 4 spawned workers"] = {**memory, "set": "h264-g30-1", "deltas": {CAMERAS[0]: [0.0]}}
     return rows

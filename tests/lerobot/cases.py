@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from framefeed.testing import make_lerobot
 
@@ -31,8 +34,12 @@ DATASETS: dict[str, dict[str, Any]] = {
     "gop30": {"episodes": LENGTHS, "cameras": [TOP], "gop": 30, "fps": 7, "episodes_per_file": 5},
     "av1": {"episodes": LENGTHS, "cameras": [TOP], "codec": "libsvtav1", "fps": 50, "episodes_per_file": 4},
     "table": {"episodes": LENGTHS, "cameras": [], "fps": 10},
+    "texts": {"episodes": LENGTHS, "cameras": [], "columns": {"subtask_index": np.arange(_ROWS) // 4 % 3}},
 }
-"""Arguments of `make_lerobot`."""
+"""Arguments of `make_lerobot`; "texts" has a column of texts and a table of subtasks too, see `add_texts`."""
+
+WORDS = [f"{'ä' * (row % 3)} word {row // 2}" for row in range(_ROWS)]
+SUBTASKS = ("reach", "grasp", "lift")
 
 WRITTEN = ("written_av1", "written_h264")
 """Data sets that lerobot's own writer made: `make_golden` writes them, and they are kept beside the golden."""
@@ -66,6 +73,8 @@ READS: dict[str, tuple[str, dict[str, Any]]] = {
     "gop30": ("gop30", {"delta_timestamps": {TOP: [-2 / 7, 0.0], "action": [1 / 7]}}),
     "av1": ("av1", {"delta_timestamps": {TOP: [-0.04, -0.02, 0.0]}}),
     "table": ("table", {"delta_timestamps": {"action": [-0.1, 0.0, 0.1]}}),
+    "texts": ("texts", {"delta_timestamps": {"action": [0.0, 1 / 30]}}),
+    "subtasks": ("texts", {"delta_timestamps": {"subtask_index": [0.0]}, "episodes": [0, 2]}),
     "written_av1": ("written_av1", {"delta_timestamps": {TOP: [-1 / 30, 0.0], "action": [0.0, 1 / 30]}}),
     "written_h264": ("written_h264", {"delta_timestamps": {TOP: [-1 / 30, 0.0], "action": [0.0, 1 / 30]}}),
 }
@@ -77,4 +86,22 @@ def find_dataset(name: str, folder: Path) -> Path:
     if name in WRITTEN:
         return HERE / name
     root = folder / name
-    return root if root.exists() else make_lerobot(root, **DATASETS[name])
+    if not root.exists():
+        make_lerobot(root, **DATASETS[name])
+        if name == "texts":
+            add_texts(root)
+    return root
+
+
+def add_texts(root: Path) -> None:
+    """Add a column of texts, "words", and a table of subtasks, as pandas stores one."""
+    for path in (root / "data").rglob("*.parquet"):
+        table = pq.read_table(path)
+        pq.write_table(table.append_column("words", [[WORDS[row] for row in table["index"].to_pylist()]]), path)
+    info = json.loads((root / "meta/info.json").read_text())
+    info["features"]["words"] = {"dtype": "string", "shape": [1], "names": None}
+    (root / "meta/info.json").write_text(json.dumps(info))
+    tasks = pq.read_table(root / "meta/tasks.parquet")
+    described = json.dumps(json.loads(tasks.schema.metadata[b"pandas"])).replace("task_index", "subtask_index")
+    subtasks = pa.table({"subtask_index": range(len(SUBTASKS)), "__index_level_0__": SUBTASKS})
+    pq.write_table(subtasks.replace_schema_metadata({"pandas": described}), root / "meta/subtasks.parquet")

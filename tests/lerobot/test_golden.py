@@ -77,14 +77,18 @@ def test_rows_and_frames_are_those_of_lerobot(name: str, folder: Path) -> None:
 
 def compare(data: Any, item: dict[str, Any], row: dict[str, Any]) -> None:
     """Compare the columns of an item with a row; lerobot gives floats as float32, and whole numbers as int64."""
-    assert {*row, *data.meta.camera_keys, "task"} == set(item)
+    texts = {"task": data.meta.tasks} | ({"subtask": data.meta.subtasks} if data.meta.subtasks else {})
+    assert {*row, *data.meta.camera_keys, *texts} == set(item)
     for key, value in row.items():
+        if isinstance(value, str):
+            assert value == item[key]
+            continue
         dtype, shape, expected = item[key]
         kind = {"f": "float32", "i": "int64", "b": "bool"}[np.asarray(value).dtype.kind]
         assert (kind, list(np.shape(value))) == (dtype, shape), key
         assert np.array_equal(np.asarray(value).astype(kind), np.array(expected, kind)), key
-    task = int(np.atleast_1d(row["task_index"])[0]) if "task_index" in row else 0
-    assert data.meta.tasks[task] == item["task"]
+    for key, table in texts.items():
+        assert table[int(np.atleast_1d(row[f"{key}_index"])[0])] == item[key]
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(dataset for dataset, _ in READS.values()))
@@ -94,7 +98,9 @@ def test_meta_says_what_lerobots_says(name: str, folder: Path) -> None:
     facts = READ[job]["facts"]
     for key in ("fps", "camera_keys", "video_keys", "image_keys", "total_episodes", "total_frames", "total_tasks"):
         assert getattr(meta, key) == facts[key]
-    assert meta.features == facts["features"]
+    assert meta.features == {
+        key: {**each, "shape": tuple(each["shape"])} for key, each in facts["features"].items()
+    }  # lerobot's too are tuples, which JSON has as lists
     assert meta.names == facts["names"]
     assert {key: list(shape) for key, shape in meta.shapes.items()} == facts["shapes"]
     assert {text: meta.tasks.loc[text].task_index for text in meta.tasks.index} == facts["tasks"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import ListedRows, SurveyedSources, build_catalog_data, collect_results
-from framefeed.catalog._cached_files import cache_file, map_array
+from framefeed.catalog._cached_files import cache_file, map_array, map_arrays
 from framefeed.catalog._catalog import Catalog, add_signatures, store_catalog
 from framefeed.catalog._catalog_file import (
     FORMAT,
@@ -120,6 +120,7 @@ __all__ = [
     "list_unindexed_rows",
     "make_memory_catalog",
     "map_array",
+    "map_arrays",
     "mark_signed",
     "number_sources",
     "number_true",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 
 import numpy as np
 import xxhash
@@ -72,33 +72,54 @@ def writing_to(folder: str, other_folder: str) -> Iterator[None]:
 
 
 def map_array(name: str, version: str, make: Callable[[str], None]) -> AnyArray:
-    """Map the array of a name and version, which is made where it is not there yet; read-only.
-
-    Copies of other versions go when one is made, unless a process uses them.
+    """Map the array of a name and version, which is made where it is not there yet; read-only. See `map_arrays`.
 
     Args:
         name: What the array is of, for example a path and the name of a column.
         version: Another one means other values.
         make: Function that writes an NPY file to the path that it is given.
+    """
+    return map_arrays({name: version}, lambda paths: make(paths[name]))[name]
+
+
+def map_arrays(versions: Mapping[str, str], make: Callable[[dict[str, str]], None]) -> dict[str, AnyArray]:
+    """Map arrays by name and version; those that are not there yet are made together. They are read-only.
+
+    Copies of other versions go when one is made, unless a process uses them.
+
+    Args:
+        versions: Of each array, by what the array is of, for example a path and the name of a column; another version
+            means other values.
+        make: Function that writes NPY files to the paths that it is given, by name.
 
     Raises:
         UsageError: The folder cannot be written to.
         ResourceExhausted: A resource ran out.
     """
-    folder, stem = get_user_cache("columns"), make_stem(os.path.basename(name), name)
-    path = os.path.join(folder, f"{make_version_name(stem, version)}.npy")
-    with writing_to(folder, " with XDG_CACHE_HOME"):
-        with suppress(*_NOT_THERE):
-            return _map(path)
-        os.makedirs(folder, exist_ok=True)
-        with holding_file(os.path.join(folder, f"{stem}.lock")):
+    folder = get_user_cache("columns")
+    stems = {name: make_stem(os.path.basename(name), name) for name in versions}
+    paths = {name: os.path.join(folder, f"{make_version_name(stems[name], versions[name])}.npy") for name in versions}
+    mapped = dict[str, AnyArray]()
+
+    def map_those_there() -> list[str]:
+        for name in versions.keys() - mapped.keys():
             with suppress(*_NOT_THERE):
-                return _map(path)
-            with replacing(path) as scratch:
-                make(scratch)
-            values = _map(path)
-            remove_other_versions(folder, stem, r"\.npy", path)
-    return values
+                mapped[name] = _map(paths[name])
+        # In one order in all processes: each may wait for the locks of another.
+        return sorted(versions.keys() - mapped.keys(), key=stems.__getitem__)
+
+    with writing_to(folder, " with XDG_CACHE_HOME"), ExitStack() as locks:
+        if missing := map_those_there():
+            os.makedirs(folder, exist_ok=True)
+            for name in missing:
+                locks.enter_context(holding_file(os.path.join(folder, f"{stems[name]}.lock")))
+        if missing := map_those_there():
+            with ExitStack() as scratches:
+                make({name: scratches.enter_context(replacing(paths[name])) for name in missing})
+            for name in missing:
+                mapped[name] = _map(paths[name])
+                remove_other_versions(folder, stems[name], r"\.npy", paths[name])
+    return mapped
 
 
 def cache_file(kind: str, name: str, version: str, ending: str, make: Callable[[str], None]) -> str:

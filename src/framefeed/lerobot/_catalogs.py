@@ -45,16 +45,14 @@ def index_videos(files: Files, info: Info, episodes: Episodes, camera: str, chos
             f"the camera {camera!r} has no video of {_list_episodes(lacking)}: leave these out with episodes=, or plan "
             "without the camera"
         )
-    names = [info.name_video(camera, *pair) for pair in zip(chunk.tolist(), file.tolist(), strict=True)]
-    catalog = _scan(
-        files,
-        camera,
-        list(dict.fromkeys(names)),
-        SurveyOptions(limits=files.limits, storage_options=files.storage_options),
-    )
+    pairs = list(zip(chunk.tolist(), file.tolist(), strict=True))
+    name_of = {pair: info.name_video(camera, *pair) for pair in dict.fromkeys(pairs)}
+    names = list(dict.fromkeys(name_of.values()))
+    options = SurveyOptions(limits=files.limits, storage_options=files.storage_options)
+    catalog = _scan(files, camera, names, options)
     if len(failed := catalog.failed_rows):
-        name = list(dict.fromkeys(names))[int(failed[0])]
-        _refuse(catalog, camera, len(failed), chosen[[each == name for each in names]])
+        name = names[int(failed[0])]
+        _refuse(catalog, camera, len(failed), chosen[[name_of[pair] == name for pair in pairs]])
     return catalog
 
 

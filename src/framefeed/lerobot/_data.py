@@ -109,7 +109,7 @@ class LeRobotData:
             UsageError: There is no such column, or it is not numbers.
             MediaError: A table is missing or damaged.
         """
-        values = self._source.read_column(name).view()
+        values = self._source.read_columns([name])[name].view()
         values.flags.writeable = False
         return values
 
@@ -126,11 +126,12 @@ class LeRobotData:
         Args:
             delta_timestamps: Seconds beside each row, by name; of cameras the pad masks are read.
             episodes: Numbers of episodes; None for all.
-            columns: Names of columns that are read at the row itself.
+            columns: Names of columns that are read at the row itself; texts are arrays of str.
             tolerance_seconds: Largest distance of a time from a multiple of 1/fps.
 
         Raises:
             UsageError: A name is unknown, or a time is no multiple of 1/fps.
+            MediaError: A table is missing, or damaged; the columns of large data sets are read with the first rows.
         """
         source = self._source
         deltas = source.read_deltas(delta_timestamps or {}, _check_tolerance(tolerance_seconds))
@@ -239,11 +240,23 @@ class RowReader:
         self, source: DataSource, deltas: dict[str, IntArray], columns: tuple[str, ...], chosen: IntArray | None
     ) -> None:
         self._arguments = (source, deltas, columns, chosen)
-        starts = source.episodes.starts
-        self._rows = ChosenRows.of(starts, np.arange(len(source.episodes)) if chosen is None else chosen)
-        self._columns = source.make_columns(deltas, columns, chosen)
+        every = np.arange(len(source.episodes)) if chosen is None else chosen
+        self._rows = ChosenRows.of(source.episodes.starts, every)
+        source.check_columns(deltas, columns, may_be_texts=True)
+        if source.tables.is_mapped(chosen):
+            source.tables.find_version(
+                chosen
+            )  # that they are there; they are read when rows are read for the first time
+        else:
+            _ = self._columns  # before workers are forked, which would each read them
+
+    @cached_property
+    def _columns(self) -> dict[str, Any]:
+        source, deltas, columns, chosen = self._arguments
+        made = source.make_columns(deltas, columns, chosen, may_be_texts=True)
         for name, steps in deltas.items():
-            self._columns.setdefault(name + PAD, PadColumn(Spans(starts), steps))
+            made.setdefault(name + PAD, PadColumn(Spans(source.episodes.starts), steps))
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (RowReader, self._arguments)

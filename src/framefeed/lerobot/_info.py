@@ -47,6 +47,11 @@ class Feature:
         """Whether its values are pictures."""
         return self.dtype in ("video", "image")
 
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are texts."""
+        return self.dtype == "string"
+
 
 @dataclass(frozen=True)
 class Info:
@@ -61,7 +66,7 @@ class Info:
         chunks_size: Most files in a folder.
         data_path: Template of the names of tables.
         video_path: Template of the names of videos; None if there are none.
-        raw: All that the file says.
+        raw: All that the file says; shapes of features are tuples, as lerobot has them.
     """
 
     version: str
@@ -169,7 +174,8 @@ def _read_features(files: Files, raw: Mapping[str, Any]) -> dict[str, Feature]:
             files.refuse(INFO, f"feature {name!r} needs a dtype and a shape, got {each!r}")
         marks = [facts, *(facts.get(key) for key in ("info", "video_info"))]
         is_depth = any(isinstance(mark, dict) and any(mark.get(key) for key in _DEPTH) for mark in marks)
-        features[name] = Feature(name, dtype, tuple(shape), facts.get("names"), is_depth)
+        facts["shape"] = tuple(shape)
+        features[name] = Feature(name, dtype, facts["shape"], facts.get("names"), is_depth)
     return features
 
 

@@ -228,6 +228,12 @@ class Metadata:
         """The texts of the tasks."""
         return TaskTable(self._source.tasks)
 
+    @cached_property
+    def subtasks(self) -> TaskTable | None:
+        """The texts of the subtasks; None if the data set has none."""
+        texts = self._source.subtasks
+        return None if texts is None else TaskTable(texts)
+
     def get_task_index(self, task: str) -> int | None:
         """Find the number of a task by its text; None if there is none."""
         return self._source.tasks.index(task) if task in self._source.tasks else None

@@ -72,7 +72,8 @@ class CameraClips:
         episodes, own = self.source.episodes, self.deltas[self.camera]
         times, start = None, np.empty(0)
         if not self.is_pictures:
-            times, start = self.source.read_column("timestamp", self.chosen), episodes.videos[self.camera].start_seconds
+            times = self.source.read_columns(["timestamp"], self.chosen)["timestamp"]
+            start = episodes.videos[self.camera].start_seconds
         return CameraFrames(self.camera, own, self.tolerance_seconds, Spans(episodes.starts), times, start, repr(self))
 
 
@@ -127,7 +128,7 @@ def restore_plan(
     used = np.unique(rows.files) if not clips.is_pictures else np.arange(len(catalog))
     tables = PlanTables(
         layout=PictureRows(rows, int(rule.deltas[0])) if clips.is_pictures else rows,
-        columns=source.make_columns(dict(clips.deltas), clips.columns, clips.chosen),
+        columns=source.make_columns(clips.deltas, clips.columns, clips.chosen),
         classes=(),
         windows=None,
         pictures=options.pictures,

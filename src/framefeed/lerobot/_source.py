@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,8 +22,10 @@ from framefeed.lerobot._info import Info, read_info
 from framefeed.lerobot._rows import DeltaColumn, PadColumn, RowColumn, Spans
 from framefeed.lerobot._tables import Tables
 
-_TASKS_TABLE = "meta/tasks.parquet"
+_SUBTASKS_TABLE = "meta/subtasks.parquet"
+_TABLES = {"task": "meta/tasks.parquet", "subtask": _SUBTASKS_TABLE}
 _TASKS_LINES = "meta/tasks.jsonl"
+TASK, SUBTASK = "task_index", "subtask_index"
 PAD = "_is_pad"
 """Behind the name of a column: which of its values are of a clamped row."""
 
@@ -77,23 +80,63 @@ class DataSource:
     def tasks(self) -> list[str]:
         """Texts of the tasks by their numbers."""
         if self.info.shares_files:
-            return _read_tasks_table(self.files)
+            return _read_tasks_table(self.files, "task")
         lines = self.files.read_lines(_TASKS_LINES)
         return _order_tasks(self.files, _TASKS_LINES, [(line.get("task_index"), line.get("task")) for line in lines])
 
-    def read_column(self, name: str, chosen: IntArray | None = None) -> AnyArray:
-        """Read a column of the tables, see `Tables.read_column`; numbers of tasks are checked to have a text."""
-        values = self.tables.read_column(name, chosen)
-        if name == "task_index" and len(values) and values.max() >= len(self.tasks):
-            row = int((values >= len(self.tasks)).argmax())
-            name = _TASKS_TABLE if self.info.shares_files else _TASKS_LINES
-            self.files.refuse(
-                name, f"row {row} of the tables has task_index {values[row]}, but there are {len(self.tasks)} tasks"
-            )
-        return values
+    @cached_property
+    def subtasks(self) -> list[str] | None:
+        """Texts of the subtasks by their numbers; None if there are none."""
+        return _read_tasks_table(self.files, "subtask") if self.files.is_there(_SUBTASKS_TABLE) else None
+
+    def read_columns(
+        self, names: Iterable[str], chosen: IntArray | None = None, *, may_be_texts: bool = False
+    ) -> dict[str, AnyArray]:
+        """Read columns of the tables, see `Tables.read_columns`; numbers of tasks are checked to have a text.
+
+        Raises:
+            UsageError: There is no such column, or it is not numbers.
+            MediaError: A table is missing or damaged.
+        """
+        features = [self.tables.find_feature(name, may_be_text=may_be_texts) for name in names]
+        columns = self.tables.read_columns(features, chosen)
+        if TASK in columns:
+            self._check_tasks(TASK, columns[TASK], len(self.tasks))
+        if SUBTASK in columns and self.subtasks is not None:
+            self._check_tasks(SUBTASK, columns[SUBTASK], len(self.subtasks))
+        return columns
+
+    def _check_tasks(self, column: str, values: AnyArray, count: int) -> None:
+        if not len(values) or values.max() < count:
+            return
+        row, kind = int((values >= count).argmax()), column.removesuffix("_index")
+        name = _TABLES[kind] if self.info.shares_files or column == SUBTASK else _TASKS_LINES
+        self.files.refuse(name, f"row {row} of the tables has {column} {values[row]}, but there are {count} {kind}s")
+
+    def check_columns(
+        self, deltas: Mapping[str, IntArray], columns: Iterable[str], *, may_be_texts: bool = False
+    ) -> None:
+        """Check the names of columns, see `make_columns`.
+
+        Raises:
+            UsageError: A column is unknown, not numbers, or would be there twice.
+        """
+        beside = [name for name in deltas if not self.info.features[name].is_camera]
+        for name in beside:
+            self.tables.find_feature(name)
+        made = {*beside, *(name + PAD for name in beside)}
+        for name in columns:
+            if name in made:
+                raise UsageError(f"columns: {name!r} is delivered already, by delta_timestamps: leave it out here")
+            self.tables.find_feature(name, may_be_text=may_be_texts)
 
     def make_columns(
-        self, deltas: dict[str, IntArray], columns: tuple[str, ...], chosen: IntArray | None
+        self,
+        deltas: Mapping[str, IntArray],
+        columns: Sequence[str],
+        chosen: IntArray | None,
+        *,
+        may_be_texts: bool = False,
     ) -> dict[str, Any]:
         """Make the columns of a plan, whose lines are rows of the tables.
 
@@ -101,20 +144,18 @@ class DataSource:
             deltas: By column, int64 [T]; cameras are left out.
             columns: Those that are delivered at the row itself.
             chosen: Numbers of the episodes whose rows are needed; None for all.
+            may_be_texts: Whether columns may be texts.
 
         Raises:
             UsageError: A column is unknown, not numbers, or would be there twice.
         """
+        self.check_columns(deltas, columns, may_be_texts=may_be_texts)
+        beside = {name: steps for name, steps in deltas.items() if not self.info.features[name].is_camera}
+        values = self.read_columns([*beside, *columns], chosen, may_be_texts=may_be_texts)
         spans, made = Spans(self.episodes.starts), dict[str, Any]()
-        for name, steps in deltas.items():
-            if not self.info.features[name].is_camera:
-                made[name] = DeltaColumn(self.read_column(name, chosen), spans, steps)
-        made |= {name + PAD: PadColumn(spans, deltas[name]) for name in list(made)}
-        for name in columns:
-            if name in made:
-                raise UsageError(f"columns: {name!r} is delivered already, by delta_timestamps: leave it out here")
-            made[name] = RowColumn(self.read_column(name, chosen))
-        return made
+        made |= {name: DeltaColumn(values[name], spans, steps) for name, steps in beside.items()}
+        made |= {name + PAD: PadColumn(spans, steps) for name, steps in beside.items()}
+        return made | {name: RowColumn(values[name]) for name in columns}
 
     def read_deltas(self, delta_timestamps: Any, tolerance_seconds: float) -> dict[str, IntArray]:
         """Convert times relative to a row to numbers of rows, int64 [T] by name.
@@ -193,22 +234,24 @@ def _read_deltas(name: str, times: Any, fps: float, tolerance_seconds: float) ->
     return steps.astype(np.int64)
 
 
-def _read_tasks_table(files: Files) -> list[str]:
-    table = files.read_table(_TASKS_TABLE, lambda _: True)
+def _read_tasks_table(files: Files, kind: str) -> list[str]:
+    """Read the texts of the tasks or subtasks."""
+    file, index = _TABLES[kind], f"{kind}_index"
+    table = files.read_table(file, lambda _: True)
     texts = [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type) or
              pa.types.is_large_string(table.schema.field(name).type)]  # fmt: skip
-    if "task_index" not in table.column_names or not texts:
-        files.refuse(_TASKS_TABLE, f"expected columns of task_index and of texts, got {', '.join(table.column_names)}")
+    if index not in table.column_names or not texts:
+        files.refuse(file, f"expected columns of {index} and of texts, got {', '.join(table.column_names)}")
     # pandas stores an index without a name as __index_level_0__.
-    name = next((each for each in ("task", "__index_level_0__") if each in texts), texts[0])
-    numbers, values = table.column("task_index").to_pylist(), table.column(name).to_pylist()
-    return _order_tasks(files, _TASKS_TABLE, list(zip(numbers, values, strict=True)))
+    name = next((each for each in (kind, "__index_level_0__") if each in texts), texts[0])
+    numbers, values = table.column(index).to_pylist(), table.column(name).to_pylist()
+    return _order_tasks(files, file, list(zip(numbers, values, strict=True)), kind)
 
 
-def _order_tasks(files: Files, name: str, tasks: list[tuple[Any, Any]]) -> list[str]:
+def _order_tasks(files: Files, name: str, tasks: list[tuple[Any, Any]], kind: str = "task") -> list[str]:
     text_of = dict(tasks)
     if len(text_of) != len(tasks) or set(text_of) != set(range(len(tasks))):
         files.refuse(
-            name, f"expected a task_index from 0 to {len(tasks) - 1} for each task, got {sorted(map(str, text_of))}"
+            name, f"expected a {kind}_index from 0 to {len(tasks) - 1} for each {kind}, got {sorted(map(str, text_of))}"
         )
     return [str(text_of[number]) for number in range(len(tasks))]

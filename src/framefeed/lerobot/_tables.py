@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._names import is_url
-from framefeed.catalog import convert_lists, map_array
+from framefeed.catalog import convert_lists, map_arrays
 from framefeed.errors import UsageError
 from framefeed.lerobot._episodes import EPISODES, Episodes
 from framefeed.lerobot._files import Files, list_columns
@@ -35,34 +36,46 @@ class Tables:
     episodes: Episodes
     _read: dict[tuple[str, bytes | None], AnyArray] = field(default_factory=dict, repr=False)
 
-    def read_column(self, name: str, chosen: IntArray | None) -> AnyArray:
-        """Read a column as an array [rows, ...], where the rows of tables without a chosen episode are zeros.
+    def read_columns(self, features: Iterable[Feature], chosen: IntArray | None) -> dict[str, AnyArray]:
+        """Read columns as arrays [rows, ...], each table once; the rows of tables without a chosen episode are zeros.
 
         Args:
-            name: Of a feature that is no camera.
+            features: Those that are no cameras; of texts the arrays are of str.
             chosen: Numbers of the episodes that are needed, int64 [E], ascending; None for all.
 
         Raises:
-            UsageError: There is no such column, or it is not numbers.
             MediaError: A table is missing or damaged, or is not what info.json says.
         """
-        feature = self._find_feature(name)
-        runs = self._list_runs(chosen)
-        key = (name, None if chosen is None else runs.tobytes())
-        if key not in self._read:
-            self._read[key] = self._map_column(feature, runs, is_whole=chosen is None)
-        return self._read[key]
+        needed, runs = list(features), self._list_runs(chosen)
+        part = None if chosen is None else runs.tobytes()
+        missing = [each for each in needed if (each.name, part) not in self._read]
+        kept = [each for each in missing if each.is_text or not self.is_mapped(chosen)]
+        read = self._read_columns(kept, runs) if kept else {}
+        if mapped := [each for each in missing if each not in kept]:
+            read |= self._map_columns(mapped, runs, is_whole=chosen is None)
+        self._read.update({(name, part): values for name, values in read.items()})
+        return {each.name: self._read[each.name, part] for each in needed}
 
-    def _find_feature(self, name: str) -> Feature:
+    def is_mapped(self, chosen: IntArray | None) -> bool:
+        """Whether columns are written to the cache folder and mapped by all processes."""
+        is_large = self.info.total_frames >= _MAPPED_ROWS or len(self._list_runs(chosen)) >= _MAPPED_TABLES
+        return is_url(self.files.root) or is_large
+
+    def find_feature(self, name: str, *, may_be_text: bool = False) -> Feature:
+        """Find a column by its name.
+
+        Raises:
+            UsageError: There is no such column, or it is not numbers.
+        """
         feature = self.info.features.get(name)
         if feature is None:
             raise UsageError(f"{self.files.root}: there is no column {name!r}: it has {', '.join(self.info.features)}")
         if feature.is_camera:
             raise UsageError(f"{name!r} is a camera: its pictures are no column")
-        if feature.dtype == "string" or _read_dtype(feature).kind not in "biuf":
+        if not (feature.is_text and may_be_text) and _read_dtype(feature).kind not in "biuf":
             raise UsageError(
-                f"the column {name!r} is of type {feature.dtype}, and only numbers are delivered: of a task take "
-                "task_index, whose texts are data.meta.tasks"
+                f"the column {name!r} is of type {feature.dtype}, and only numbers are delivered: texts are read with "
+                "data.rows(columns=...); of a task take task_index, whose texts are data.meta.tasks"
             )
         return feature
 
@@ -80,46 +93,67 @@ class Tables:
         return runs[np.unique(firsts.searchsorted(chosen, side="right") - 1)]
 
     def find_version(self, chosen: IntArray | None) -> str:
-        """Find which version of the tables is there: another text means other values."""
+        """Find which version of the tables is there: another text means other values.
+
+        Raises:
+            MissingMedia: One of them is missing.
+        """
         versions = (self.files.find_version(self._name(first)) for first, _ in self._list_runs(chosen).tolist())
         return "; ".join(versions)
 
     def _name(self, episode: int) -> str:
         return self.info.name_table(int(self.episodes.chunk[episode]), int(self.episodes.file[episode]))
 
-    def _map_column(self, feature: Feature, runs: IntArray, *, is_whole: bool) -> AnyArray:
-        count = self.info.total_frames
-        shape, dtype = (count, *_find_shape(feature)), _read_dtype(feature)
-        if not is_url(self.files.root) and count < _MAPPED_ROWS and len(runs) < _MAPPED_TABLES:
-            values: AnyArray = np.zeros(shape, dtype)
-            self._fill(feature, runs, values)
-            return values
+    def _read_columns(self, features: list[Feature], runs: IntArray) -> dict[str, AnyArray]:
+        arrays: dict[str, AnyArray] = {
+            each.name: np.zeros(self._find_shape(each), _read_dtype(each)) for each in features
+        }
+        self._fill(features, runs, arrays)
+        return arrays
 
-        def make(path: str) -> None:
-            mapped = np.lib.format.open_memmap(path, "w+", dtype, shape)
-            self._fill(feature, runs, mapped)
-            mapped.flush()
+    def _find_shape(self, feature: Feature) -> tuple[int, ...]:
+        return (self.info.total_frames, *_find_shape(feature))
 
+    def _map_columns(self, features: list[Feature], runs: IntArray, *, is_whole: bool) -> dict[str, AnyArray]:
         part = "" if is_whole else f" of the tables {runs[:, 0].tolist()}"
-        versions = (self.files.find_version(self._name(first)) for first, _ in runs.tolist())
-        version = f"{dtype} {shape}; {'; '.join(versions)}"
-        # Not as a memmap, of which each slice is an object that takes longer to make.
-        return np.asarray(map_array(f"{self.files.root} {feature.name}{part}", version, make))
+        tables = self.find_version(None if is_whole else runs[:, 0])
+        keys = {f"{self.files.root} {each.name}{part}": each for each in features}
+        versions = {key: f"{_read_dtype(each)} {self._find_shape(each)}; {tables}" for key, each in keys.items()}
 
-    def _fill(self, feature: Feature, runs: IntArray, values: AnyArray) -> None:
+        def make(paths: dict[str, str]) -> None:
+            made = [keys[key] for key in paths]
+            mapped = {
+                each.name: np.lib.format.open_memmap(path, "w+", _read_dtype(each), self._find_shape(each))
+                for each, path in zip(made, paths.values(), strict=True)
+            }
+            self._fill(made, runs, mapped)
+            for array in mapped.values():
+                array.flush()
+
+        # Not as a memmap, of which each slice is an object that takes longer to make.
+        return {keys[key].name: np.asarray(values) for key, values in map_arrays(versions, make).items()}
+
+    def _fill(self, features: list[Feature], runs: IntArray, arrays: Mapping[str, AnyArray]) -> None:
         """Write the rows of the tables needed."""
         for first, stop in runs.tolist():
-            rows = slice(int(self.episodes.starts[first]), int(self.episodes.starts[stop]))
-            values[rows] = self._read_part(feature, self._name(first), rows)
+            name, rows = self._name(first), slice(int(self.episodes.starts[first]), int(self.episodes.starts[stop]))
+            table = self._read_table([each.name for each in features], name, rows)
+            for feature in features:
+                shape = (rows.stop - rows.start, *_find_shape(feature))
+                values = self._convert(feature, name, table.column(feature.name), shape)
+                if feature.name == "timestamp" and values.dtype.kind == "f" and not np.isfinite(values).all():
+                    row = rows.start + int(np.isfinite(values).argmin())
+                    self.files.refuse(name, f"row {row} has no finite timestamp")
+                arrays[feature.name][rows] = values
 
-    def _read_part(self, feature: Feature, name: str, rows: slice) -> AnyArray:
-        """Read a column of one table, whose rows are checked to be those of its episodes."""
-        table = self.files.read_table(name, lambda column: column in (feature.name, _INDEX))
-        if missing := list_columns(table, [feature.name, _INDEX]):
+    def _read_table(self, columns: list[str], name: str, rows: slice) -> pa.Table:
+        """Read columns of one table, whose rows are checked to be those of its episodes."""
+        needed = dict.fromkeys((*columns, _INDEX))
+        table = self.files.read_table(name, needed.__contains__)
+        if missing := list_columns(table, [*needed]):
             self.files.refuse(name, f"lacks the column {missing[0]!r} that {INFO} names")
-        count = rows.stop - rows.start
-        if len(table) != count:
-            self.files.refuse(name, f"has {len(table)} rows, but its episodes have {count}")
+        if len(table) != rows.stop - rows.start:
+            self.files.refuse(name, f"has {len(table)} rows, but its episodes have {rows.stop - rows.start}")
         index = table.column(_INDEX)
         if not pa.types.is_integer(index.type) or not np.array_equal(
             index.to_numpy(), np.arange(rows.start, rows.stop)
@@ -127,11 +161,7 @@ class Tables:
             self.files.refuse(
                 name, f"has other values than {rows.start} to {rows.stop - 1}, the rows of its episodes, as index"
             )
-        values = self._convert(feature, name, table.column(feature.name), (count, *_find_shape(feature)))
-        if values.dtype.kind == "f" and feature.name == "timestamp" and not np.isfinite(values).all():
-            row = rows.start + int(np.isfinite(values).argmin())
-            self.files.refuse(name, f"row {row} has no finite timestamp")
-        return values
+        return table
 
     def _convert(self, feature: Feature, name: str, column: pa.ChunkedArray, shape: tuple[int, ...]) -> AnyArray:
         kind, dtype = column.type, _read_dtype(feature)
@@ -140,6 +170,8 @@ class Tables:
                 pa.chunked_array([each.storage for each in column.chunks], kind.storage_type),
                 kind.storage_type,
             )
+        if feature.is_text:
+            return self._convert_texts(feature, name, column)
         while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
             kind = kind.value_type
         is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
@@ -160,17 +192,28 @@ class Tables:
             )
         return values.reshape(shape).astype(dtype, copy=False)
 
+    def _convert_texts(self, feature: Feature, name: str, column: pa.ChunkedArray) -> AnyArray:
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
+            self.files.refuse(name, f"expected texts in the column {feature.name!r}, as {INFO} says, got {column.type}")
+        if column.null_count:
+            self.files.refuse(name, f"has a null in the column {feature.name!r} of texts")
+        # Equal texts of a table are one object: most data sets repeat a few.
+        encoded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
+        values: AnyArray = np.array(encoded.dictionary.to_pylist(), np.object_)[encoded.indices.to_numpy()]
+        return values
+
 
 def _read_dtype(feature: Feature) -> np.dtype[np.generic]:
     try:
-        return np.dtype(feature.dtype)
+        return np.dtype(object if feature.is_text else feature.dtype)
     except TypeError:
         return np.dtype(object)
 
 
 def _find_shape(feature: Feature) -> tuple[int, ...]:
     """Find the shape of a value: lerobot stores lists of one number as numbers."""
-    return () if feature.shape in ((1,), ()) else feature.shape
+    return () if feature.is_text or feature.shape == (1,) else feature.shape
 
 
 def _is_alike(kind: object, dtype: np.dtype[np.generic]) -> bool:

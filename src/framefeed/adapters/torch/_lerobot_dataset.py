@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import Dataset, get_worker_info
 
 from framefeed import lerobot
+from framefeed._arrays import AnyArray
 from framefeed._checks import WrongType, check_position, check_transform, expected
 from framefeed._names import is_url
 from framefeed._nearest import did_you_mean
@@ -38,15 +39,16 @@ _OTHERS = {
 """Arguments of lerobot's class that are for writing, with their defaults."""
 _VIDEO_BACKENDS = (None, "torchcodec", "pyav", "video_reader")
 _UNIT = Normaliser("float32", (0.0,), (1.0,))
-_TASK = "task_index"
+_TASK, _SUBTASK = "task_index", "subtask_index"
 
 
 class LeRobotDataset(Dataset[dict[str, Any]]):
     """Map-style dataset of the rows of a LeRobot data set, whose items have the keys, shapes and types of lerobot's.
 
     A camera is float32 [C, H, W] in [0, 1], or [T, C, H, W] for several times; other keys with deltas are [T, ...],
-    with ``KEY_is_pad`` bool [T]; ``task`` is a text. The rows of one batch of the DataLoader (``__getitems__``) are
-    read together, and the frames of one video decoded together. Nothing is downloaded or written.
+    with ``KEY_is_pad`` bool [T]. ``task`` is a text, as are ``subtask``, where the data set has subtasks, and values of
+    dtype string. The rows of one batch of the DataLoader (``__getitems__``) are read together, and the frames of one
+    video decoded together. Nothing is downloaded or written.
 
     Args:
         repo_id: Name of the data set. Without ``root``, its folder is looked up in HF_LEROBOT_HOME (by default
@@ -108,7 +110,10 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         deltas = dict(delta_timestamps or {})
         names = [name for name in self.features if name not in deltas and name not in self.meta.camera_keys]
         self._reader = data.rows(deltas, episodes=episodes, columns=names, tolerance_seconds=tolerance_s)
-        self._tasks_reader = data.rows(episodes=episodes, columns=[_TASK]) if _TASK in deltas else self._reader
+        self._has_subtasks = _SUBTASK in self.features and self.meta.subtasks is not None
+        codes = [_TASK, _SUBTASK] if self._has_subtasks else [_TASK]
+        is_beside = any(name in deltas for name in codes)
+        self._tasks_reader = data.rows(episodes=episodes, columns=codes) if is_beside else self._reader
         self._plans = _plan_cameras(data, deltas, episodes, tolerance_s, seed)
         videos, pads = self.meta.video_keys, [f"{name}_is_pad" for name in deltas]
         self._keys = [*videos, *(name for name in self.features if name not in videos), *pads]
@@ -205,19 +210,26 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         if get_worker_info() is not None:
             lend_batches()
         rows = self._reader.find_rows(numbers)
-        tensors = {name: _as_tensor(values) for name, values in self._reader.read(rows).items()}
-        tensors |= {camera: self._load_pictures(camera, numbers) for camera in self._plans}
-        columns = [tensors[key].unbind() for key in self._keys]
-        texts, codes = self.meta.tasks.index, self._tasks_reader.read(rows)[_TASK].tolist()
-        items = [
-            {**dict(zip(self._keys, values, strict=True)), "task": texts[code]}
-            for *values, code in zip(*columns, codes, strict=True)
-        ]
+        read = self._reader.read(rows)
+        values = {name: _as_values(each) for name, each in read.items()}
+        values |= {camera: self._load_pictures(camera, numbers).unbind() for camera in self._plans}
+        texts = self._find_tasks(read if self._tasks_reader is self._reader else self._tasks_reader.read(rows))
+        columns = [*(values[key] for key in self._keys), *texts.values()]
+        items = [dict(zip([*self._keys, *texts], each, strict=True)) for each in zip(*columns, strict=True)]
         if self.image_transforms is not None:
             self._item_counter.add(len(numbers), len(self))
             for item, number in zip(items, numbers, strict=True):
                 self._transform(item, number)
         return items
+
+    def _find_tasks(self, codes: dict[str, AnyArray]) -> dict[str, list[str]]:
+        """Find the texts of the tasks of some rows, and of their subtasks if the data set has some."""
+        tables = {"task": self.meta.tasks, **({"subtask": self.meta.subtasks} if self._has_subtasks else {})}
+        return {
+            name: [table.index[code] for code in codes[f"{name}_index"].ravel().tolist()]
+            for name, table in tables.items()
+            if table is not None
+        }
 
     def _load_pictures(self, camera: str, numbers: list[int]) -> torch.Tensor:
         """Load the pictures of a camera: [B, T, C, H, W]; without T for one time, as lerobot has them."""
@@ -269,7 +281,7 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
 
 
 class ColumnTable:
-    """Columns of the tables as tensors [rows, ...]: ``dataset.hf_dataset["action"]``.
+    """Columns of the tables as tensors [rows, ...], or lists of texts: ``dataset.hf_dataset["action"]``.
 
     Args:
         data: The data set.
@@ -282,13 +294,13 @@ class ColumnTable:
 
     @property
     def column_names(self) -> list[str]:
-        """Names of the columns that are numbers."""
+        """Names of the columns that are numbers or texts."""
         return [name for name in self._data.features if name not in self._data.meta.camera_keys]
 
     def __len__(self) -> int:
         return len(self._data.rows(episodes=self._episodes))
 
-    def __getitem__(self, name: str) -> torch.Tensor:
+    def __getitem__(self, name: str) -> torch.Tensor | list[str]:
         """Read a column, of the types that items have.
 
         Raises:
@@ -297,7 +309,8 @@ class ColumnTable:
         if not isinstance(name, str):
             raise WrongType("hf_dataset: expected the name of a column: rows are read with dataset[i]")
         reader = self._data.rows(episodes=self._episodes, columns=[name])
-        return _as_tensor(reader.read(reader.find_rows(range(len(reader))))[name])
+        values = reader.read(reader.find_rows(range(len(reader))))[name]
+        return values.tolist() if values.dtype.hasobject else _as_tensor(values)
 
     def __repr__(self) -> str:
         return f"ColumnTable({len(self)} rows, columns {self.column_names})"
@@ -318,6 +331,14 @@ def _plan_cameras(
             for part in parts
         ]
     return plans
+
+
+def _as_values(values: AnyArray) -> Sequence[Any]:
+    """Make the values of items of a column: tensors, or texts as str."""
+    if values.dtype.hasobject:
+        texts: list[str] = values.tolist()
+        return texts
+    return _as_tensor(values).unbind()
 
 
 def _as_tensor(values: Any) -> torch.Tensor:

@@ -1,0 +1,169 @@
+"""Columns are read with each table once, large ones with the first rows; texts and subtasks are those of the tables."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import framefeed as ff
+from framefeed.lerobot import _tables
+from framefeed.lerobot._files import Files
+from framefeed.torch import LeRobotDataset
+from tests.lerobot.cases import LENGTHS, SUBTASKS, TOP, WORDS, add_texts, find_dataset
+
+COLUMNS = ("action", "words", "subtask_index", "timestamp")
+FIRST_TABLE = "data/chunk-000/file-000.parquet"
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    return find_dataset("texts", tmp_path)
+
+
+@pytest.fixture(params=["in memory", "mapped"])
+def is_mapped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> bool:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    if request.param == "mapped":
+        monkeypatch.setattr(_tables, "_MAPPED_ROWS", 0)
+    return request.param == "mapped"
+
+
+def list_mapped(folder: Path) -> list[Path]:
+    return [*folder.glob("cache/framefeed/columns/*.npy")]
+
+
+def read_all(reader: Any) -> dict[str, Any]:
+    return reader.read(reader.find_rows(range(len(reader))))
+
+
+def edit(path: Path, column: str, change: Callable[[list[Any]], Any]) -> None:
+    table = pq.read_table(path)
+    values = change(table[column].to_pylist())
+    pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(values)), path)
+
+
+def test_each_table_is_read_once(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names, read_table = list[str](), Files.read_table
+
+    def count(self: Files, name: str, keep: Callable[[str], bool]) -> pa.Table:
+        names.append(name)
+        return read_table(self, name, keep)
+
+    monkeypatch.setattr(Files, "read_table", count)
+    data = LeRobotDataset("me/data", texts, delta_timestamps={"action": [0.0, 0.1]})
+    data.__getitems__(range(len(data)))
+    assert [name for name in names if name.startswith("data/")] == [
+        f"data/chunk-000/file-00{n}.parquet" for n in (0, 1, 2)
+    ]
+
+
+def test_large_tables_are_read_with_the_first_rows(texts: Path, tmp_path: Path, is_mapped: bool) -> None:
+    data = LeRobotDataset("me/data", texts)
+    assert list_mapped(tmp_path) == []
+    item = data[13]
+    numbers = len(data.features) - 1
+    assert len(list_mapped(tmp_path)) == (numbers if is_mapped else 0)
+    again = pickle.loads(pickle.dumps(data))
+    assert again[13].keys() == item.keys()
+    assert all(torch.equal(value, again[13][key]) for key, value in item.items() if not isinstance(value, str))
+    assert {key: value for key, value in again[13].items() if isinstance(value, str)} == {
+        "words": WORDS[13], "task": "pick the cube", "subtask": "reach"
+    }  # fmt: skip
+    for path in list_mapped(tmp_path)[:2]:
+        path.unlink()  # those that are there stay
+    assert torch.equal(LeRobotDataset("me/data", texts)[13]["action"], item["action"])
+    assert len(list_mapped(tmp_path)) == (numbers if is_mapped else 0)
+
+
+def test_missing_tables_are_errors_of_opening(texts: Path, is_mapped: bool) -> None:
+    (texts / FIRST_TABLE).unlink()
+    with pytest.raises(ff.MissingMedia, match="file-000"):
+        LeRobotDataset("me/data", texts)
+    assert LeRobotDataset("me/data", texts, episodes=[3])[0]["words"] == WORDS[sum(LENGTHS[:3])]
+
+
+def test_damaged_tables_leave_no_column(texts: Path, tmp_path: Path, is_mapped: bool) -> None:
+    (texts / FIRST_TABLE).with_stem("file-001").write_bytes(b"PAR1")
+    with pytest.raises(ff.UnreadableMedia, match=r"file-001\.parquet: cannot be read as a Parquet file"):
+        LeRobotDataset("me/data", texts)[0]
+    assert list_mapped(tmp_path) == []
+    assert [*tmp_path.glob("cache/framefeed/columns/.framefeed-*")] == []
+
+
+@pytest.mark.parametrize("episodes", [None, [1, 4]])
+def test_rows_have_texts(texts: Path, is_mapped: bool, episodes: list[int] | None) -> None:
+    robots = ff.lerobot.open(texts)
+    reader = robots.rows(episodes=episodes, columns=COLUMNS)
+    rows = read_all(reader)
+    numbers = reader.find_rows(range(len(reader)))
+    assert rows["words"].tolist() == [WORDS[row] for row in numbers]
+    assert np.array_equal(rows["action"][:, 0], numbers)
+    assert robots.meta.subtasks is not None
+    assert [robots.meta.subtasks[code] for code in rows["subtask_index"]] == [SUBTASKS[row // 4 % 3] for row in numbers]
+    data = LeRobotDataset("me/data", texts, episodes=episodes)
+    assert data.hf_dataset["words"] == rows["words"].tolist()
+    assert "words" in data.hf_dataset.column_names
+    batch = next(iter(torch.utils.data.DataLoader(data, batch_size=len(data), num_workers=2)))
+    assert batch["words"] == rows["words"].tolist()
+    assert batch["subtask"] == [SUBTASKS[row // 4 % 3] for row in numbers]
+
+
+def test_texts_are_no_columns_of_plans(tmp_path: Path) -> None:
+    root = find_dataset("gop30", tmp_path)
+    add_texts(root)
+    robots = ff.lerobot.open(root)
+    message = (
+        r"'words' is of type string, and only numbers are delivered: texts are read with data\.rows\(columns=\.\.\.\)"
+    )
+    for call in (
+        lambda: robots.plan({TOP: [0.0]}, seed=0, columns=["words"]),
+        lambda: robots.column("words"),
+        lambda: robots.rows({"words": [0.0]}),
+        lambda: LeRobotDataset("me/data", root, delta_timestamps={"words": [0.0]}),
+    ):
+        with pytest.raises(ff.UsageError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("values", ["numbers", "a null"])
+def test_wrong_texts_are_errors_that_name_the_file(texts: Path, values: str) -> None:
+    edit(texts / FIRST_TABLE, "words", lambda words: range(len(words)) if values == "numbers" else [None, *words[1:]])
+    with pytest.raises(
+        ff.UnreadableMedia, match="expected texts .*got int64" if values == "numbers" else "has a null"
+    ) as e:
+        ff.lerobot.open(texts).rows(columns=["words"])
+    assert str(texts / FIRST_TABLE) in str(e.value)
+
+
+def test_texts_of_dictionaries_are_the_same(texts: Path) -> None:
+    path = texts / FIRST_TABLE
+    table = pq.read_table(path)
+    words = table["words"].combine_chunks().dictionary_encode()
+    pq.write_table(table.set_column(table.column_names.index("words"), "words", words), path)
+    assert read_all(ff.lerobot.open(texts).rows(columns=["words"]))["words"].tolist() == WORDS
+
+
+def test_subtasks_may_be_missing(texts: Path) -> None:
+    (texts / "meta/subtasks.parquet").unlink()
+    data = LeRobotDataset("me/data", texts)
+    assert data.meta.subtasks is None
+    assert "subtask" not in data[0]
+
+
+def test_subtasks_have_texts(texts: Path) -> None:
+    edit(texts / FIRST_TABLE, "subtask_index", lambda codes: [*codes[:2], 3, *codes[3:]])
+    with pytest.raises(
+        ff.UnreadableMedia, match=r"subtasks\.parquet: row 2 .* subtask_index 3, but there are 3 subtasks"
+    ):
+        LeRobotDataset("me/data", texts)
+    edit(texts / "meta/subtasks.parquet", "subtask_index", lambda _: [0, 2, 3])
+    with pytest.raises(ff.UnreadableMedia, match=r"subtasks\.parquet: expected a subtask_index from 0 to 2"):
+        LeRobotDataset("me/data", texts)
