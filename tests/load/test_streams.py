@@ -13,7 +13,7 @@ import pytest
 from framefeed.cache import FrameCache, build, estimate
 from framefeed.catalog import Catalog
 from framefeed.decode import BaseDecoder, find_decoder
-from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.errors import FrameNotFound, LoadError, TimeUnavailable, UsageError
 from framefeed.load import ClipBatch, ClipLoader
 from framefeed.plan import Dense, EpochPlan, EveryFrame, RandomSegments, Uniform, mix_plans, plan_clips, plan_requests
 from framefeed.request import CenterCrop, DecodeRequest, Letterbox, RandomCrop, RandomResizedCrop
@@ -97,8 +97,21 @@ def test_a_transform_that_returns_no_dict_of_the_streams_is_an_error() -> None:
         UsageError, match=r"expected it to return a dict of the streams \['slow', 'fast'\], got \['slow'\]"
     ):
         load_all(plan_of(), transform=lambda clips, rng: {"slow": clips["slow"]})
-    with pytest.raises(UsageError, match="expected it to return a dict"):
+    with pytest.raises(UsageError, match="expected it to return a dict") as raised:
         load_all(plan_of(), transform=lambda clips, rng: clips["slow"])
+    assert "(stream" not in str(raised.value)
+    with pytest.raises(LoadError, match="the transform received a dict by stream of NumPy arrays"):
+        load_all(plan_of(), transform=lambda clips, rng: clips.astype("float32"))
+
+
+def test_wrong_guesses_at_batches_and_calls_are_answered() -> None:
+    batch = load_all(plan_of())[0]
+    with pytest.raises(UsageError, match=r"fast is not a column of the plan, but a stream: write batch.data\['fast'\]"):
+        batch["fast"]
+    with pytest.raises(UsageError, match=r"got a dict of .*: give it as streams=, with on="):
+        plan_clips({"slow": slow(), "fast": fast()}, Uniform(2), seed=0, on="stem")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="requests: expected a list, got one dict"):
+        plan_requests({"slow": DecodeRequest(source="a.mp4", indices=[0])})  # type: ignore[arg-type]
 
 
 def test_pixels_are_normalised_in_each_stream() -> None:
@@ -270,6 +283,7 @@ def test_a_sample_fails_as_a_whole_and_the_ledger_names_the_stream(broken: dict[
             (entry,) = loader.ledger
             assert entry.source.endswith("fast/scene_1.mp4")
             assert "(stream 'fast')" in entry.reason
+            assert "fast/scene_1.mp4: 1 clip skipped: MissingMedia: (stream 'fast'): " in str(loader.ledger)
 
 
 def test_a_substitute_replaces_all_streams(broken: dict[str, Catalog]) -> None:
@@ -354,6 +368,12 @@ def test_mixtures_of_streams() -> None:
             assert stamps[1] == [100 + 2 * stamp for stamp in stamps[0]]
             seen += 1
     assert seen == 12
+    assert mix.describe().sampled_frames == 12 * 2 * 2
+    for name in ("picture_shape", "clip_shape"):
+        with pytest.raises(UsageError, match=rf"take plan.streams\['slow'\].{name}|picture_shape"):
+            getattr(mix, name)
+    with pytest.raises(UsageError, match=r"take plan.streams\['slow'\].clip_shape_at\(0\)"):
+        mix.clip_shape_at(0)
     with pytest.raises(UsageError, match=r"the streams of parts\[0\] and parts\[1\] differ"):
         mix_plans([(first, 1), (plan_clips(slow(), Uniform(2), seed=0, size=(24, 32)), 1)], num_clips=4, seed=0)
     with pytest.raises(UsageError, match=r"the pictures of stream 'fast' of parts\[0\] and parts\[1\] differ"):
@@ -371,6 +391,9 @@ def test_a_description_counts_all_streams() -> None:
     with pytest.raises(UsageError, match=r"take plan.streams\['slow'\].picture_shape"):
         plan_of().picture_shape  # noqa: B018
     assert plan_of().streams["fast"].picture_shape == (3, *FAST_SIZE)
+    requests = [{name: DecodeRequest(source=slow().source(0), indices=[0] * n) for n, name in enumerate("ab", 1)}]
+    assert plan_requests(requests).frames_per_clip is None
+    assert "frames as requested" in str(plan_requests(requests).describe())
 
 
 def test_rows_without_a_partner_are_listed() -> None:

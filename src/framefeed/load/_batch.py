@@ -113,6 +113,8 @@ class ClipBatch:
         if isinstance(name, str) and name in self.columns:
             return self.columns[name]
         if isinstance(name, str):
+            if isinstance(self.data, dict) and name in self.data:
+                raise UsageError(f"{name} is not a column of the plan, but a stream: write batch.data[{name!r}]")
             if name in self.__slots__:
                 raise UsageError(f"{name} is not a column of the plan, but an attribute: write batch.{name}")
             advice = did_you_mean(name, self.columns) or f"; for another one, plan with columns=[{name!r}]"

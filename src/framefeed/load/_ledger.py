@@ -261,7 +261,12 @@ def _append_line(path: str, entry: LedgerEntry) -> None:
 def _format_line(entry: LedgerEntry, clips: int) -> str:
     kind, _, message = entry.reason.partition(": ")
     # The line is for several clips of a file, which it names itself.
-    message = message.removeprefix(f"{entry.source}: ").removesuffix(f" (clip at position {entry.position})")
+    message = (
+        message.removeprefix(entry.source)
+        .removeprefix(": ")
+        .lstrip()
+        .removesuffix(f" (clip at position {entry.position})")
+    )
     # A long message loses the advice at its end; only a long first part is cut.
     parts = escape_invisible(" ".join(message.split())).split("; ")
     while len(parts) > 1 and len("; ".join(parts)) > _PRINTED_REASON:

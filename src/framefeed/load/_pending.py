@@ -168,9 +168,11 @@ class PendingBatch:
         frames: Times and boxes of the clips, for each stream.
         errors: Error of each clip, or None.
         streams: Names of the streams; none if a clip has one without a name.
+        transform_input: Arguments of a transform, for messages.
     """
 
     streams: tuple[str, ...] = ()
+    transform_input = _TRANSFORM_INPUT
 
     def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: ClipMemory, lengths: Sequence[int]) -> None:
         self.positions = list(positions)
@@ -249,7 +251,10 @@ class PendingBatch:
         position, name = self.identify(slot)
         if isinstance(error, MissingMedia) and error.position is None:
             error.args = (f"{error}{explain_relative_path(*locate_row(self._plan.catalog, self.rows[slot]))}",)
-        self.set_error(slot, with_position(error, position=position, source=name, stage=stage, where=where))
+        given = self.transform_input
+        self.set_error(
+            slot, with_position(error, position=position, source=name, stage=stage, given=given, where=where)
+        )
 
     def set_error(self, slot: int, error: FramefeedError) -> None:
         """Mark a clip as failed with an error that has its position."""

@@ -62,6 +62,8 @@ def find_stream_shapes(plan: EpochPlan, positions: Sequence[int], lengths: Seque
 class PendingStreams(PendingBatch):
     """A batch of several streams that workers fill."""
 
+    transform_input = "a dict by stream of NumPy arrays, uint8 [T, C, H, W], and a NumPy generator"
+
     def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: ClipMemory, lengths: Sequence[int]) -> None:
         super().__init__(plan, positions, memory, lengths)
         self.streams = tuple(plan.streams)
@@ -119,8 +121,12 @@ class PendingStreams(PendingBatch):
     def set_error(self, slot: int, error: FramefeedError) -> None:
         """Mark the stream of a clip as failed; the others follow when the batch is finished."""
         stream, clip = divmod(slot, self.count)
-        if "(stream " not in error.plain_message:
-            error.args = (f"{error.plain_message} (stream {self.streams[stream]!r})",)
+        message = error.plain_message
+        if error.stage != "transform" and "(stream " not in message:
+            named = f"(stream {self.streams[stream]!r})"
+            head, colon, rest = message.partition(": ")
+            is_named = bool(colon) and head == error.source
+            error.args = (f"{head} {named}: {rest}" if is_named else f"{message} {named}",)
         self.errors[slot] = error
         self.frames[stream].clear(clip)
         self.memory.clear(slot)

@@ -23,6 +23,7 @@ from framefeed.plan._options import PlanOptions
 from framefeed.plan._order import ClipLocation
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Delivery, Tail
+from framefeed.plan._streams import describe_streams, refuse_shape
 from framefeed.plan._tables import Excluded, PlanTables, find_delivered_form
 from framefeed.request import SharedDraw
 
@@ -114,7 +115,20 @@ class MixedPlan(EpochPlan):
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
-        return describe_plan(self, 1)
+        return describe_streams(self) if self.streams else describe_plan(self, 1)
+
+    @property
+    def picture_shape(self) -> tuple[int, int, int]:
+        """Shape of every delivered picture, (C, H, W); of several streams each has its own."""
+        if self.streams:
+            raise refuse_shape(self, "picture_shape")
+        return super().picture_shape
+
+    def clip_shape_at(self, position: SupportsIndex) -> tuple[int, int, int, int]:
+        """Shape of the clip at one position, (T, C, H, W); of several streams each has its own."""
+        if self.streams:
+            raise refuse_shape(self, f"clip_shape_at({position})")
+        return super().clip_shape_at(position)
 
     @property
     def streams(self) -> Mapping[str, EpochPlan]:
@@ -389,7 +403,7 @@ def _check_alike(plans: Sequence[EpochPlan]) -> None:
                 f"parts[{number}] has pictures of different sizes, or clips of different lengths: give it "
                 "size=(height, width), and one number of frames"
             )
-    compare("the streams", lambda plan: list(plan.streams), "plan all parts with the same streams=")
+    compare("the streams", lambda plan: list(plan.streams), "plan all parts with the same streams, in one order")
     for name in _list_forms(plans[0]):
         of = f" of stream {name!r}" if name else ""
         _compare_forms(partial(compare, of=of), name)

@@ -125,6 +125,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     if (streams is None) == (catalog is None):
         got = "neither" if catalog is None else "both"
         raise UsageError(f"expected a catalog, or streams= with several catalogs, got {got}")
+    if isinstance(catalog, Mapping):
+        raise UsageError(f"catalog: expected a Catalog, got a dict of {list(catalog)}: give it as streams=, with on=")
     if streams is None and any(each is not None for each in (on, pick, tolerance_seconds)):
         raise UsageError("on, pick and tolerance_seconds are for streams=: a clip rule has its own pick and tolerance")
     form = {"size": size, "crop": crop}
@@ -200,10 +202,6 @@ def _check_rule(catalog: object, rule: ClipRule | None, at: str | None) -> ClipR
 
 def find_remarks(plan: EpochPlan) -> Iterator[str]:
     """Yield a warning for each matter; no media are opened, and nothing is drawn."""
-    if isinstance(plan.rule, Following):
-        if (remark := explain_enlarged_crop(plan)) is not None:
-            yield remark
-        return
     catalog = plan.catalog
     if isinstance(plan.rule, Requests) and plan.rule.at is not None:
         yield from find_mistakes(catalog, plan.rule)
@@ -270,7 +268,7 @@ def _count_damaged_picks(plan: EpochPlan, row: int) -> int:
     index, rule, windows = plan.catalog.frame_index(row), plan.rule, plan.tables.windows
     try:
         timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
-        if getattr(rule, "is_random", False) or isinstance(rule, EveryFrame):
+        if getattr(rule, "is_random", False) or isinstance(rule, EveryFrame | Following):
             ordinals = timeline.first + np.arange(len(timeline))
         else:
             numbers = np.arange(plan.options.clips_per_video)

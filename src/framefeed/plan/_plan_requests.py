@@ -172,7 +172,9 @@ def _index_sources(
 
 def _split_requests(requests: Any) -> dict[str, list[DecodeRequest]] | None:
     """Split dicts of requests by stream into a list for each stream; None if they are no dicts."""
-    if isinstance(requests, (str, bytes, Mapping)) or not isinstance(requests, Sequence):
+    if isinstance(requests, Mapping):
+        raise UsageError("requests: expected a list, got one dict: give [request, ...], a dict by stream for each clip")
+    if isinstance(requests, (str, bytes)) or not isinstance(requests, Sequence):
         return None
     if not any(isinstance(each, Mapping) for each in requests):
         return None

@@ -91,8 +91,9 @@ class Streams:
 
     @property
     def num_frames(self) -> int | None:
-        """T of the first stream; None where requests differ in it."""
-        return self.first.frames_per_clip
+        """T, if that of all streams is the same."""
+        lengths = {part.frames_per_clip for part in self.parts.values()}
+        return lengths.pop() if len(lengths) == 1 else None
 
     @property
     def is_random(self) -> bool:
@@ -171,19 +172,16 @@ class StreamsPlan(EpochPlan):
     @property
     def picture_shape(self) -> NoReturn:
         """Refuse: each stream has its own."""
-        raise self._refuse("picture_shape")
+        raise refuse_shape(self, "picture_shape")
 
     @property
     def clip_shape(self) -> NoReturn:
         """Refuse: each stream has its own."""
-        raise self._refuse("clip_shape")
+        raise refuse_shape(self, "clip_shape")
 
     def clip_shape_at(self, position: SupportsIndex) -> NoReturn:
         """Refuse: each stream has its own."""
-        raise self._refuse(f"clip_shape_at({position})")
-
-    def _refuse(self, what: str) -> UsageError:
-        return UsageError(f"this plan has several streams: take plan.streams[{next(iter(self.streams))!r}].{what}")
+        raise refuse_shape(self, f"clip_shape_at({position})")
 
     @property
     def excluded(self) -> list[Excluded]:
@@ -198,23 +196,34 @@ class StreamsPlan(EpochPlan):
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
-        each = [describe_plan(_OneStream(self, number), self.options.unit) for number in range(len(self.streams))]
-        frames = sum(one.sampled_frames for one in each)
-        decoded = sum(one.decoded_frames_per_delivered_frame * one.sampled_frames for one in each)
-        return replace(
-            each[0],
-            decoded_frames_per_delivered_frame=decoded / max(1, frames),
-            predicted_cpu_seconds=sum(one.predicted_cpu_seconds for one in each),
-            sampled_frames=frames,
-            damaged_frames=sum(one.damaged_frames for one in each),
-            past_end_frames=sum(one.past_end_frames for one in each),
-        )
+        return describe_streams(self)
+
+
+def refuse_shape(plan: EpochPlan, what: str) -> UsageError:
+    """Make the error for a shape of a plan of several streams, each of which has its own."""
+    return UsageError(f"this plan has several streams: take plan.streams[{next(iter(plan.streams))!r}].{what}")
+
+
+def describe_streams(plan: EpochPlan) -> PlanDescription:
+    """Estimate the cost of a plan of several streams: the sum of theirs."""
+    each = [describe_plan(_OneStream(plan, number), plan.options.unit) for number in range(len(plan.streams))]
+    frames = sum(one.sampled_frames for one in each)
+    decoded = sum(one.decoded_frames_per_delivered_frame * one.sampled_frames for one in each)
+    return replace(
+        each[0],
+        frames_per_clip=plan.frames_per_clip,
+        decoded_frames_per_delivered_frame=decoded / max(1, frames),
+        predicted_cpu_seconds=sum(one.predicted_cpu_seconds for one in each),
+        sampled_frames=frames,
+        damaged_frames=sum(one.damaged_frames for one in each),
+        past_end_frames=sum(one.past_end_frames for one in each),
+    )
 
 
 class _OneStream:
     """One stream of a plan, as far as its description reads it."""
 
-    def __init__(self, plan: StreamsPlan, number: int) -> None:
+    def __init__(self, plan: EpochPlan, number: int) -> None:
         self._plan, self._number = plan, number
         self.catalog, self.excluded = plan.catalog, plan.excluded
         self.frames_per_clip = list(plan.streams.values())[number].frames_per_clip

@@ -393,7 +393,8 @@ class ClipDataset(Dataset[Any]):
             raise outcome.error
         sources = next(iter(batch.sources.values())) if isinstance(batch.sources, dict) else batch.sources
         name, position = source_name(sources[slot]), int(batch.positions[slot])
-        given = TRANSFORM_INPUTS[self._output]
+        each = "a dict by stream, each " if isinstance(batch.data, dict) else ""
+        given = each + TRANSFORM_INPUTS[self._output]
         return with_position(outcome.error, position=position, source=name, stage="transform", given=given)
 
     def _apply_transform(self, plan: EpochPlan, loaded: Any, number: int) -> Ok[Any] | Err:
