@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed.catalog import map_array, map_arrays
+from framefeed.catalog._cached_files import map_array, map_arrays
 
 NAMES = ("a", "b", "c")
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.lerobot._rows import ChosenRows, DeltaColumn, PadColumn, PictureRows, RowColumn, Spans
+from framefeed.catalog import ListColumn
+from framefeed.lerobot._rows import ChosenRows, DeltaColumn, PadColumn, PictureRows, Spans
 
 LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=6).filter(any)
 DELTAS = st.lists(st.integers(-8, 8), min_size=1, max_size=4)
@@ -21,7 +22,7 @@ def starts_of(lengths: list[int]) -> np.ndarray:
 def test_rows_are_clamped_to_their_episode(lengths: list[int], deltas: list[int]) -> None:
     starts, steps = starts_of(lengths), np.array(deltas, np.int64)
     spans, values = Spans(starts), np.arange(starts[-1] * 2).reshape(-1, 2)
-    column, pads = DeltaColumn(values, spans, steps), PadColumn(spans, steps)
+    column, pads = DeltaColumn(values, spans=spans, deltas=steps), PadColumn(spans, steps)
     rows, expected, expected_pads = [], [], []
     for episode, length in enumerate(lengths):
         first = int(starts[episode])
@@ -62,7 +63,7 @@ def test_positions_are_the_rows_of_chosen_episodes(lengths: list[int], data: st.
 
 def test_columns_are_copies() -> None:
     values = np.arange(4)
-    column = RowColumn(values)
+    column = ListColumn(values)
     taken = column[np.array([1, 2])]
     taken[:] = 9
     assert values.tolist() == [0, 1, 2, 3]
@@ -72,5 +73,5 @@ def test_columns_are_copies() -> None:
 @pytest.mark.parametrize("rows", [[3, 1], [], [2, 2, 2]])
 def test_any_rows_in_any_order(rows: list[int]) -> None:
     spans, steps = Spans(np.array([0, 4])), np.array([0, 1])
-    taken = DeltaColumn(np.arange(4), spans, steps)[np.array(rows, np.int64)]
+    taken = DeltaColumn(np.arange(4), spans=spans, deltas=steps)[np.array(rows, np.int64)]
     assert taken.tolist() == [[row, min(row + 1, 3)] for row in rows]

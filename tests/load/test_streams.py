@@ -20,6 +20,7 @@ from framefeed.request import CenterCrop, DecodeRequest, Letterbox, RandomCrop, 
 from framefeed.scanning import scan
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file
+from tests.damaged import damaged_clip
 from tests.load.stream_media import FAST_SIZE, fast, folder, plan_of, slow
 
 
@@ -439,3 +440,13 @@ def test_a_stream_without_times_cannot_follow_or_lead(tmp_path: Path) -> None:
             (batch,) = list(loader)
             assert not batch.ok.any()
             assert f"(stream '{name}')" in loader.ledger[0].reason
+
+
+def test_known_damage_of_a_stream_that_follows_is_warned_of(tmp_path: Path) -> None:
+    copyfile(damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30)), tmp_path / "scene_0.mp4")
+    damaged = scan(tmp_path, verify="full", workers=0)
+    timed = slow().take([[Path(str(slow().source(row))).stem for row in range(len(slow()))].index("scene_0")])
+    with pytest.warns(
+        UserWarning, match=r"3 damaged frames in 1 of 1 rows may be in clips of this plan \(first .*scene_0"
+    ):
+        plan_clips(None, Uniform(2), streams={"timed": timed, "damaged": damaged}, on="stem", seed=0, size=(24, 32))

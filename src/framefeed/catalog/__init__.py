@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._assembly import ListedRows, SurveyedSources, build_catalog_data, collect_results
-from framefeed.catalog._cached_files import cache_file, map_array, map_arrays
+from framefeed.catalog._cached_files import cache_file, make_stem, map_arrays
 from framefeed.catalog._catalog import Catalog, add_signatures, store_catalog
 from framefeed.catalog._catalog_file import (
     FORMAT,
@@ -41,7 +41,7 @@ from framefeed.catalog._columns import (
 from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
-from framefeed.catalog._joining import JoinedRows, join_rows
+from framefeed.catalog._joining import join_rows
 from framefeed.catalog._list_columns import ListColumn, convert_lists, list_texts, read_plan_column
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
@@ -76,7 +76,6 @@ __all__ = [
     "Facts",
     "FrameTableBuilder",
     "FrameTables",
-    "JoinedRows",
     "Label",
     "ListColumn",
     "ListedRows",
@@ -119,7 +118,7 @@ __all__ = [
     "list_texts",
     "list_unindexed_rows",
     "make_memory_catalog",
-    "map_array",
+    "make_stem",
     "map_arrays",
     "mark_signed",
     "number_sources",

@@ -43,7 +43,7 @@ def join_rows(catalogs: Mapping[str, Catalog], on: str) -> JoinedRows:
         UsageError: A catalog has no such column, a value is in two rows of one catalog, or no value is in all.
     """
     names = list(catalogs)
-    by_stem = on == STEM and not any(STEM in catalog.table.column_names for catalog in catalogs.values())
+    by_stem = on == STEM and not any(STEM in catalog._data.facts.names for catalog in catalogs.values())
     keys = [_read_stems(catalog) if by_stem else _read_keys(catalog, name, on) for name, catalog in catalogs.items()]
     kinds = [key.type for key in keys]
     if any(kind != kinds[0] for kind in kinds):
@@ -64,11 +64,13 @@ def join_rows(catalogs: Mapping[str, Catalog], on: str) -> JoinedRows:
 
 
 def _read_keys(catalog: Catalog, name: str, on: str) -> pa.Array:
-    columns = catalog.table.column_names
-    if on not in columns:
-        advice = did_you_mean(on, columns) or '; on="stem" joins by the names of the files'
+    facts = catalog._data.facts
+    if on not in facts.names:
+        advice = did_you_mean(on, facts.names) or '; on="stem" joins by the names of the files'
         raise UsageError(f"on={on!r}: the catalog of stream {name!r} has no such column{advice}")
-    values = catalog.table.column(on).combine_chunks()
+    values = facts.column(on).combine_chunks()
+    if catalog._rows is not None:
+        values = values.take(pa.array(catalog._rows))
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_integer(values.type):

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 
 import numpy as np
 import pyarrow as pa
-import xxhash
 
 from framefeed import errors
 from framefeed._arrays import IntArray
 from framefeed._files import get_user_cache
 from framefeed._names import PartName
-from framefeed.catalog import Catalog, SurveyOptions
+from framefeed.catalog import Catalog, SurveyOptions, make_stem
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.lerobot._episodes import Episodes
 from framefeed.lerobot._files import Files
 from framefeed.lerobot._info import Info
 from framefeed.scanning import ListOptions, ScanRequest, scan_roots
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _MOST_SHOWN = 5
 
 
@@ -98,9 +95,8 @@ def _make_path(files: Files, camera: str, names: list[str], options: SurveyOptio
     if not os.access(folder, os.W_OK):
         return None
     identity = "\n".join((files.root, camera, options.depth, repr(options.limits), *names))
-    digest = xxhash.xxh3_64_hexdigest(os.fsencode(identity))
-    name = _UNSAFE.sub("_", f"{os.path.basename(files.root.rstrip('/'))}-{camera}")[-64:]
-    return os.path.join(folder, f"{name}-{digest}.parquet")
+    stem = make_stem(f"{os.path.basename(files.root.rstrip('/'))}-{camera}", identity)
+    return os.path.join(folder, f"{stem}.parquet")
 
 
 def _refuse(catalog: Catalog, camera: str, count: int, chosen: IntArray) -> None:

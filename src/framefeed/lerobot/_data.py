@@ -134,7 +134,8 @@ class LeRobotData:
             MediaError: A table is missing, or damaged; the columns of large data sets are read with the first rows.
         """
         source = self._source
-        deltas = source.read_deltas(delta_timestamps or {}, _check_tolerance(tolerance_seconds))
+        given = {} if delta_timestamps is None else delta_timestamps
+        deltas = source.read_deltas(given, _check_tolerance(tolerance_seconds))
         chosen = source.choose_episodes(episodes)
         names = check_names("columns", columns)
         return RowReader(source, deltas, names, chosen)

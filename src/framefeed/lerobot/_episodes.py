@@ -59,10 +59,6 @@ class Episodes:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def find(self, rows: IntArray) -> IntArray:
-        """Find the episode of each row, int64 [N]."""
-        return self.starts.searchsorted(rows, side="right") - 1
-
 
 def read_episodes(files: Files, info: Info) -> Episodes:
     """Read and check the episodes.

@@ -72,7 +72,7 @@ class CameraFrames:
         if self.timestamps is None:
             return ClipFrames(segments, np.where(is_pad, np.nan, 0.0), ~is_pad, segments)
         timeline.index.require_timestamps()
-        episode = int(self.spans.starts.searchsorted(row, side="right")) - 1
+        episode = int(self.spans.find_episodes(rows[0, :1])[0])
         seconds = self.start_seconds[episode] + self.timestamps[rows[0]].astype(np.float64)
         ticks = timeline.to_ticks(ExactTimes.of(seconds.tolist()), origin=0)
         numbers, _ = timeline.pick(ticks, "nearest")
@@ -90,7 +90,7 @@ class CameraFrames:
 
     def _refuse(self, timeline: Timeline, row: int, seconds: float, distance: float) -> None:
         """Raise FrameNotFound for the frame that is furthest from its time."""
-        episode = int(self.spans.starts.searchsorted(row, side="right")) - 1
+        episode = int(self.spans.find_episodes(np.array([row], np.int64))[0])
         begin, end = timeline.span_seconds
         what = (
             f"camera {self.camera!r} has no frame within tolerance_seconds={self.tolerance_seconds} of "

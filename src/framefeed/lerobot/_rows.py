@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from framefeed._arrays import AnyArray, BoolArray, IntArray
+from framefeed.catalog import ListColumn
 from framefeed.plan import ClipLocation
 
 
@@ -21,6 +22,10 @@ class Spans:
 
     starts: IntArray
 
+    def find_episodes(self, rows: IntArray) -> IntArray:
+        """Find the episode of each row, int64 [N]."""
+        return self.starts.searchsorted(rows, side="right") - 1
+
     def clamp(self, rows: IntArray, deltas: IntArray) -> tuple[IntArray, BoolArray]:
         """Add deltas to rows, and clamp them to the episode.
 
@@ -31,7 +36,7 @@ class Spans:
         Returns:
             Rows, int64 [N, T]; and which were clamped, bool [N, T].
         """
-        episodes = self.starts.searchsorted(rows, side="right") - 1
+        episodes = self.find_episodes(rows)
         first, last = self.starts[episodes][:, np.newaxis], self.starts[episodes + 1][:, np.newaxis] - 1
         moved = rows[:, np.newaxis] + deltas
         clamped = np.clip(moved, first, last)
@@ -121,52 +126,8 @@ class PictureRows:
         return map(ClipLocation, self.find_rows(positions).tolist(), rows, rows)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowColumn:
-    """A column whose lines are rows of the tables; what is read of it is copied.
-
-    Attributes:
-        values: [R, ...].
-    """
-
-    values: AnyArray
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """Type of the numbers."""
-        return self.values.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(R, ...)."""
-        return self.values.shape
-
-    @property
-    def size(self) -> int:
-        """Count of the numbers."""
-        return self.values.size
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __getitem__(self, lines: int | IntArray) -> AnyArray:
-        """Copy the value of a row, or those of some rows."""
-        copied: AnyArray = np.array(self.values[lines])
-        return copied
-
-    def max(self) -> np.generic:
-        """Largest of all numbers."""
-        largest: np.generic = self.values.max()
-        return largest
-
-    def min(self) -> np.generic:
-        """Least of all numbers."""
-        least: np.generic = self.values.min()
-        return least
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DeltaColumn(RowColumn):
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DeltaColumn(ListColumn):
     """A column of the values at some rows beside each row, clamped to the episode: [R, T, ...].
 
     Attributes:

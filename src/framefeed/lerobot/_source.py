@@ -14,12 +14,12 @@ import xxhash
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import expected
-from framefeed.catalog import Catalog
+from framefeed.catalog import Catalog, ListColumn
 from framefeed.errors import StaleSource, UsageError
 from framefeed.lerobot._episodes import Episodes, read_episodes
 from framefeed.lerobot._files import Files
 from framefeed.lerobot._info import Info, read_info
-from framefeed.lerobot._rows import DeltaColumn, PadColumn, RowColumn, Spans
+from framefeed.lerobot._rows import DeltaColumn, PadColumn, Spans
 from framefeed.lerobot._tables import Tables
 
 _SUBTASKS_TABLE = "meta/subtasks.parquet"
@@ -153,9 +153,9 @@ class DataSource:
         beside = {name: steps for name, steps in deltas.items() if not self.info.features[name].is_camera}
         values = self.read_columns([*beside, *columns], chosen, may_be_texts=may_be_texts)
         spans, made = Spans(self.episodes.starts), dict[str, Any]()
-        made |= {name: DeltaColumn(values[name], spans, steps) for name, steps in beside.items()}
+        made |= {name: DeltaColumn(values[name], spans=spans, deltas=steps) for name, steps in beside.items()}
         made |= {name + PAD: PadColumn(spans, steps) for name, steps in beside.items()}
-        return made | {name: RowColumn(values[name]) for name in columns}
+        return made | {name: ListColumn(values[name]) for name in columns}
 
     def read_deltas(self, delta_timestamps: Any, tolerance_seconds: float) -> dict[str, IntArray]:
         """Convert times relative to a row to numbers of rows, int64 [T] by name.

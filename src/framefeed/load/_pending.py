@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed.catalog import explain_relative_path
+from framefeed.catalog import Catalog, explain_relative_path
 from framefeed.errors import (
     CorruptMedia,
     FramefeedError,
@@ -290,7 +290,7 @@ class PendingBatch:
         self.rows[slot] = self._plan.row_at(position)
         if self._requests is not None:
             self._requests[slot] = None
-        self.memory.reshape(slot, find_shapes(self._plan, [self._plan.row_at(position)], self.lengths[0])[0])
+        self.memory.reshape(slot, find_shapes(self._plan, self._plan.catalog, [self.rows[slot]], self.lengths[0])[0])
 
     def count_pixels(self, row: int) -> int | None:
         """Count the pixels of a source that is one frame, of clips of one frame; None for others."""
@@ -345,11 +345,10 @@ class PendingBatch:
         return source.name if isinstance(source, ImageSequence) else source
 
 
-def find_shapes(plan: EpochPlan, rows: Sequence[int], length: int) -> list[tuple[int, ...]]:
-    """Find the shapes of clips of so many frames, of sources in some rows of the plan's catalog."""
+def find_shapes(plan: EpochPlan, catalog: Catalog, rows: Sequence[int], length: int) -> list[tuple[int, ...]]:
+    """Find the shapes of clips of so many frames, of sources in some rows of a catalog."""
     if not plan.options.unequal:
         return [(length, *plan.picture_shape)] * len(rows)
-    catalog = plan.catalog
     sizes = [(int(catalog.heights[row]), int(catalog.widths[row])) for row in rows]
     return [(length, *plan.options.pictures.shape(*size)) for size in sizes]
 

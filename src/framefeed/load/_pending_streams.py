@@ -25,9 +25,9 @@ def begin_batch(plan: EpochPlan, positions: Sequence[int], buffers: BufferPools)
     rows = [plan.row_at(position) for position in positions]
     if not plan.streams:
         length = find_clip_length(plan, positions)
-        memory = make_memory(find_shapes(plan, rows, length), buffers, unequal=plan.options.unequal)
+        memory = make_memory(find_shapes(plan, plan.catalog, rows, length), buffers, unequal=plan.options.unequal)
         return PendingBatch(plan, positions, memory, [length])
-    lengths = find_clip_lengths(plan, positions)
+    lengths = [find_clip_length(plan, positions, name) for name in plan.streams]
     shapes = find_stream_shapes(plan, positions, lengths)
     count = len(positions)
     parts = [
@@ -39,23 +39,12 @@ def begin_batch(plan: EpochPlan, positions: Sequence[int], buffers: BufferPools)
     return PendingStreams(plan, positions, StreamsMemory(parts, count), lengths)
 
 
-def find_clip_lengths(plan: EpochPlan, positions: Sequence[int]) -> list[int]:
-    """Find the number of frames of the clips of a batch, for each stream."""
-    return [find_clip_length(plan, positions, name) for name in plan.streams or [None]]
-
-
 def find_stream_shapes(plan: EpochPlan, positions: Sequence[int], lengths: Sequence[int]) -> list[tuple[int, ...]]:
     """Find the shape of each slot of a batch of several streams."""
-    shapes = []
     rows = [plan.rows_at(position) for position in positions]
+    shapes = []
     for number, (part, length) in enumerate(zip(plan.streams.values(), lengths, strict=True)):
-        own = [each[number] for each in rows]
-        if not part.options.unequal:
-            shapes += find_shapes(part, own, length)
-            continue
-        # Rows of all catalogs are those of the whole plan.
-        sizes = [(int(plan.catalog.heights[row]), int(plan.catalog.widths[row])) for row in own]
-        shapes += [(length, *part.options.pictures.shape(*size)) for size in sizes]
+        shapes += find_shapes(part, plan.catalog, [each[number] for each in rows], length)
     return shapes
 
 

@@ -154,7 +154,7 @@ def _begin_task(plan: EpochPlan, request: ClipRequest, buffers: BufferPools) -> 
         memory = TaskMemory(find_stream_shapes(plan, positions, request.lengths), request.shared, buffers)
         return PendingStreams(plan, positions, memory, request.lengths), memory
     rows = [plan.row_at(position) for position in positions]
-    memory = TaskMemory(find_shapes(plan, rows, request.lengths[0]), request.shared, buffers)
+    memory = TaskMemory(find_shapes(plan, plan.catalog, rows, request.lengths[0]), request.shared, buffers)
     return PendingBatch(plan, positions, memory, request.lengths), memory
 
 

@@ -25,7 +25,7 @@ from framefeed.plan._storing import (
     sample_windows,
     scatter,
 )
-from framefeed.plan._streams import Streams, StreamsPlan, join_streams
+from framefeed.plan._streams import join_streams
 from framefeed.plan._tables import PlanTables, as_delivered, check_targets, find_delivered_form
 
 __all__ = [
@@ -47,8 +47,6 @@ __all__ = [
     "Rates",
     "Requests",
     "Shuffle",
-    "Streams",
-    "StreamsPlan",
     "Tail",
     "Uniform",
     "as_delivered",

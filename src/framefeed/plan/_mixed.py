@@ -146,10 +146,11 @@ class MixedPlan(EpochPlan):
 
     def rows_at(self, position: SupportsIndex) -> list[int]:
         """Number of the row of each stream of the clip at a position, among the rows of all catalogs."""
-        part, own = self._find_clip(self._locate(position)[1])
-        joined: Any = self.catalog
-        start = joined.find_start(part.catalog)
-        return [start + row for row in part.rows_at(own)]
+        location = self._locate(position)[1]
+        part, own = self._find_clip(location)
+        rows = part.rows_at(own)
+        # The location has the row of the first stream among those of all parts.
+        return [location.row - rows[0] + row for row in rows]
 
     def name_rows(self, positions: Sequence[int]) -> IntArray:
         """Number the row of each of some positions as batches do: in the catalog of its part, int64 [N]."""

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset, get_worker_info
 
 from framefeed import lerobot
 from framefeed._arrays import AnyArray
-from framefeed._checks import WrongType, check_mapping, check_position, check_transform, expected
+from framefeed._checks import WrongType, check_position, check_transform, expected
 from framefeed._names import is_url
 from framefeed._nearest import did_you_mean
 from framefeed.adapters.torch._clip_dataset import IDLE_BATCHES, ItemCounter
@@ -107,9 +107,7 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         self._return_uint8 = bool(return_uint8)
         self._backend, self._cache = backend, cache
         self._data = data = lerobot.open(self.root)
-        if delta_timestamps is not None:
-            check_mapping("delta_timestamps", delta_timestamps, '{"action": [0.0, 0.1]}')
-        deltas = dict(delta_timestamps or {})
+        deltas = {} if delta_timestamps is None else delta_timestamps
         names = [name for name in self.features if name not in deltas and name not in self.meta.camera_keys]
         self._reader = data.rows(deltas, episodes=episodes, columns=names, tolerance_seconds=tolerance_s)
         self._has_subtasks = _SUBTASK in self.features and self.meta.subtasks is not None
