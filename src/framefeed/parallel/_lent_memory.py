@@ -15,6 +15,7 @@ import os
 import threading
 from weakref import finalize
 
+from framefeed._cached import cached_property
 from framefeed.parallel._shared_memory import SharedRange, allocate_pages, map_range, open_nameless
 
 MOST_IDLE = 1
@@ -24,14 +25,18 @@ MOST_BLOCKS = 16
 
 
 class _LentBlock:
-    """A file without a name, mapped in this process."""
+    """A file without a name, mapped in this process when its memory is asked for."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = -(-max(1, nbytes) // mmap.PAGESIZE) * mmap.PAGESIZE
         self._descriptor = open_nameless()
         finalize(self, os.close, self._descriptor).atexit = False
         allocate_pages(self._descriptor, 0, self.nbytes)
-        self.data = map_range(SharedRange(self._descriptor, 0, self.nbytes))
+
+    @cached_property
+    def data(self) -> ctypes.Array[ctypes.c_ubyte]:
+        """Its memory."""
+        return map_range(SharedRange(self._descriptor, 0, self.nbytes))
 
     def is_free(self) -> bool:
         """Whether no borrower has it."""
@@ -81,15 +86,24 @@ class LentMemory:
             OSError: This system has no such memory.
         """
         with self._lending:
-            free = [block for block in self._blocks if block.is_free()]
-            fitting = [block for block in free if block.nbytes >= nbytes]
-            block = min(fitting, key=lambda each: each.nbytes) if fitting else None
-            idle = [each for each in free if each is not block]
-            dropped = [block, *idle[:-MOST_IDLE]]
-            # The one that is lent comes last, so that those that were lent long ago come first.
-            self._blocks = [each for each in self._blocks if each not in dropped][-MOST_BLOCKS + 1 :]
-            # Those that are dropped are freed before another one is made.
-            del free, fitting, idle, dropped
-            block = block or _LentBlock(nbytes)
-            self._blocks.append(block)
+            block = self._choose(nbytes)
             return block.data, block.lend()
+
+    def lend_file(self, nbytes: int) -> int:
+        """Lend a block as `lend` does, to be written to by its descriptor: no page of it is mapped in this process."""
+        with self._lending:
+            return self._choose(nbytes).lend()
+
+    def _choose(self, nbytes: int) -> _LentBlock:
+        free = [block for block in self._blocks if block.is_free()]
+        fitting = [block for block in free if block.nbytes >= nbytes]
+        block = min(fitting, key=lambda each: each.nbytes) if fitting else None
+        idle = [each for each in free if each is not block]
+        dropped = [block, *idle[:-MOST_IDLE]]
+        # The one that is lent comes last, so that those that were lent long ago come first.
+        self._blocks = [each for each in self._blocks if each not in dropped][-MOST_BLOCKS + 1 :]
+        # Those that are dropped are freed before another one is made.
+        del free, fitting, idle, dropped
+        block = block or _LentBlock(nbytes)
+        self._blocks.append(block)
+        return block

@@ -18,7 +18,7 @@ from torch.utils.data._utils import collate as torch_collate
 
 from framefeed.load import BufferPools
 
-_LEAST_BYTES = 256 << 10
+LEAST_BYTES = 256 << 10
 """Smaller batches are collated into fresh memory: the C library keeps that itself."""
 Form = tuple[torch.Size, torch.dtype]
 _MOST_FORMS = 8
@@ -89,7 +89,7 @@ class _BatchMemory:
             return type(item)(self.adopt(each, slot, (*keys, number)) for number, each in enumerate(item))
         if type(item) is dict:
             return {key: self.adopt(each, slot, (*keys, key)) for key, each in item.items()}
-        if not (self._is_torchs and _is_plain(item) and item.nbytes * self._count >= _LEAST_BYTES):
+        if not (self._is_torchs and _is_plain(item) and item.nbytes * self._count >= LEAST_BYTES):
             return item
         if keys not in self._stacked:
             self._stacked[keys] = self._lease((item.shape, item.dtype))
@@ -135,7 +135,7 @@ def are_large(batch: Sequence[Any]) -> bool:
     first = batch[0]
     return (
         _is_plain(first)
-        and len(batch) * first.nbytes >= _LEAST_BYTES
+        and len(batch) * first.nbytes >= LEAST_BYTES
         and all(_is_plain(each, (first.shape, first.dtype)) for each in batch)
     )
 

@@ -17,7 +17,7 @@ from framefeed._names import is_url
 from framefeed._nearest import did_you_mean
 from framefeed.adapters.torch._clip_dataset import IDLE_BATCHES, ItemCounter
 from framefeed.adapters.torch._drawing import drawing_from
-from framefeed.adapters.torch._lending import lend_batches
+from framefeed.adapters.torch._lending import is_fetched, lend_batch, lend_batches
 from framefeed.decode import Decoder, as_decoder
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.lerobot import LeRobotData, Metadata
@@ -209,10 +209,11 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
             return []
         if get_worker_info() is not None:
             lend_batches()
+        lends = self.image_transforms is None and not self._return_uint8 and is_fetched(self)
         rows = self._reader.find_rows(numbers)
         read = self._reader.read(rows)
         values = {name: _as_values(each) for name, each in read.items()}
-        values |= {camera: self._load_pictures(camera, numbers).unbind() for camera in self._plans}
+        values |= {camera: self._load_pictures(camera, numbers, lends=lends).unbind() for camera in self._plans}
         texts = self._find_tasks(read if self._tasks_reader is self._reader else self._tasks_reader.read(rows))
         columns = [*(values[key] for key in self._keys), *texts.values()]
         items = [dict(zip([*self._keys, *texts], each, strict=True)) for each in zip(*columns, strict=True)]
@@ -231,8 +232,9 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
             if table is not None
         }
 
-    def _load_pictures(self, camera: str, numbers: list[int]) -> torch.Tensor:
+    def _load_pictures(self, camera: str, numbers: list[int], *, lends: bool) -> torch.Tensor:
         """Load the pictures of a camera: [B, T, C, H, W]; without T for one time, as lerobot has them."""
+        self._buffers[camera].lend = lend_batch if lends and len(self._plans[camera]) == 1 else None
         parts = [self._load_part(camera, plan, numbers) for plan in self._plans[camera]]
         pictures = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         # Pictures in the tables are a column: with deltas lerobot keeps their axis.
