@@ -30,16 +30,16 @@ def read_all(data: Any, options: dict[str, Any]) -> tuple[dict[str, Any], dict[s
     reader = data.rows(deltas, episodes=episodes, columns=others)
     columns = reader.read(reader.find_rows(range(len(reader))))
     wanted = {camera: deltas.get(camera, [0.0]) for camera in data.meta.camera_keys}
-    wanted = {name: times for name, times in wanted.items() if name in data.meta.video_keys or len(times) == 1}
     pictures: dict[str, list[Any]] = {}
     if not wanted:
         return columns, pictures
-    for camera, plan in data.plan_cameras(wanted, episodes=episodes, seed=0, shuffle=False).items():
-        with ff.ClipLoader(plan, batch_size=len(plan), workers=0) as loader:
-            (batch,) = loader
-        assert np.array_equal(~batch.valid, reader_pads(data, {camera: wanted[camera]}, episodes))
+    plan = data.plan(wanted, episodes=episodes, seed=0, shuffle=False)
+    with ff.ClipLoader(plan, batch_size=len(plan), workers=0) as loader:
+        (batch,) = loader
+    for camera, clips in batch.data.items():
+        assert np.array_equal(~batch.valid[camera], reader_pads(data, {camera: wanted[camera]}, episodes))
         pictures[camera] = [
-            [read_stamps(clip.transpose(0, 2, 3, 1)), (clip / 255).mean(axis=(1, 2, 3))] for clip in batch.data
+            [read_stamps(clip.transpose(0, 2, 3, 1)), (clip / 255).mean(axis=(1, 2, 3))] for clip in clips
         ]
     return columns, pictures
 

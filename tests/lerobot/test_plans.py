@@ -204,7 +204,7 @@ def test_size_and_crop_are_those_of_a_camera(robots: Any) -> None:
     assert positions[0] == positions[1]
 
 
-def test_pictures_in_tables_are_planned_one_at_a_time(tmp_path: Path) -> None:
+def test_pictures_in_tables_are_planned(tmp_path: Path) -> None:
     root = make_lerobot(tmp_path / "pictures", episodes=(3, 4), cameras=(), image_keys=["side"], size=(32, 48))
     robots = ff.lerobot.open(root)
     for episodes, rows in ((None, [(0, 2)] * 3 + [(3, 6)] * 4), ([1], [(3, 6)] * 4)):
@@ -217,8 +217,6 @@ def test_pictures_in_tables_are_planned_one_at_a_time(tmp_path: Path) -> None:
             stamps, columns = items[position]
             assert (stamps, columns["index"]) == ([max(row - 1, first)], row)
             assert plan[position]["side"].valid.tolist() == [row > first]
-    with pytest.raises(ff.UsageError, match="of which several in a clip are not in this version"):
-        robots.plan({"side": [-1 / 30, 0.0]}, seed=0)
 
 
 def test_tables_may_have_several_row_groups_and_episodes_several_tables(copy: Copy, robots: Any) -> None:
