@@ -64,8 +64,24 @@ def test_D04_a_substitute_of_an_item_has_its_lengths() -> None:
         if name == other[0]:
             raise ff.CorruptMedia(f"{name}: spoiled")
 
-    dataset = ClipDataset(ff.plan_requests(requests), on_error="substitute", backend=FlatDecoder(before=spoil))
-    item = dataset[0]
-    assert item["ok"]
-    assert item["source"] == {"a": first[3], "b": other[3]}
-    assert dataset.ledger[0].source == other[0]
+    for seed in range(4):
+        plan = ff.plan_requests(requests, seed=seed)
+        dataset = ClipDataset(plan, on_error="substitute", backend=FlatDecoder(before=spoil))
+        item = dataset[0]
+        assert item["ok"]
+        assert item["source"] == {"a": first[3], "b": other[3]}
+        assert dataset.ledger[0].source == other[0]
+
+
+def test_a_clip_whose_transform_fails_is_not_valid_in_any_stream() -> None:
+    def fail_once(clips: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        if any(clip.any() for clip in clips.values()):
+            raise ValueError("mine")
+        return clips
+
+    item = ClipDataset(plan_of(), transform=fail_once, on_error="skip")[0]
+    assert not item["ok"]
+    for name in ("slow", "fast"):
+        assert not item["data"][name].any()
+        assert item["pts_seconds"][name].isnan().all()
+        assert not item["valid"][name].any()

@@ -8,10 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.errors import CorruptMedia, LoadError, UnreadableMedia
+from framefeed.errors import CorruptMedia, LoadError, UnreadableMedia, UsageError
 from framefeed.index import FrameIndex
 from framefeed.load import ClipBatch, ClipLoader
-from framefeed.plan import AtIndices, EpochPlan, Uniform, flatten_streams, plan_clips, plan_requests
+from framefeed.plan import (
+    AtIndices,
+    AtSeconds,
+    EpochPlan,
+    Uniform,
+    flatten_streams,
+    mean_clip_bytes,
+    mix_plans,
+    plan_clips,
+    plan_requests,
+)
 from framefeed.request import DecodeRequest, Letterbox, RandomCrop
 from tests.fakes import FakeCatalog, SlopedDecoder, steady_index
 from tests.load.stream_media import fast, plan_of, slow
@@ -116,14 +126,17 @@ def test_D04_a_substitute_has_the_lengths_of_the_batch() -> None:
         {"a": DecodeRequest(source["a"][n], [n] * one), "b": DecodeRequest(source["b"][n], [n] * other)}
         for n, (one, other) in enumerate(lengths)
     ]
-    plan = plan_requests(requests, size=(24, 32))
-    decoder = SlopedDecoder(before=Spoiling(source["b"][0]))
-    with ClipLoader(plan, batch_size=1, workers=0, on_error="substitute", backend=decoder) as loader:
-        batch = next(iter(loader))
-    assert batch.ok.all()
-    assert batch.rows.tolist() == [3]
-    assert [batch.data[name].shape[1] for name in "ab"] == [1, 2]
-    assert batch.sources["a"] == [source["a"][3]]
+    for seed in range(4):
+        plan = plan_requests(requests, size=(24, 32), seed=seed)
+        decoder = SlopedDecoder(before=Spoiling(source["b"][0]))
+        with ClipLoader(plan, batch_size=1, workers=0, on_error="substitute", backend=decoder) as loader:
+            batch = next(iter(loader))
+            (entry,) = loader.ledger
+        assert entry.source == source["b"][0]
+        assert batch.ok.all()
+        assert batch.rows.tolist() == [3]
+        assert [batch.data[name].shape[1] for name in "ab"] == [1, 2]
+        assert batch.sources["a"] == [source["a"][3]]
 
 
 # --- transforms -------------------------------------------------------------------------------------
@@ -140,6 +153,23 @@ def test_a_transform_may_return_the_streams_in_any_order(options: dict[str, Any]
     batch = load_one(plan, backend="auto", transform=reverse_names, **options)
     for name in plain.data:
         assert np.array_equal(batch.data[name], plain.data[name])
+
+
+def test_a_transform_that_returns_more_streams_is_an_error() -> None:
+    with pytest.raises(UsageError, match=r"a dict of the streams \['slow', 'fast'\], got \['slow', 'fast', 'more'\]"):
+        load_one(plan_of(), backend="auto", transform=lambda clips, rng: {**clips, "more": clips["slow"]})
+
+
+def test_clips_that_share_a_source_are_decoded_together_for_a_transform() -> None:
+    sources = [str(slow().source(row)) for row in range(4)]
+    pairs = [(0, 1), (2, 3), (1, 2), (3, 3)]
+    requests = [
+        {name: DecodeRequest(sources[row], [row]) for name, row in zip("ab", pair, strict=True)} for pair in pairs
+    ]
+    decoder = SlopedDecoder()
+    batch = load_one(plan_requests(requests), backend=decoder, transform=lambda clips, rng: clips)
+    assert sorted(decoder.calls) == sorted((source, [*sum(pairs, ())].count(n)) for n, source in enumerate(sources))
+    assert batch.sources["b"] == [sources[row] for _, row in pairs]
 
 
 def test_a_result_that_does_not_fit_is_the_error_of_its_clip_and_stream() -> None:
@@ -166,7 +196,7 @@ def test_where_all_clips_fail_zeros_have_the_form_of_each_streams_result() -> No
     plan = plan_of(Uniform(2))
     sources = [fast().source(row) for row in range(4)]
     batch = load_one(plan, *map(str, sources), transform=grow, on_error="skip")
-    assert not batch.ok.any()
+    assert all(isinstance(error, CorruptMedia) for error in batch.errors), "no transform is called without a stream"
     assert (batch.data["slow"].shape, batch.data["slow"].dtype) == ((8, 2, 3, 48, 64), np.float32)
     assert (batch.data["fast"].shape, batch.data["fast"].dtype) == ((8, 1, 1, 72, 96), np.int16)
 
@@ -199,6 +229,9 @@ def test_batches_are_described_as_they_are() -> None:
             }
         else:
             assert (spec.shape, spec.dtype) == (value.shape, value.dtype)
+    assert 4 * mean_clip_bytes(plan) == sum(each.nbytes // 4 for each in batch.data.values()), "one byte, not float32"
+    assert plan.frames_per_clip is None
+    assert flatten_streams(plan).frames_per_clip is None
     assert list(batch.boxes) == ["b"]
     assert batch.boxes["b"].tolist() == [[12, 0, 15, 20]] * 4
 
@@ -219,6 +252,21 @@ def test_streams_one_by_one_are_those_of_each_clip() -> None:
                 assert ours.global_position(position) == 2 * clips.global_position(clip) + stream
 
 
+def test_rows_of_a_mixture_are_those_of_its_parts() -> None:
+    parts = []
+    for seed, name in enumerate(("day", "night")):
+        catalogs = {stream: StreamCatalog.of(stream) for stream in SIZES}
+        for stream, catalog in catalogs.items():
+            catalog.name = f"{name}_{stream}"
+        parts.append(plan_clips(None, AtIndices([0]), streams=catalogs, on="stem", seed=seed, size=(6, 6)))
+    plan = mix_plans([(part, 1) for part in parts], num_clips=8, seed=0)
+    batch = load_one(plan)
+    assert sorted(batch["plan"].tolist()) == [0] * 4 + [1] * 4
+    for slot, (part, row) in enumerate(zip(batch["plan"], batch.rows, strict=True)):
+        for stream in SIZES:
+            assert batch.sources[stream][slot] == f"{('day', 'night')[part]}_{stream}/video{row}.mp4"
+
+
 class DamagedCatalog(StreamCatalog):
     """Its file of frame tables is damaged in row 2."""
 
@@ -235,3 +283,11 @@ def test_the_error_of_a_clip_that_cannot_be_planned_names_its_stream(options: di
     batch = load_one(plan, on_error="skip", **options)
     assert batch.ok.tolist() == [True, True, False, True]
     assert str(batch.errors[2]).startswith("catalog.frames (stream 'high'): damaged frame table")
+    short = StreamCatalog.of("high")
+    short.indexes = [steady_index(2), *[steady_index(9)] * 3]
+    rule = AtSeconds([0.2], policy="error")
+    plan = plan_clips(None, rule, streams={**streams, "high": short}, on="stem", seed=2, unequal=True)
+    batch = load_one(plan, on_error="skip", **options)
+    (error,) = [error for error in batch.errors if error is not None]
+    assert error.source == "high/video0.mp4"
+    assert str(error).startswith("high/video0.mp4 (stream 'high'): the wanted time 0.200000 s")

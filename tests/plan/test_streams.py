@@ -20,7 +20,19 @@ from hypothesis import strategies as st
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import FrameIndex, Pick
-from framefeed.plan import AtIndices, AtSeconds, ClipRule, Dense, EpochPlan, RandomSegments, Uniform, plan_clips
+from framefeed.plan import (
+    AtIndices,
+    AtSeconds,
+    ClipRule,
+    Dense,
+    EpochPlan,
+    RandomSegments,
+    Uniform,
+    choose_stored_form,
+    count_planned,
+    estimate_reuse,
+    plan_clips,
+)
 from framefeed.request import Box, ClipContext, Policy, RandomCrop, SharedCrop, SharedDraw, Size
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec
@@ -152,6 +164,14 @@ def test_a_shared_box_is_the_same_part_of_the_other_picture(before: Size, now: S
     assert crop.box(*now, context) == found, "one draw for all further streams"
 
 
+def test_a_shared_box_at_the_edge_stays_in_a_smaller_picture() -> None:
+    crop, draw = SharedCrop(Given((59, 38, 1, 2)), is_one_part=True), SharedDraw()
+    context = ClipContext(0, 0, 0, draw=draw)
+    assert crop.box(60, 40, context) == (59, 38, 1, 2)
+    assert crop.box(1, 1, context) == (0, 0, 1, 1)
+    assert crop.box(2, 3, context) == (1, 2, 1, 1)
+
+
 def sized(*sizes: Size, names: Sequence[int] | None = None) -> Any:
     """A catalog of pictures of these sizes; row r is video ``names[r]``."""
     catalog = NamedCatalog([steady_index(4)] * len(sizes), sizes=list(sizes))
@@ -265,6 +285,21 @@ def test_values_that_cannot_be_joined_are_errors(tmp_path: Path) -> None:
         joined(left=left, large=large)
 
 
+def test_a_column_is_preferred_to_the_names_of_files(tmp_path: Path) -> None:
+    def scan_named(name: str, column: str, values: list[str]) -> Catalog:
+        keys = scan_keys(tmp_path, name, values)
+        table = pa.table({"path": [keys.source(row) for row in range(len(keys))], column: values})
+        pq.write_table(table, tmp_path / "named.parquet")
+        return scan(tmp_path / "named.parquet", workers=0)
+
+    one, two = scan_named("one", "stem", ["x", "y"]), scan_named("two", "stem", ["y", "x"])
+    assert list_rows(joined("stem", one=one, two=two)) == [[0, 1], [1, 0]]
+    with pytest.raises(UsageError, match="the catalog of stream 'three' has no such column"):
+        joined("stem", one=one, three=scan_keys(tmp_path, "three", ["x", "y"]))
+    three, four = scan_named("three", "label", ["x", "y"]), scan_named("four", "label", ["y", "x"])
+    assert list_rows(joined("label", three=three, four=four)) == [[0, 1], [1, 0]]
+
+
 def test_rows_without_a_partner_are_named_by_their_own_files(tmp_path: Path) -> None:
     left, right = scan_keys(tmp_path, "left", [1, 2]), scan_keys(tmp_path, "right", [2, 3])
     with pytest.warns(UserWarning, match="2 of 4 rows"):
@@ -283,10 +318,10 @@ def test_rows_that_are_not_joined_may_have_another_size() -> None:
 
 
 def three(rule: ClipRule | None = None, **options: Any) -> EpochPlan:
-    """Clips of three streams: 6 videos, of which those of the first stream have other lengths than the others."""
+    """Clips of three streams: 6 videos, of which those of the first stream differ in length."""
     catalogs: Any = {}
     for name in NAMES:
-        lengths = [5, 40, 90, 7, 41, 92][:: 1 if name == "first" else -1]
+        lengths = [5, 40, 90, 7, 41, 92] if name == "first" else [50] * 6
         columns = {"num_key_frames": [1] * 6, "bytes": [10**5 * each for each in lengths], "average_fps": [25.0] * 6,
                    "codec": ["h264"] * 6, "kind": ["video"] * 6}  # fmt: skip
         catalogs[name] = NamedCatalog([steady_index(each) for each in lengths], columns=columns)
@@ -348,3 +383,22 @@ def test_rows_that_failed_in_any_stream_are_listed(tmp_path: Path) -> None:
         (excluded,) = joined(left=left, right=right).excluded
     assert Path(excluded.source).stem == "right_1"
     assert excluded.error.startswith("MissingMedia")
+
+
+# --- what a cache will hold ---------------------------------------------------------------------------
+
+
+def test_frames_of_a_cache_are_counted_by_stream() -> None:
+    plan = plan_of([steady_index(9), steady_index(9)], Uniform(2), size={"first": (10, 10), "second": (20, 20)})
+    assert count_planned(plan, "planes") == (4, 2 * 2 * 48 * 64 * 3 // 2)
+    assert count_planned(plan, "output") == (4, 2 * 3 * (10 * 10 + 20 * 20))
+    assert choose_stored_form(plan, "auto") == "output"
+    whole = plan_of([steady_index(9), steady_index(9)], Uniform(2), size={"first": (10, 10), "second": None})
+    assert choose_stored_form(whole, "auto") == "planes", "where one stream needs whole pictures"
+
+
+def test_a_frame_of_one_stream_is_no_frame_of_another() -> None:
+    """A stream at twice the rate: of one frame each, both or none are those of the epoch before."""
+    data = steady_index(4, fps=10), steady_index(8, fps=20)
+    shares = {estimate_reuse(plan_of(data, RandomSegments(1), seed=seed), by_output=False) for seed in range(30)}
+    assert shares == {0.0, 1.0}
