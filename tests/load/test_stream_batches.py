@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from shutil import copyfile
 from typing import Any
 
 import numpy as np
 import pytest
 
+from framefeed.cache import FrameCache
 from framefeed.errors import CorruptMedia, LoadError, UnreadableMedia, UsageError
 from framefeed.index import FrameIndex
 from framefeed.load import ClipBatch, ClipLoader
@@ -23,6 +25,8 @@ from framefeed.plan import (
     plan_requests,
 )
 from framefeed.request import DecodeRequest, Letterbox, RandomCrop
+from framefeed.scanning import scan
+from tests.damaged import damaged_clip
 from tests.fakes import FakeCatalog, SlopedDecoder, steady_index
 from tests.load.stream_media import fast, plan_of, slow
 
@@ -211,6 +215,28 @@ def test_an_error_of_a_transform_is_of_no_stream() -> None:
         assert "(stream" not in str(error)
 
 
+@pytest.mark.filterwarnings("ignore:on_damaged:UserWarning")
+def test_damaged_frames_of_each_stream_are_skipped_from_a_cache_too(tmp_path: Path) -> None:
+    damaged = damaged_clip("damage.mp4", (12, 13, 14, 15, 16, 30))
+    catalogs = {}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        copyfile(damaged, tmp_path / name / "scene.mp4")
+        catalogs[name] = scan(tmp_path / name, verify="full", workers=0)
+    numbers = np.flatnonzero(catalogs["one"].frame_index(0).is_damaged(np.arange(40)))
+    rule = AtIndices([0, int(numbers[0]), 1])
+    plan = plan_clips(None, rule, streams=catalogs, on="stem", seed=0, size=(24, 32), on_damaged="skip")
+    expected = load_one(plan, backend="auto")
+    with FrameCache(tmp_path / "cache", codec="raw", form="output") as cache:
+        for _ in range(2):
+            batch = load_one(plan, backend="auto", cache=cache, transform=lambda clips, rng: clips)
+            cache.flush()
+            for name in catalogs:
+                assert batch.valid[name].tolist() == [[True, False, True]]
+                assert batch.data[name][0, [0, 2]].any()
+                assert np.array_equal(batch.data[name], expected.data[name])
+
+
 # --- what is said before ----------------------------------------------------------------------------
 
 
@@ -260,6 +286,10 @@ def test_rows_of_a_mixture_are_those_of_its_parts() -> None:
             catalog.name = f"{name}_{stream}"
         parts.append(plan_clips(None, AtIndices([0]), streams=catalogs, on="stem", seed=seed, size=(6, 6)))
     plan = mix_plans([(part, 1) for part in parts], num_clips=8, seed=0)
+    for position, request in enumerate(plan):
+        requests: Any = request
+        sources = [plan.catalog.source(row) for row in plan.rows_at(position)]
+        assert sources == [each.source for each in requests.values()]
     batch = load_one(plan)
     assert sorted(batch["plan"].tolist()) == [0] * 4 + [1] * 4
     for slot, (part, row) in enumerate(zip(batch["plan"], batch.rows, strict=True)):
