@@ -16,7 +16,7 @@ from framefeed.load._pending import ApplyTransform, PendingBatch, find_clip_leng
 from framefeed.load._stats import Stopwatch
 from framefeed.media import source_name
 from framefeed.parallel import Err, catch_error
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, name_stream
 from framefeed.request import DecodeRequest
 
 
@@ -121,12 +121,8 @@ class PendingStreams(PendingBatch):
     def set_error(self, slot: int, error: FramefeedError) -> None:
         """Mark the stream of a clip as failed; the others follow when the batch is finished."""
         stream, clip = divmod(slot, self.count)
-        message = error.plain_message
-        if error.stage != "transform" and "(stream " not in message:
-            named = f"(stream {self.streams[stream]!r})"
-            head, colon, rest = message.partition(": ")
-            is_named = bool(colon) and head == error.source
-            error.args = (f"{head} {named}: {rest}" if is_named else f"{message} {named}",)
+        if error.stage != "transform":
+            name_stream(error, self.streams[stream])
         self.errors[slot] = error
         self.frames[stream].clear(clip)
         self.memory.clear(slot)

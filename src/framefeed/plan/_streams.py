@@ -10,7 +10,7 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import ExactTimes, FrameIndex, Timeline
 from framefeed.plan._description import PlanDescription, describe_plan
 from framefeed.plan._epoch import EpochPlan
@@ -168,6 +168,9 @@ class StreamsPlan(EpochPlan):
             except (FrameNotFound, TimeUnavailable) as error:
                 source = describe_source(part.catalog, own.row)
                 raise type(error)(f"{source} (stream {name!r}): {error}", source=source) from error
+            except FramefeedError as error:
+                name_stream(error, name)
+                raise
         return requests
 
     def rows_at(self, position: SupportsIndex) -> list[int]:
@@ -221,6 +224,16 @@ def find_batch_lengths(
         name: sum(known) if len(known := [n for n in of if n is not None]) == len(of) else None
         for name, of in each.items()
     }
+
+
+def name_stream(error: FramefeedError, name: str) -> None:
+    """Name a stream in the message of an error that names none: behind the source that the message begins with."""
+    message = error.plain_message
+    if "(stream " in message:
+        return
+    head, colon, rest = message.partition(": ")
+    is_named = bool(colon) and head == error.source
+    error.args = (f"{head} (stream {name!r}): {rest}" if is_named else f"{message} (stream {name!r})",)
 
 
 def refuse_shape(plan: EpochPlan, what: str) -> UsageError:
@@ -360,5 +373,5 @@ def _check_same_part(parts: Mapping[str, EpochPlan]) -> None:
                 raise UsageError(
                     f"{pictures.crop!r} without size= is not the same part of the pictures of streams {leader!r} and "
                     f"{name!r}, which differ in size ({describe_source(part.catalog, row)}): give size=(height, "
-                    'width), or a crop for each stream, crop={"NAME": ff.RandomCrop(...), ...}'
+                    'width), or unlike crops by stream, crop={"NAME": ff.RandomCrop(...), ...}'
                 )
