@@ -30,10 +30,22 @@ def change_info(**changes: Any) -> Callable[[Path], object]:
     return change
 
 
-def change_feature(name: str, **changes: Any) -> Callable[[Path], object]:
+def change_feature(
+    name: str, then: Callable[[Path], object] = lambda _: None, **changes: Any
+) -> Callable[[Path], object]:
     def change(root: Path) -> None:
         info = json.loads((root / INFO).read_text())
         info["features"][name] |= changes
+        (root / INFO).write_text(json.dumps(info))
+        then(root)
+
+    return change
+
+
+def rename_feature(name: str, other: str) -> Callable[[Path], object]:
+    def change(root: Path) -> None:
+        info = json.loads((root / INFO).read_text())
+        info["features"][other] = info["features"].pop(name)
         (root / INFO).write_text(json.dumps(info))
 
     return change
@@ -93,6 +105,19 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "a template that climbs": (
         change_info(data_path="data/../../other/{file_index}.parquet"), ff.UnreadableMedia, "leads out of the data set"
     ),
+    "a template of the home folder": (
+        change_info(data_path="~/{file_index}.parquet"), ff.UnreadableMedia, "data_path leads out of the data set"
+    ),
+    "a template of a URL": (
+        change_info(data_path="s3://other/{file_index}"), ff.UnreadableMedia, "data_path leads out of the data set"
+    ),
+    "a template with NUL": (
+        change_info(data_path="data/\0{file_index}"), ff.UnreadableMedia, "data_path leads out of the data set"
+    ),
+    "a camera whose name leads out": (
+        rename_feature(TOP, "../../../other"), ff.UnreadableMedia, "video_path leads out of the data set, to '../"
+    ),
+    "fewer episodes counted": (change_info(total_episodes=2), ff.UnreadableMedia, "has 3 episodes, but .* counts 2"),
     "a template that is absolute": (
         change_info(video_path="/etc/{video_key}"), ff.UnreadableMedia, "video_path leads out of the data set"
     ),
@@ -132,6 +157,9 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "times that overlap": (
         edit(EPISODES, put(START, lambda values: [0.0, 0.1, 0.0])), ff.UnreadableMedia, "episode 0 ends at 0.4 s"
     ),
+    "times that overlap by a row": (
+        edit(EPISODES, put(START, lambda values: [0.0, 0.4 - 1 / 30, 0.0])), ff.UnreadableMedia, "episode 0 ends at 0.4"
+    ),
     "times that are negative": (
         edit(EPISODES, put(START, lambda values: [-1.0, *values[1:]])), ff.UnreadableMedia, "lasts from -1.0 s"
     ),
@@ -170,6 +198,18 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
         edit(TABLE, put("task_index", lambda values: [*values[:4], 2, *values[5:]])),
         ff.UnreadableMedia, "tasks.parquet: row 4 of the tables has task_index 2, but there are 2 tasks",
     ),
+    "a task of a negative number": (
+        edit(TABLE, put("task_index", lambda values: [*values[:4], -1, *values[5:]])),
+        ff.UnreadableMedia, "tasks.parquet: row 4 of the tables has task_index -1, but there are 2 tasks",
+    ),
+    "floats in place of whole numbers": (
+        edit(TABLE, put("task_index", lambda values: [float(each) for each in values])),
+        ff.UnreadableMedia, "expected int64 in the column 'task_index', .* got double",
+    ),
+    "numbers that the type has not": (
+        change_feature("task_index", then=edit(TABLE, put("task_index", lambda _: [256] * 20)), dtype="int8"),
+        ff.UnreadableMedia, "has the numbers 256 to 256 in the column 'task_index', but meta/info.json says int8",
+    ),
     "tasks without numbers": (
         edit("meta/tasks.parquet", lambda table: table.drop_columns(["task_index"])), ff.UnreadableMedia, "expected col"
     ),
@@ -193,6 +233,7 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "a camera of depth": (
         change_feature(TOP, info={"video.is_depth_map": True}), ff.UsageError, "is of depth, which is not"
     ),
+    "a mark of depth of the feature": (change_feature(TOP, is_depth_map=True), ff.UsageError, "is of depth"),
     "an older mark of depth": (
         change_feature(TOP, info=None, video_info={"video.is_depth_map": True}), ff.UsageError, "is of depth"
     ),
