@@ -89,6 +89,7 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "no version": (change_info(codebase_version=None), ff.UsageError, "codebase_version is None"),
     "lance": (change_info(storage_format="lance"), ff.UsageError, "storage_format is 'lance'"),
     "a count of text": (change_info(total_frames="35"), ff.UnreadableMedia, "whole number total_frames"),
+    "no files in a chunk": (change_info(chunks_size=0), ff.UnreadableMedia, "expected a chunks_size above zero, got 0"),
     "no features": (change_info(features=None), ff.UnreadableMedia, "expected an object of features"),
     "a feature without a shape": (change_feature("action", shape=None), ff.UnreadableMedia, "'action' needs a dtype"),
     "no template": (change_info(data_path=None), ff.UnreadableMedia, "expected a template data_path, got None"),
@@ -363,3 +364,21 @@ def test_videos_of_other_sizes_need_a_size(copy: Copy, tmp_path: Path) -> None:
     with pytest.raises(ff.UsageError, match="size"):
         robots.plan({TOP: [0.0]}, seed=0)
     assert robots.plan({TOP: [0.0]}, seed=0, size=(16, 16)).streams[TOP].picture_shape == (3, 16, 16)
+
+
+def test_files_are_read_within_limits(original: dict[str, Path]) -> None:
+    root = original["3.0"]
+    for name, most in (("max_header_bytes", 100), ("max_members", 2)):
+        with pytest.raises(ff.LimitExceeded, match=name):
+            ff.lerobot.open(root, limits=ff.Limits(**{name: most}))
+
+
+def test_meta_says_what_is_not_planned(copy: Copy) -> None:
+    root = copy()
+    change_feature("wrist", info={"video.is_depth_map": True})(root)
+    edit(EPISODES, put(f"videos/{TOP}/chunk_index", lambda _: [0, None, 0]))(root)
+    meta = ff.lerobot.open(root).meta
+    assert meta.depth_keys == ["wrist"]
+    assert meta.get_video_file_path(0, TOP) == VIDEO
+    with pytest.raises(ff.UsageError, match="has no video of episode 1"):
+        meta.get_video_file_path(1, TOP)

@@ -271,7 +271,9 @@ def test_names_are_looked_up_in_the_folder_of_lerobot(
     (tmp_path / "me").mkdir()
     (tmp_path / "me" / "data").symlink_to(cameras)
     monkeypatch.setenv("HF_LEROBOT_HOME", str(tmp_path))
-    assert len(LeRobotDataset("me/data")) == sum(LENGTHS)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for arguments in (("me/data",), ("me/data", ""), ("other", "~/me/data")):
+        assert len(LeRobotDataset(*arguments)) == sum(LENGTHS)
     command = f"hf download me/other --repo-type dataset --local-dir {tmp_path}/me/other"
     with pytest.raises(FileNotFoundError, match=command):
         LeRobotDataset("me/other")

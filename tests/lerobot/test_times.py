@@ -68,6 +68,14 @@ def test_each_frame_is_compared_with_the_tolerance(copy: Copy) -> None:
             plan[row]
 
 
+def test_plans_whose_episodes_moved_to_other_files_are_stale(copy: Copy) -> None:
+    root = copy()
+    pickled = pickle.dumps(ff.lerobot.open(root).plan({TOP: [0.0]}, seed=0))
+    put(root / EPISODES, videos__TOP__file_index=lambda _: [1, 1, 0])
+    with pytest.raises(ff.StaleSource, match="changed since"):
+        pickle.loads(pickled)
+
+
 @pytest.mark.parametrize("file", [TABLE, EPISODES])
 def test_plans_of_other_times_are_other_plans(copy: Copy, file: str) -> None:
     root = copy()
@@ -89,9 +97,9 @@ def test_videos_need_not_be_numbered_in_the_order_of_episodes(tmp_path: Path) ->
     root = make_lerobot(tmp_path / "any", episodes=(3, 4, 5), cameras=[TOP], episodes_per_file=1, size=(32, 48))
     videos = root / f"videos/{TOP}"
     (videos / "chunk-002").mkdir()
-    pairs = [(2, 0), (2, 1), (0, 1)]
+    pairs = [(2, 1), (2, 2), (0, 1)]
     for number in (0, 1):
-        (videos / f"chunk-000/file-{number:03d}.mp4").rename(videos / f"chunk-002/file-{number:03d}.mp4")
+        (videos / f"chunk-000/file-{number:03d}.mp4").rename(videos / f"chunk-002/file-{number + 1:03d}.mp4")
     (videos / "chunk-000/file-002.mp4").rename(videos / "chunk-000/file-001.mp4")
     chunks, files = zip(*pairs, strict=True)
     put(root / EPISODES, videos__TOP__chunk_index=lambda _: chunks, videos__TOP__file_index=lambda _: files)
