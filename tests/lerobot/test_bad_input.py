@@ -83,6 +83,7 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "nested too deeply": (write(INFO, b"[" * 100_000), ff.UnreadableMedia, r"info\.json: is no JSON"),
     "NaN": (change_info(fps=float("nan")), ff.UnreadableMedia, "NaN is no number of JSON"),
     "no rate": (change_info(fps=0), ff.UnreadableMedia, "expected a finite fps above zero, got 0"),
+    "a negative rate": (change_info(fps=-30), ff.UnreadableMedia, "expected a finite fps above zero, got -30"),
     "a rate of text": (change_info(fps="30"), ff.UnreadableMedia, "expected a finite fps above zero, got '30'"),
     "older": (change_info(codebase_version="v1.6"), ff.UsageError, r"is 'v1\.6', but framefeed reads 2\.0, 2\.1, 3\.0"),
     "newer": (change_info(codebase_version="v3.1"), ff.UsageError, r"'v3\.1', but framefeed reads"),

@@ -85,6 +85,11 @@ def test_epochs_ranks_and_states_are_those_of_a_plan(robots: Any) -> None:
     plan = robots.plan({TOP: [0.0], "action": [0.0]}, seed=3, columns=["index"])
     rows = [plan.columns_at(position)["index"] for position in range(35)]
     later = [plan.with_epoch(1).columns_at(position)["index"] for position in range(35)]
+    for epoch, expected in ((0, rows), (1, later)):
+        options: dict[str, Any] = {"seed": 3, "columns": ["index"], "epoch": epoch}
+        alone = robots.plan_cameras({TOP: [0.0]}, **options)[TOP]
+        for each in (alone, robots.plan({TOP: [0.0]}, **options)):
+            assert [each.columns_at(position)["index"] for position in range(35)] == expected
     assert sorted(rows) == sorted(later)
     assert rows != later
     ranks = [

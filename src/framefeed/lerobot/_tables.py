@@ -191,7 +191,7 @@ class Tables:
                 f"but row {row} of the table has another, or a null",
             )
         if dtype.kind in "iu" and values.dtype != dtype and len(values):
-            bounds = np.iinfo(dtype)
+            bounds = np.iinfo(dtype.name)
             if not bounds.min <= int(values.min()) <= int(values.max()) <= bounds.max:
                 self.files.refuse(
                     name,
