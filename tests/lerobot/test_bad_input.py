@@ -30,10 +30,22 @@ def change_info(**changes: Any) -> Callable[[Path], object]:
     return change
 
 
-def change_feature(name: str, **changes: Any) -> Callable[[Path], object]:
+def change_feature(
+    name: str, then: Callable[[Path], object] = lambda _: None, **changes: Any
+) -> Callable[[Path], object]:
     def change(root: Path) -> None:
         info = json.loads((root / INFO).read_text())
         info["features"][name] |= changes
+        (root / INFO).write_text(json.dumps(info))
+        then(root)
+
+    return change
+
+
+def rename_feature(name: str, other: str) -> Callable[[Path], object]:
+    def change(root: Path) -> None:
+        info = json.loads((root / INFO).read_text())
+        info["features"][other] = info["features"].pop(name)
         (root / INFO).write_text(json.dumps(info))
 
     return change
@@ -71,12 +83,14 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "nested too deeply": (write(INFO, b"[" * 100_000), ff.UnreadableMedia, r"info\.json: is no JSON"),
     "NaN": (change_info(fps=float("nan")), ff.UnreadableMedia, "NaN is no number of JSON"),
     "no rate": (change_info(fps=0), ff.UnreadableMedia, "expected a finite fps above zero, got 0"),
+    "a negative rate": (change_info(fps=-30), ff.UnreadableMedia, "expected a finite fps above zero, got -30"),
     "a rate of text": (change_info(fps="30"), ff.UnreadableMedia, "expected a finite fps above zero, got '30'"),
     "older": (change_info(codebase_version="v1.6"), ff.UsageError, r"is 'v1\.6', but framefeed reads 2\.0, 2\.1, 3\.0"),
     "newer": (change_info(codebase_version="v3.1"), ff.UsageError, r"'v3\.1', but framefeed reads"),
     "no version": (change_info(codebase_version=None), ff.UsageError, "codebase_version is None"),
     "lance": (change_info(storage_format="lance"), ff.UsageError, "storage_format is 'lance'"),
     "a count of text": (change_info(total_frames="35"), ff.UnreadableMedia, "whole number total_frames"),
+    "no files in a chunk": (change_info(chunks_size=0), ff.UnreadableMedia, "expected a chunks_size above zero, got 0"),
     "no features": (change_info(features=None), ff.UnreadableMedia, "expected an object of features"),
     "a feature without a shape": (change_feature("action", shape=None), ff.UnreadableMedia, "'action' needs a dtype"),
     "no template": (change_info(data_path=None), ff.UnreadableMedia, "expected a template data_path, got None"),
@@ -93,6 +107,19 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "a template that climbs": (
         change_info(data_path="data/../../other/{file_index}.parquet"), ff.UnreadableMedia, "leads out of the data set"
     ),
+    "a template of the home folder": (
+        change_info(data_path="~/{file_index}.parquet"), ff.UnreadableMedia, "data_path leads out of the data set"
+    ),
+    "a template of a URL": (
+        change_info(data_path="s3://other/{file_index}"), ff.UnreadableMedia, "data_path leads out of the data set"
+    ),
+    "a template with NUL": (
+        change_info(data_path="data/\0{file_index}"), ff.UnreadableMedia, "data_path leads out of the data set"
+    ),
+    "a camera whose name leads out": (
+        rename_feature(TOP, "../../../other"), ff.UnreadableMedia, "video_path leads out of the data set, to '../"
+    ),
+    "fewer episodes counted": (change_info(total_episodes=2), ff.UnreadableMedia, "has 3 episodes, but .* counts 2"),
     "a template that is absolute": (
         change_info(video_path="/etc/{video_key}"), ff.UnreadableMedia, "video_path leads out of the data set"
     ),
@@ -132,6 +159,9 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "times that overlap": (
         edit(EPISODES, put(START, lambda values: [0.0, 0.1, 0.0])), ff.UnreadableMedia, "episode 0 ends at 0.4 s"
     ),
+    "times that overlap by a row": (
+        edit(EPISODES, put(START, lambda values: [0.0, 0.4 - 1 / 30, 0.0])), ff.UnreadableMedia, "episode 0 ends at 0.4"
+    ),
     "times that are negative": (
         edit(EPISODES, put(START, lambda values: [-1.0, *values[1:]])), ff.UnreadableMedia, "lasts from -1.0 s"
     ),
@@ -170,6 +200,18 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
         edit(TABLE, put("task_index", lambda values: [*values[:4], 2, *values[5:]])),
         ff.UnreadableMedia, "tasks.parquet: row 4 of the tables has task_index 2, but there are 2 tasks",
     ),
+    "a task of a negative number": (
+        edit(TABLE, put("task_index", lambda values: [*values[:4], -1, *values[5:]])),
+        ff.UnreadableMedia, "tasks.parquet: row 4 of the tables has task_index -1, but there are 2 tasks",
+    ),
+    "floats in place of whole numbers": (
+        edit(TABLE, put("task_index", lambda values: [float(each) for each in values])),
+        ff.UnreadableMedia, "expected int64 in the column 'task_index', .* got double",
+    ),
+    "numbers that the type has not": (
+        change_feature("task_index", then=edit(TABLE, put("task_index", lambda _: [256] * 20)), dtype="int8"),
+        ff.UnreadableMedia, "has the numbers 256 to 256 in the column 'task_index', but meta/info.json says int8",
+    ),
     "tasks without numbers": (
         edit("meta/tasks.parquet", lambda table: table.drop_columns(["task_index"])), ff.UnreadableMedia, "expected col"
     ),
@@ -193,6 +235,7 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "a camera of depth": (
         change_feature(TOP, info={"video.is_depth_map": True}), ff.UsageError, "is of depth, which is not"
     ),
+    "a mark of depth of the feature": (change_feature(TOP, is_depth_map=True), ff.UsageError, "is of depth"),
     "an older mark of depth": (
         change_feature(TOP, info=None, video_info={"video.is_depth_map": True}), ff.UsageError, "is of depth"
     ),
@@ -322,3 +365,21 @@ def test_videos_of_other_sizes_need_a_size(copy: Copy, tmp_path: Path) -> None:
     with pytest.raises(ff.UsageError, match="size"):
         robots.plan({TOP: [0.0]}, seed=0)
     assert robots.plan({TOP: [0.0]}, seed=0, size=(16, 16)).streams[TOP].picture_shape == (3, 16, 16)
+
+
+def test_files_are_read_within_limits(original: dict[str, Path]) -> None:
+    root = original["3.0"]
+    for name, most in (("max_header_bytes", 100), ("max_members", 2)):
+        with pytest.raises(ff.LimitExceeded, match=name):
+            ff.lerobot.open(root, limits=ff.Limits(**{name: most}))
+
+
+def test_meta_says_what_is_not_planned(copy: Copy) -> None:
+    root = copy()
+    change_feature("wrist", info={"video.is_depth_map": True})(root)
+    edit(EPISODES, put(f"videos/{TOP}/chunk_index", lambda _: [0, None, 0]))(root)
+    meta = ff.lerobot.open(root).meta
+    assert meta.depth_keys == ["wrist"]
+    assert meta.get_video_file_path(0, TOP) == VIDEO
+    with pytest.raises(ff.UsageError, match="has no video of episode 1"):
+        meta.get_video_file_path(1, TOP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, SubsetRandomSampler
 
 import framefeed as ff
-from framefeed.testing import make_lerobot, read_stamps
+from framefeed.testing import ClipSpec, make_lerobot, read_stamps, write_clip
 from framefeed.torch import EpisodeAwareSampler, LeRobotDataset
 from tests.lerobot.cases import LENGTHS, READS, SIDE, TOP, WRIST, find_dataset
 from tests.lerobot.test_golden import MEAN_TOLERANCE, READ
@@ -192,6 +193,59 @@ def test_transforms_draw_by_seed_epoch_and_position(cameras: Path) -> None:
     assert not torch.equal(other[4][TOP], first[TOP])
 
 
+def test_items_draw_differently_and_persistent_workers_see_the_epoch(cameras: Path) -> None:
+    data = open_dataset(cameras, image_transforms=draw_number, episodes=[3])
+    loader = DataLoader(data, batch_size=4, num_workers=1, persistent_workers=True, multiprocessing_context="fork")
+    epochs = []
+    for epoch in (0, 1):
+        data.set_epoch(epoch)
+        drawn = [number for batch in loader for number in batch[TOP].tolist()]
+        assert drawn == [float(item[TOP]) for item in data]
+        assert len({*drawn}) == len(data)
+        epochs.append(drawn)
+    assert not {*epochs[0]} & {*epochs[1]}
+    for wrong in (-1, 1.5):
+        with pytest.raises(ff.UsageError):
+            data.set_epoch(wrong)  # type: ignore[arg-type]
+    assert data.epoch == 1
+
+
+def draw_number(_: torch.Tensor) -> torch.Tensor:
+    return torch.rand(())
+
+
+def test_transforms_that_never_get_an_epoch_are_warned_of(cameras: Path) -> None:
+    data = open_dataset(cameras, image_transforms=draw_number, episodes=[3])
+    rows = range(len(data))
+    data.__getitems__(rows)
+    with pytest.warns(UserWarning, match="this LeRobotDataset delivered 16 items of an epoch of 8 without set_epoch"):
+        data.__getitems__(rows)
+    known = open_dataset(cameras, image_transforms=draw_number, episodes=[3])
+    known.set_epoch(0)
+    for _ in range(3):
+        known.__getitems__(rows)
+
+
+def test_missing_frames_are_errors_of_the_first_item_and_of_loops(tmp_path: Path) -> None:
+    root = make_lerobot(tmp_path / "short", version="2.1", episodes=(5,), cameras=[TOP], size=(32, 48))
+    video = ClipSpec(num_frames=5, width=48, height=32, pts=(0, 4, 5, 6, 7), time_base=Fraction(1, 30))
+    write_clip(root / f"videos/chunk-000/{TOP}/episode_000000.mp4", video)
+    data = open_dataset(root)
+    for call, row in ((lambda: list(data), 1), (lambda: data.__getitems__([4, 3, 1]), 3)):
+        with pytest.raises(ff.FrameNotFound, match=f"the time of row {row} "):
+            call()
+    enough = open_dataset(root, tolerance_s=0.1, delta_timestamps={"action": [0.09]})
+    assert enough[1][TOP].shape == (3, 32, 48)
+    assert enough[1]["action"].shape == (1, 6)
+
+
+def test_texts_are_those_of_the_row_itself(folder: Path) -> None:
+    root = find_dataset("texts", folder)
+    beside = open_dataset(root, delta_timestamps={"subtask_index": [0.1], "task_index": [0.0, 0.1]})
+    for item, plain in zip(beside, open_dataset(root), strict=True):
+        assert (item["task"], item["subtask"]) == (plain["task"], plain["subtask"])
+
+
 def test_cache_gives_the_same_items(cameras: Path, tmp_path: Path) -> None:
     plain = open_dataset(cameras, delta_timestamps=MIXED)
     with ff.FrameCache(tmp_path / "cache") as cache:
@@ -217,7 +271,9 @@ def test_names_are_looked_up_in_the_folder_of_lerobot(
     (tmp_path / "me").mkdir()
     (tmp_path / "me" / "data").symlink_to(cameras)
     monkeypatch.setenv("HF_LEROBOT_HOME", str(tmp_path))
-    assert len(LeRobotDataset("me/data")) == sum(LENGTHS)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for arguments in (("me/data",), ("me/data", ""), ("other", "~/me/data")):
+        assert len(LeRobotDataset(*arguments)) == sum(LENGTHS)
     command = f"hf download me/other --repo-type dataset --local-dir {tmp_path}/me/other"
     with pytest.raises(FileNotFoundError, match=command):
         LeRobotDataset("me/other")

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import framefeed as ff
 from framefeed.testing import make_lerobot, read_stamps
-from tests.lerobot.cases import DATASETS, GOLDEN, READS, find_dataset
+from tests.lerobot.cases import DATASETS, GOLDEN, LENGTHS, READS, TOP, WRIST, find_dataset
 
 READ = json.loads(GOLDEN.read_text(encoding="utf-8"))
 MEAN_TOLERANCE = 0.01
@@ -30,16 +31,16 @@ def read_all(data: Any, options: dict[str, Any]) -> tuple[dict[str, Any], dict[s
     reader = data.rows(deltas, episodes=episodes, columns=others)
     columns = reader.read(reader.find_rows(range(len(reader))))
     wanted = {camera: deltas.get(camera, [0.0]) for camera in data.meta.camera_keys}
-    wanted = {name: times for name, times in wanted.items() if name in data.meta.video_keys or len(times) == 1}
     pictures: dict[str, list[Any]] = {}
     if not wanted:
         return columns, pictures
-    for camera, plan in data.plan_cameras(wanted, episodes=episodes, seed=0, shuffle=False).items():
-        with ff.ClipLoader(plan, batch_size=len(plan), workers=0) as loader:
-            (batch,) = loader
-        assert np.array_equal(~batch.valid, reader_pads(data, {camera: wanted[camera]}, episodes))
+    plan = data.plan(wanted, episodes=episodes, seed=0, shuffle=False)
+    with ff.ClipLoader(plan, batch_size=len(plan), workers=0) as loader:
+        (batch,) = loader
+    for camera, clips in batch.data.items():
+        assert np.array_equal(~batch.valid[camera], reader_pads(data, {camera: wanted[camera]}, episodes))
         pictures[camera] = [
-            [read_stamps(clip.transpose(0, 2, 3, 1)), (clip / 255).mean(axis=(1, 2, 3))] for clip in batch.data
+            [read_stamps(clip.transpose(0, 2, 3, 1)), (clip / 255).mean(axis=(1, 2, 3))] for clip in clips
         ]
     return columns, pictures
 
@@ -131,3 +132,25 @@ def test_older_versions_give_the_same_rows_and_frames(version: str, folder: Path
     for key, each in new.meta.stats.items():
         for kind, values in each.items():
             assert np.allclose(old.meta.stats[key][kind], values, atol=1e-5), (key, kind)
+
+
+@pytest.mark.parametrize("version", ["3.0", "2.1"])
+def test_meta_names_the_files_of_episodes(version: str, folder: Path) -> None:
+    root = find_dataset("cameras", folder)
+    if version == "2.1":
+        root = make_lerobot(folder / "old", version=version, episodes=LENGTHS, cameras=[TOP, WRIST], size=(32, 48))
+    meta = ff.lerobot.open(root).meta
+    for episode, row in enumerate(meta.episodes):
+        table = pq.read_table(root / meta.get_data_file_path(episode))
+        assert episode in table["episode_index"].to_pylist()
+        for camera in (TOP, WRIST):
+            path = root / meta.get_video_file_path(episode, camera)
+            assert path.is_file()
+            assert camera in path.parts
+            number = row[f"videos/{camera}/file_index"] if version == "3.0" else episode
+            assert int(path.stem[-3:]) == number
+    assert [meta.get_task_index(text) for text in [*meta.tasks, "fly"]] == [0, 1, None]
+    with pytest.raises(IndexError, match="no ep_index 5"):
+        meta.get_data_file_path(5)
+    with pytest.raises(ff.UsageError, match="there is no camera 'action' of videos"):
+        meta.get_video_file_path(0, "action")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -84,6 +85,11 @@ def test_epochs_ranks_and_states_are_those_of_a_plan(robots: Any) -> None:
     plan = robots.plan({TOP: [0.0], "action": [0.0]}, seed=3, columns=["index"])
     rows = [plan.columns_at(position)["index"] for position in range(35)]
     later = [plan.with_epoch(1).columns_at(position)["index"] for position in range(35)]
+    for epoch, expected in ((0, rows), (1, later)):
+        options: dict[str, Any] = {"seed": 3, "columns": ["index"], "epoch": epoch}
+        alone = robots.plan_cameras({TOP: [0.0]}, **options)[TOP]
+        for each in (alone, robots.plan({TOP: [0.0]}, **options)):
+            assert [each.columns_at(position)["index"] for position in range(35)] == expected
     assert sorted(rows) == sorted(later)
     assert rows != later
     ranks = [
@@ -204,7 +210,7 @@ def test_size_and_crop_are_those_of_a_camera(robots: Any) -> None:
     assert positions[0] == positions[1]
 
 
-def test_pictures_in_tables_are_planned_one_at_a_time(tmp_path: Path) -> None:
+def test_pictures_in_tables_are_planned(tmp_path: Path) -> None:
     root = make_lerobot(tmp_path / "pictures", episodes=(3, 4), cameras=(), image_keys=["side"], size=(32, 48))
     robots = ff.lerobot.open(root)
     for episodes, rows in ((None, [(0, 2)] * 3 + [(3, 6)] * 4), ([1], [(3, 6)] * 4)):
@@ -217,8 +223,20 @@ def test_pictures_in_tables_are_planned_one_at_a_time(tmp_path: Path) -> None:
             stamps, columns = items[position]
             assert (stamps, columns["index"]) == ([max(row - 1, first)], row)
             assert plan[position]["side"].valid.tolist() == [row > first]
-    with pytest.raises(ff.UsageError, match="of which several in a clip are not in this version"):
-        robots.plan({"side": [-1 / 30, 0.0]}, seed=0)
+
+
+def test_a_damaged_picture_is_an_error_that_names_its_episode(tmp_path: Path) -> None:
+    root = make_lerobot(tmp_path / "pictures", episodes=(3, 4, 2), cameras=(), image_keys=["side"], size=(32, 48))
+    path = root / "data/chunk-000/file-000.parquet"
+    table = pq.read_table(path)
+    pictures = table["side"].to_pylist()
+    pictures[3]["bytes"] = b"no picture"
+    at = table.column_names.index("side")
+    pq.write_table(table.set_column(at, "side", pa.array(pictures, table["side"].type)), path)
+    robots = ff.lerobot.open(root)
+    with pytest.raises(ff.MediaError, match="the camera 'side' has episode 1 there: "):
+        robots.plan({"side": [0.0]}, seed=0)
+    assert len(robots.plan({"side": [0.0]}, seed=0, episodes=[0, 2])) == 5
 
 
 def test_tables_may_have_several_row_groups_and_episodes_several_tables(copy: Copy, robots: Any) -> None:
@@ -235,6 +253,40 @@ def test_tables_may_have_several_row_groups_and_episodes_several_tables(copy: Co
     options: dict[str, Any] = {"seed": 0, "columns": ["index", "task_index"]}
     deltas = {TOP: [0.0], "action": [0.0, 0.1]}
     assert load(split.plan(deltas, **options)) == load(robots.plan(deltas, **options))
+
+
+def test_files_of_older_versions_are_in_chunks_and_lines_in_any_order(copy: Copy, original: dict[str, Path]) -> None:
+    root = copy("2.1")
+    info = root / "meta/info.json"
+    info.write_text(info.read_text().replace('"chunks_size": 1000', '"chunks_size": 2'))
+    for path in [*root.rglob("episode_000002.*")]:
+        moved = root / str(path.relative_to(root)).replace("chunk-000", "chunk-001")
+        moved.parent.mkdir(parents=True)
+        path.rename(moved)
+    for name in ("episodes", "tasks"):
+        path = root / f"meta/{name}.jsonl"
+        path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    chunks, whole = ff.lerobot.open(root), ff.lerobot.open(original["2.1"])
+    assert chunks.meta.tasks.index == whole.meta.tasks.index == ["pick the cube", "place the cube"]
+    assert [each["length"] for each in chunks.meta.episodes] == [12, 8, 15]
+    plans = [robots.plan({TOP: [0.0], "action": [0.1]}, seed=0, columns=["index"]) for robots in (chunks, whole)]
+    assert load(plans[0]) == load(plans[1])
+
+
+def test_ends_that_are_off_by_the_rounding_of_floats_are_no_overlap(copy: Copy) -> None:
+    root = copy()
+    table = pq.read_table(root / EPISODES)
+    name = f"videos/{TOP}/from_timestamp"
+    starts = np.array(table[name].to_pylist()) - [0, 1e-5, 0]
+    pq.write_table(table.set_column(table.column_names.index(name), name, [starts]), root / EPISODES)
+    plan = ff.lerobot.open(root).plan({TOP: [0.0]}, seed=0, shuffle=False)
+    assert plan[12][TOP].indices.tolist() == [12]
+
+
+def test_the_tail_is_that_of_plans(robots: Any) -> None:
+    options: dict[str, Any] = {"seed": 0, "world_size": 2}
+    assert len(robots.plan({TOP: [0.0]}, **options, tail="drop")) == 17
+    assert len(robots.plan({TOP: [0.0]}, **options, tail="pad")) == 18
 
 
 def test_mixtures_data_sets_and_caches_take_these_plans(robots: Any, tmp_path: Path) -> None:
@@ -268,3 +320,5 @@ def test_rows_are_read_without_pictures(robots: Any) -> None:
         assert values[f"{TOP}_is_pad"][:, 1].tolist() == [False] * 5 + [True] * 3
     with pytest.raises(IndexError, match="expected 0 to 7"):
         reader.find_rows([8])
+    with pytest.raises(IndexError, match="expected 0 to 7"):
+        reader.find_rows([-1])

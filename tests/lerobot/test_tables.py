@@ -167,3 +167,26 @@ def test_subtasks_have_texts(texts: Path) -> None:
     edit(texts / "meta/subtasks.parquet", "subtask_index", lambda _: [0, 2, 3])
     with pytest.raises(ff.UnreadableMedia, match=r"subtasks\.parquet: expected a subtask_index from 0 to 2"):
         LeRobotDataset("me/data", texts)
+
+
+def test_columns_of_some_episodes_are_not_taken_for_those_of_all(texts: Path, is_mapped: bool) -> None:
+    robots = ff.lerobot.open(texts)
+    assert read_all(robots.rows(episodes=[4], columns=["action"]))["action"][:, 0].tolist() == list(range(36, 45))
+    assert robots.column("action")[:, 0].tolist() == list(range(sum(LENGTHS)))
+    assert ff.lerobot.open(texts).column("action")[:, 0].tolist() == list(range(sum(LENGTHS)))
+
+
+def test_tables_that_were_written_again_are_read_again(texts: Path, is_mapped: bool) -> None:
+    before = ff.lerobot.open(texts).column("timestamp").copy()
+    for path in (texts / "data").rglob("*.parquet"):
+        edit(path, "timestamp", lambda values: np.float32(values) + 1)
+    assert np.array_equal(ff.lerobot.open(texts).column("timestamp"), before + 1)
+
+
+@pytest.mark.parametrize("kind", ["tasks", "subtasks"])
+def test_texts_have_the_numbers_of_their_rows(texts: Path, kind: str) -> None:
+    expected = list(getattr(ff.lerobot.open(texts).meta, kind))
+    path = texts / f"meta/{kind}.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("notes", [["about"] * len(table)]).take([*range(1, len(table)), 0]), path)
+    assert list(getattr(ff.lerobot.open(texts).meta, kind)) == expected

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("urllib3", reason="our own reader needs it")
@@ -66,3 +69,25 @@ def test_a_data_set_is_read_through_fsspec(folder: Path) -> None:
         compare(ff.lerobot.open("memory://robots/data"), ff.lerobot.open(folder))
     finally:
         memory.rm("/robots", recursive=True)
+
+
+def test_tables_that_changed_on_the_server_are_copied_again(tmp_path: Path, folder: Path) -> None:
+    files: dict[str, bytes | Stored] = {path: Stored(data, '"one"') for path, data in read_folder(folder).items()}
+    table = pq.read_table(folder / "data/chunk-000/file-000.parquet")
+    at, later = table.column_names.index("timestamp"), pc.add(table["timestamp"], pa.scalar(1, pa.float32()))
+    pq.write_table(table.set_column(at, "timestamp", later), tmp_path / "later.parquet")
+    with faulty(files) as server:
+        before = ff.lerobot.open(f"{server.url}/data").column("timestamp")[:20].copy()
+        stored = files[TABLE]
+        assert isinstance(stored, Stored)
+        stored.data, stored.etag = (tmp_path / "later.parquet").read_bytes(), '"two"'
+        assert np.array_equal(ff.lerobot.open(f"{server.url}/data").column("timestamp")[:20], before + 1)
+
+
+def test_items_of_a_data_set_on_a_server(folder: Path) -> None:
+    torch = pytest.importorskip("torch")
+    files: dict[str, bytes | Stored] = {path: Stored(data, '"one"') for path, data in read_folder(folder).items()}
+    with faulty(files) as server:
+        far = ff.torch.LeRobotDataset("me/data", root=f"{server.url}/data")[13]
+    near = ff.torch.LeRobotDataset("me/data", root=folder)[13]
+    assert all(torch.equal(far[key], near[key]) for key in ("top", "side", "action"))

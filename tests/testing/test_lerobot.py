@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,14 @@ def test_images_and_further_columns_are_in_the_tables(tmp_path: Path) -> None:
     features = json.loads((root / "meta/info.json").read_text())["features"]
     assert features["side"]["dtype"] == "image"
     assert features["grid"] == {"dtype": "float64", "shape": [2, 3], "names": None}
+
+
+def test_episodes_begin_at_sums_of_floats(tmp_path: Path) -> None:
+    root = make_lerobot(tmp_path, episodes=[1] * 7, episodes_per_file=7, size=(24, 32))
+    table = pq.read_table(root / "meta/episodes/chunk-000/file-000.parquet")
+    starts = table["videos/observation.images.top/from_timestamp"].to_pylist()
+    assert starts == [*accumulate([1 / 30] * 6, initial=0.0)]
+    assert starts[6] != 6 / 30
 
 
 def test_wrong_calls(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from framefeed.errors import UsageError
 from framefeed.lerobot._files import Files
 from framefeed.lerobot._info import INFO
 from framefeed.lerobot._meta import Metadata
-from framefeed.lerobot._plans import CameraClips, check_cameras, plan_camera
+from framefeed.lerobot._plans import CameraClips, check_boxes, check_cameras, plan_camera
 from framefeed.lerobot._rows import ChosenRows, PadColumn, Spans
 from framefeed.lerobot._source import PAD, DataSource
 from framefeed.media import StorageOptions, check_storage_options
@@ -186,12 +186,14 @@ class LeRobotData:
             UsageError: An argument is wrong, a camera lacks an episode, or pictures would have different sizes.
             MediaError: A table or a video is missing or damaged.
         """
-        plans = self.plan_cameras(
-            delta_timestamps, episodes=episodes, tolerance_seconds=tolerance_seconds, columns=columns, seed=seed,
-            shuffle=shuffle, epoch=epoch, size=size, crop=crop,
-        )  # fmt: skip
+        plans = self._plan_parts(
+            delta_timestamps, episodes, tolerance_seconds, columns, seed, shuffle, epoch, size=size, crop=crop
+        )
         options = PlanOptions(seed or 0, shuffle, epoch, rank, world_size, tail)
-        return join_streams(plans, options, has_table_rows=True)
+        parts = {name: part for each in plans.values() for name, part in each.items()}
+        joined = {camera: tuple(each) for camera, each in plans.items()}
+        check_boxes(plans)
+        return join_streams(parts, options, has_table_rows=True, joined=joined)
 
     def plan_cameras(  # noqa: PLR0913 - as `plan`
         self,
@@ -206,7 +208,29 @@ class LeRobotData:
         size: AnySize | Mapping[str, AnySize] | None = None,
         crop: Crop | Sequence[int] | Mapping[str, Any] | None = None,
     ) -> dict[str, EpochPlan]:
-        """Plan each camera alone, with the same rows at the same positions, on one rank; else as `plan`."""
+        """Plan each camera alone, with the same rows at the same positions, on one rank; else as `plan`.
+
+        Returns:
+            Plans by camera. Pictures in the tables with several times have a plan for each, "CAMERA[0]" and so on.
+        """
+        plans = self._plan_parts(
+            delta_timestamps, episodes, tolerance_seconds, columns, seed, shuffle, epoch, size=size, crop=crop
+        )
+        return {name: part for each in plans.values() for name, part in each.items()}
+
+    def _plan_parts(  # noqa: PLR0913 - as `plan`
+        self,
+        delta_timestamps: Deltas,
+        episodes: Iterable[int] | None,
+        tolerance_seconds: float,
+        columns: Sequence[str],
+        seed: int | None,
+        shuffle: bool,
+        epoch: int,
+        size: Any,
+        crop: Any,
+    ) -> dict[str, dict[str, EpochPlan]]:
+        """Make the plans of each camera, by its name, and by theirs."""
         if seed is None:
             raise UsageError("seed: give a number, such as seed=0: the order of a plan comes from it")
         if shuffle not in (True, False):
@@ -223,7 +247,8 @@ class LeRobotData:
                 seed, shuffle, epoch,
                 size=_get_of(size, "size", camera, cameras), crop=_get_of(crop, "crop", camera, cameras),
             )  # fmt: skip
-            plans[camera] = plan_camera(CameraClips(source, camera, deltas, names, chosen, tolerance), options)
+            clips = CameraClips(source, camera, deltas, names, chosen, tolerance)
+            plans[camera] = {name: plan_camera(part, options) for name, part in clips.split_times().items()}
         return plans
 
 

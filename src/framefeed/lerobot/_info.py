@@ -196,7 +196,8 @@ def _check_template(files: Files, raw: Mapping[str, Any], key: str, shares: bool
             files.refuse(INFO, f"expected a template {key} with {what} and no others, got {template!r}")
     fields = dict.fromkeys(_FIELDS[shares], 0)
     for camera in cameras or [""]:
-        made = posixpath.normpath(template.format(**fields, video_key=camera))
-        if posixpath.isabs(made) or made.split("/")[0] in ("..", "~") or "\0" in made or "://" in made:
+        named = template.format(**fields, video_key=camera)
+        made = posixpath.normpath(named)
+        if posixpath.isabs(made) or made.split("/")[0] in ("..", "~") or "\0" in made or "://" in named:
             files.refuse(INFO, f"{key} leads out of the data set, to {made!r}")
     return template

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,14 @@ class CameraClips:
     def is_pictures(self) -> bool:
         """Whether the pictures lie in the tables."""
         return self.source.info.features[self.camera].dtype == "image"
+
+    def split_times(self) -> dict[str, CameraClips]:
+        """Split the clips of pictures in the tables, which have a source each, by their times; else they are one."""
+        own = self.deltas[self.camera]
+        if not self.is_pictures or len(own) == 1:
+            return {self.camera: self}
+        each = {f"{self.camera}[{number}]": own[number : number + 1] for number in range(len(own))}
+        return {name: replace(self, deltas={**self.deltas, self.camera: steps}) for name, steps in each.items()}
 
     def list_chosen(self) -> IntArray:
         """List the numbers of the episodes, int64 [C]."""
@@ -169,7 +177,7 @@ def check_cameras(source: DataSource, deltas: Mapping[str, IntArray]) -> list[st
     """List the cameras of a plan, and check that they can be read.
 
     Raises:
-        UsageError: There are none; or one is of depth, or has several times and lies in the tables.
+        UsageError: There are none; or one is of depth.
     """
     features = source.info.features
     cameras = [name for name in deltas if features[name].is_camera]
@@ -183,9 +191,20 @@ def check_cameras(source: DataSource, deltas: Mapping[str, IntArray]) -> list[st
     for name in cameras:
         if features[name].is_depth:
             raise UsageError(f"the camera {name!r} is of depth, which is not in this version: leave it out")
-        if features[name].dtype == "image" and len(deltas[name]) > 1:
-            raise UsageError(
-                f"the camera {name!r} has its pictures in the tables, of which several in a clip are not in this "
-                "version: give one time, or write the camera as videos"
-            )
     return cameras
+
+
+def check_boxes(plans: Mapping[str, Mapping[str, EpochPlan]]) -> None:
+    """Check that the pictures of a clip have one box, where they come from several sources.
+
+    Raises:
+        UsageError: They differ in size, and a border around them would too.
+    """
+    for camera, parts in plans.items():
+        first = next(iter(parts.values()))
+        sizes = first.catalog.heights, first.catalog.widths
+        if len(parts) > 1 and first.options.has_boxes and any(len(np.unique(each)) > 1 for each in sizes):
+            raise UsageError(
+                f"the pictures of camera {camera!r} differ in size, so those of a clip would have other borders: give "
+                "size=(height, width), or one time"
+            )

@@ -107,9 +107,9 @@ class DataSource:
         return columns
 
     def _check_tasks(self, column: str, values: AnyArray, count: int) -> None:
-        if not len(values) or values.max() < count:
+        if not (lacks_text := (values < 0) | (values >= count)).any():
             return
-        row, kind = int((values >= count).argmax()), column.removesuffix("_index")
+        row, kind = int(lacks_text.reshape(len(values), -1).any(1).argmax()), column.removesuffix("_index")
         name = _TABLES[kind] if self.info.shares_files or column == SUBTASK else _TASKS_LINES
         self.files.refuse(name, f"row {row} of the tables has {column} {values[row]}, but there are {count} {kind}s")
 

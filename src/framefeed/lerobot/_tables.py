@@ -190,6 +190,14 @@ class Tables:
                 f"expected values of the shape {list(feature.shape)} in the column {feature.name!r}, as {INFO} says, "
                 f"but row {row} of the table has another, or a null",
             )
+        if dtype.kind in "iu" and values.dtype != dtype and len(values):
+            bounds = np.iinfo(dtype.name)
+            if not bounds.min <= int(values.min()) <= int(values.max()) <= bounds.max:
+                self.files.refuse(
+                    name,
+                    f"has the numbers {values.min()} to {values.max()} in the column {feature.name!r}, but {INFO} says "
+                    f"{feature.dtype}",
+                )
         return values.reshape(shape).astype(dtype, copy=False)
 
     def _convert_texts(self, feature: Feature, name: str, column: pa.ChunkedArray) -> AnyArray:

@@ -36,6 +36,11 @@ class ClipMemory:
         """Whether the dtype of the batch is given, so that results of a transform may differ in their shape alone."""
         return self._buffers.dtype is not None
 
+    @property
+    def has_results(self) -> bool:
+        """Whether it is for results of a transform, not for clips."""
+        return self._buffers.clips is not None
+
     def lease_scratch(self, slot: int, size: Size | None = None) -> Pixels:
         """Lend memory that a clip is decoded into before it is finished, uint8 [T, C, H, W] of any content.
 
@@ -72,6 +77,14 @@ class ClipMemory:
 
     def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
         """Expect a clip of another shape, if clips may differ in it."""
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Join the pixels of several memories, [B, T, ...] or lists of [T, ...], along T."""
+        if isinstance(parts[0], list):
+            return [np.concatenate(clips) for clips in zip(*parts, strict=True)]
+        count, _, *shape = parts[0].shape
+        joined = self._buffers.batches.lease((count, sum(each.shape[1] for each in parts), *shape), parts[0].dtype)
+        return np.concatenate(parts, axis=1, out=joined)
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the pixels of the batch, and the slots whose results do not fit into it.

@@ -16,7 +16,7 @@ from framefeed.load._pending import ApplyTransform, PendingBatch, find_clip_leng
 from framefeed.load._stats import Stopwatch
 from framefeed.media import source_name
 from framefeed.parallel import Err, catch_error
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, name_stream
 from framefeed.request import DecodeRequest
 
 
@@ -56,6 +56,7 @@ class PendingStreams(PendingBatch):
     def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: ClipMemory, lengths: Sequence[int]) -> None:
         super().__init__(plan, positions, memory, lengths)
         self.streams = tuple(plan.streams)
+        self.batch_streams = plan.batch_streams
         num_streams = len(self.streams)
         self.positions = list(positions) * num_streams
         rows = [plan.rows_at(position) for position in positions]
@@ -69,6 +70,16 @@ class PendingStreams(PendingBatch):
     def list_slots(self, clips: Sequence[int]) -> list[int]:
         """List the slots of some clips: those of all streams, one stream after the other."""
         return [number * self.count + clip for number in range(len(self.streams)) for clip in clips]
+
+    def join_streams(self, clips: Sequence[Any]) -> dict[str, Any]:
+        """Join the clips [T, ...] of the streams of the plan to those of the streams of batches."""
+        clip_of = dict(zip(self.streams, clips, strict=True))
+        each = {name: [clip_of[part] for part in parts] for name, parts in self.batch_streams.items()}
+        return {name: one[0] if len(one) == 1 else np.concatenate(one) for name, one in each.items()}
+
+    def list_result_slots(self, clip: int) -> list[int]:
+        """List the slots of the results of a transform of a clip: of each stream of batches the first of its parts."""
+        return [self.streams.index(parts[0]) * self.count + clip for parts in self.batch_streams.values()]
 
     def find_error(self, clip: int) -> FramefeedError | None:
         """Return the error of a clip: of the first stream that failed."""
@@ -110,12 +121,8 @@ class PendingStreams(PendingBatch):
     def set_error(self, slot: int, error: FramefeedError) -> None:
         """Mark the stream of a clip as failed; the others follow when the batch is finished."""
         stream, clip = divmod(slot, self.count)
-        message = error.plain_message
-        if error.stage != "transform" and "(stream " not in message:
-            named = f"(stream {self.streams[stream]!r})"
-            head, colon, rest = message.partition(": ")
-            is_named = bool(colon) and head == error.source
-            error.args = (f"{head} {named}: {rest}" if is_named else f"{message} {named}",)
+        if error.stage != "transform":
+            name_stream(error, self.streams[stream])
         self.errors[slot] = error
         self.frames[stream].clear(clip)
         self.memory.clear(slot)
@@ -170,32 +177,33 @@ class PendingStreams(PendingBatch):
             for each in data.values():
                 each[clip][...] = 0
         self.errors = []
-        count, positions = self.count, self.positions[: self.count]
-        boxes = {
-            name: each.boxes for name, each in zip(self.streams, self.frames, strict=True) if each.boxes is not None
+        positions = self.positions[: self.count]
+        frames = {
+            name: [self.frames[self.streams.index(part)] for part in parts]
+            for name, parts in self.batch_streams.items()
         }
-
-        def by_stream(values: Sequence[Any]) -> dict[str, Any]:
-            return dict(zip(self.streams, values, strict=True))
-
+        boxes = {name: parts[0].boxes for name, parts in frames.items() if parts[0].boxes is not None}
         return ClipBatch(
             data=data,
-            pts_seconds=by_stream([frames.pts_seconds for frames in self.frames]),
-            valid=by_stream([frames.valid for frames in self.frames]),
+            pts_seconds={name: np.hstack([each.pts_seconds for each in parts]) for name, parts in frames.items()},
+            valid={name: np.hstack([each.valid for each in parts]) for name, parts in frames.items()},
             positions=self._global_positions,
             rows=self._plan.name_rows(positions),
             columns=self._plan.columns_of(positions),
-            sources=by_stream(
-                [
-                    [self.show_source(slot) for slot in range(start, start + count)]
-                    for start in range(0, len(self), max(1, count))
-                ]
-            ),
+            sources={name: self._show_sources(parts) for name, parts in self.batch_streams.items()},
             ok=np.array([error is None for error in errors]),
             errors=errors,
             boxes=boxes or None,
             flipped=self.frames[0].flipped,
         )
+
+    def _show_sources(self, parts: Sequence[str]) -> list[Any]:
+        """Return the source of each clip of a stream of batches; of several, the first and the number of others."""
+        starts = [self.streams.index(part) * self.count for part in parts]
+        if len(starts) == 1:
+            return [self.show_source(starts[0] + clip) for clip in range(self.count)]
+        shown = [list(dict.fromkeys(self.show_source(start + clip) for start in starts)) for clip in range(self.count)]
+        return [f"{first} and {len(others)} more" if others else first for first, *others in shown]
 
     def _fail_all(self, clip: int, error: FramefeedError) -> None:
         for slot in self.list_slots([clip]):
@@ -211,13 +219,17 @@ class PendingStreams(PendingBatch):
 
         def make_result(name: str, black: Pixels) -> Any:
             assert apply_transform is not None
-            clips = {each: np.zeros(shape, np.uint8) for each, shape in zip(self.streams, shapes, strict=True)}
-            clips[name] = black
+            clips = self.join_streams([np.zeros(shape, np.uint8) for shape in shapes])
+            if len(self.batch_streams[name]) == 1:
+                clips[name] = black
             return apply_transform((clips, self.positions[0]))[name]
 
-        for name, part in zip(self.streams, self.memory.parts, strict=True):
+        for name, parts in self.batch_streams.items():
             make = None if apply_transform is None else partial(make_result, name)
+            part, *others = [self.memory.parts[self.streams.index(each)] for each in parts]
             data[name], wrong = part.finish(good, make)
+            if others and not part.has_results:
+                data[name] = part.join([data[name], *(each.finish(good, None)[0] for each in others)])
             for clip in wrong:
                 what = "shape" if part.has_dtype else "shape and dtype"
                 misfits[clip] = (

@@ -392,7 +392,8 @@ class ClipWorker:
         if self._transform is not None:
             position = batch.positions[slots[0]]
             if batch.streams:
-                results = list(self.apply_transform((dict(zip(batch.streams, clips, strict=True)), position)).values())
+                results = list(self.apply_transform((batch.join_streams(clips), position)).values())
+                slots = batch.list_result_slots(batch.find_clips(slots)[0])
             else:
                 results = [self.apply_transform((clips[0], position))]
         nbytes = 0

@@ -25,7 +25,7 @@ from framefeed.plan._storing import (
     sample_windows,
     scatter,
 )
-from framefeed.plan._streams import join_streams
+from framefeed.plan._streams import find_batch_lengths, join_streams, name_stream
 from framefeed.plan._tables import PlanTables, as_delivered, check_targets, find_delivered_form
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "count_planned",
     "estimate_reuse",
     "explain_little_reuse",
+    "find_batch_lengths",
     "find_delivered_form",
     "find_remarks",
     "flatten_streams",
@@ -64,6 +65,7 @@ __all__ = [
     "locate_row",
     "mean_clip_bytes",
     "mix_plans",
+    "name_stream",
     "order_by_catalog",
     "plan_clips",
     "plan_requests",

@@ -37,6 +37,7 @@ from framefeed.request import (
     make_planned_request,
 )
 
+_OPTIONS_OF_STATE = ("seed", "epoch", "rank", "world_size", "balance", "tail")
 _MOST_LOCATIONS = 4096
 """Positions whose location a plan remembers."""
 
@@ -321,6 +322,11 @@ class EpochPlan:
         return {}
 
     @property
+    def batch_streams(self) -> Mapping[str, tuple[str, ...]]:
+        """Streams of the plan whose frames each stream of batches has, one after the other."""
+        return {name: (name,) for name in self.streams}
+
+    @property
     def frames_per_clip(self) -> int | None:
         """T, the number of frames of every clip; None where requests differ in it."""
         return self.rule.num_frames
@@ -403,9 +409,8 @@ class EpochPlan:
         number = check_integer("number", number, least=0)
         if not others:
             return position
-        seed = hash_words(self.options.seed, SUBSTITUTES, position)
-        other = make_permutation(others, seed, self.options.epoch)(number % others)
-        return (position + 1 + other) % (others + 1)
+        own = make_permutation(others, hash_words(self.options.seed, SUBSTITUTES, position), self.options.epoch)
+        return (position + 1 + own(number % others)) % (others + 1)
 
     def without(
         self, clips: int | Sequence[int], world_size: int | None = None, balance: Balance | None = None
@@ -443,12 +448,7 @@ class EpochPlan:
         return {
             "version": STATE_VERSION,
             "fingerprint": self.fingerprint,
-            "seed": self.options.seed,
-            "epoch": self.options.epoch,
-            "rank": self.options.rank,
-            "world_size": self.options.world_size,
-            "balance": self.options.balance,
-            "tail": self.options.tail,
+            **{name: getattr(self.options, name) for name in _OPTIONS_OF_STATE},
             "deliveries": [delivery.dump() for delivery in self.deliveries],
             "num_clips": len(self.tables.layout),
             "rule": shorten(repr(self.rule)),

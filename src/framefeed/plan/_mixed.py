@@ -135,6 +135,11 @@ class MixedPlan(EpochPlan):
         """The plan of each stream of the first part by its name, of parts with several; else none."""
         return self.parts[0].streams
 
+    @property
+    def batch_streams(self) -> Mapping[str, tuple[str, ...]]:
+        """By each stream of batches, the streams of the first part whose frames it has, one after the other."""
+        return self.parts[0].batch_streams
+
     def _find_clip(self, location: ClipLocation) -> tuple[EpochPlan, int]:
         layout = self.tables.layout
         assert isinstance(layout, _MixedClips)

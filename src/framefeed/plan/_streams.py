@@ -10,7 +10,7 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import ExactTimes, FrameIndex, Timeline
 from framefeed.plan._description import PlanDescription, describe_plan
 from framefeed.plan._epoch import EpochPlan
@@ -70,12 +70,14 @@ class Streams:
         excluded: Rows without a partner in another catalog.
         has_table_rows: Whether rows of batches are the lines of the plan's columns, not rows of the first catalog.
         make: Makes the plan again from its options, for pickles; None if the parts can be pickled by themselves.
+        joined: Parts whose frames batches have as one stream, by its name; None for a stream of each part.
     """
 
     parts: Mapping[str, EpochPlan]
     excluded: tuple[Excluded, ...] = ()
     has_table_rows: bool = False
     make: Callable[[PlanOptions], EpochPlan] | None = None
+    joined: Mapping[str, tuple[str, ...]] | None = None
 
     def __repr__(self) -> str:
         parts = ", ".join(
@@ -91,9 +93,14 @@ class Streams:
 
     @property
     def num_frames(self) -> int | None:
-        """T, if that of all streams is the same."""
-        lengths = {part.frames_per_clip for part in self.parts.values()}
+        """T, if that of all streams of batches is the same."""
+        lengths = set(find_batch_lengths(self.parts, self.batch_streams).values())
         return lengths.pop() if len(lengths) == 1 else None
+
+    @property
+    def batch_streams(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the parts of each stream of batches."""
+        return {name: (name,) for name in self.parts} if self.joined is None else self.joined
 
     @property
     def is_random(self) -> bool:
@@ -125,7 +132,8 @@ class StreamsPlan(EpochPlan):
         rule = self._rule
         if rule.make is not None:
             return (_make_again, (rule.make, self.options, self.deliveries))
-        return (join_streams, (dict(rule.parts), self.options, rule.excluded, rule.has_table_rows, self.deliveries))
+        parts, joined = dict(rule.parts), rule.joined
+        return (join_streams, (parts, self.options, rule.excluded, rule.has_table_rows, self.deliveries, None, joined))
 
     @property
     def _rule(self) -> Streams:
@@ -136,6 +144,11 @@ class StreamsPlan(EpochPlan):
     def streams(self) -> Mapping[str, EpochPlan]:
         """The plan of each stream by its name, of the whole epoch on one rank."""
         return {name: part.with_epoch(self.epoch) for name, part in self._rule.parts.items()}
+
+    @property
+    def batch_streams(self) -> Mapping[str, tuple[str, ...]]:
+        """By each stream of batches, the streams of the plan whose frames it has, one after the other."""
+        return self._rule.batch_streams
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -155,6 +168,9 @@ class StreamsPlan(EpochPlan):
             except (FrameNotFound, TimeUnavailable) as error:
                 source = describe_source(part.catalog, own.row)
                 raise type(error)(f"{source} (stream {name!r}): {error}", source=source) from error
+            except FramefeedError as error:
+                name_stream(error, name)
+                raise
         return requests
 
     def rows_at(self, position: SupportsIndex) -> list[int]:
@@ -197,6 +213,27 @@ class StreamsPlan(EpochPlan):
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
         return describe_streams(self)
+
+
+def find_batch_lengths(
+    parts: Mapping[str, EpochPlan], batch_streams: Mapping[str, Sequence[str]]
+) -> dict[str, int | None]:
+    """Find T of each stream of batches from the plans of its parts; None where clips differ in it."""
+    each = {name: [parts[part].frames_per_clip for part in names] for name, names in batch_streams.items()}
+    return {
+        name: sum(known) if len(known := [n for n in of if n is not None]) == len(of) else None
+        for name, of in each.items()
+    }
+
+
+def name_stream(error: FramefeedError, name: str) -> None:
+    """Name a stream in the message of an error that names none: behind the source that the message begins with."""
+    message = error.plain_message
+    if "(stream " in message:
+        return
+    head, colon, rest = message.partition(": ")
+    is_named = bool(colon) and head == error.source
+    error.args = (f"{head} (stream {name!r}): {rest}" if is_named else f"{message} (stream {name!r})",)
 
 
 def refuse_shape(plan: EpochPlan, what: str) -> UsageError:
@@ -265,6 +302,7 @@ def join_streams(
     has_table_rows: bool = False,
     deliveries: tuple[Delivery, ...] = (),
     make: Callable[[PlanOptions], EpochPlan] | None = None,
+    joined: Mapping[str, tuple[str, ...]] | None = None,
 ) -> StreamsPlan:
     """Make the plan of several streams; pickles of plans name this function.
 
@@ -276,12 +314,13 @@ def join_streams(
         has_table_rows: Whether rows of batches are the lines of the columns, not rows of the first catalog.
         deliveries: What earlier runs delivered of the epoch.
         make: Makes the plan again from its options, for pickles; None if the parts can be pickled by themselves.
+        joined: Parts whose frames batches have as one stream, by its name; None for a stream of each part.
 
     Raises:
         UsageError: The streams share a random crop that has no common part of their pictures.
     """
     shared = _share_crops(parts)
-    joined = JoinedCatalogs(part.catalog for part in shared.values())
+    catalogs = JoinedCatalogs(part.catalog for part in shared.values())
     first = next(iter(shared.values()))
     tables = PlanTables(
         layout=StreamClips(first.tables.layout),
@@ -291,8 +330,8 @@ def join_streams(
         pictures=options.pictures,
         picture=None,
     )
-    rule = Streams(shared, excluded, has_table_rows, make)
-    return StreamsPlan(joined.as_catalog(), rule, options, tables, deliveries)
+    rule = Streams(shared, excluded, has_table_rows, make, joined)
+    return StreamsPlan(catalogs.as_catalog(), rule, options, tables, deliveries)
 
 
 def _share_crops(parts: Mapping[str, EpochPlan]) -> dict[str, EpochPlan]:
@@ -334,5 +373,5 @@ def _check_same_part(parts: Mapping[str, EpochPlan]) -> None:
                 raise UsageError(
                     f"{pictures.crop!r} without size= is not the same part of the pictures of streams {leader!r} and "
                     f"{name!r}, which differ in size ({describe_source(part.catalog, row)}): give size=(height, "
-                    'width), or a crop for each stream, crop={"NAME": ff.RandomCrop(...), ...}'
+                    'width), or unlike crops by stream, crop={"NAME": ff.RandomCrop(...), ...}'
                 )

@@ -304,6 +304,9 @@ class PictureRule:
         size, part = self._fit(rows, columns)
         if part not in (None, (0, 0, rows, columns)):
             box = top + part[0], left + part[1], *part[2:]
+        elif self._common is None and self.crop is not None and self.crop.size is not None:
+            # A box of several streams that is scaled, and so rounded, gives pictures of the crop's own shape.
+            size = self._fit(*self.crop.size)[0]
         return OutputSpec(size, box, still_quality=self.still_quality)
 
     def _fit(self, height: int, width: int) -> tuple[Size | None, Box | None]:

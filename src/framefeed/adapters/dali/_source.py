@@ -90,10 +90,11 @@ class ClipSource(ClosedByWith):
             check_target(loader.plan, target)
         spec = loader.describe_batches(unequal=True)
         columns = _choose_columns(loader.plan, spec, target)
-        clips, streams = [], tuple(loader.plan.streams)
-        for name, part in (loader.plan.streams or {"": loader.plan}).items():
+        clips, streams = [], tuple(loader.plan.batch_streams)
+        for name in streams or ("",):
             form: ArraySpec = spec.arrays["data"][name] if name else spec.arrays["data"]
-            if part.frames_per_clip is None:  # of each batch its own, which only a transform hides
+            seconds = spec.arrays["pts_seconds"][name] if name else spec.arrays["pts_seconds"]
+            if seconds.shape[1] is None:  # T is of each batch its own, which only a transform hides
                 form = replace(form, shape=(form.shape[0], None, *form.shape[2:]))
             clips.append(form)
         self.loader = loader

@@ -324,14 +324,14 @@ def _plan_cameras(
     """Plan each camera, at the row itself where it has no deltas; pictures in the tables have a plan for each time."""
     plans = {}
     for camera in data.meta.camera_keys:
-        times = deltas.get(camera, [0.0])
-        parts = [times] if camera in data.meta.video_keys else [[time] for time in times]
-        plans[camera] = [
-            data.plan_cameras({camera: part}, episodes=episodes, tolerance_seconds=tolerance, seed=seed, shuffle=False)[
-                camera
-            ]
-            for part in parts
-        ]
+        parts = data.plan_cameras(
+            {camera: deltas.get(camera, [0.0])},
+            episodes=episodes,
+            tolerance_seconds=tolerance,
+            seed=seed,
+            shuffle=False,
+        )
+        plans[camera] = list(parts.values())
     return plans
 
 
