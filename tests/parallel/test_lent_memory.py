@@ -100,6 +100,31 @@ def test_a_borrower_reads_what_is_written_before_and_after() -> None:
     os.close(descriptor)
 
 
+def test_a_block_that_is_not_mapped_is_written_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, memory = len(shared_memory(None)), LentMemory()
+    block, descriptor = memory.lend_unmapped(NBYTES)
+    # Two descriptors, and no mapping.
+    assert len(shared_memory(None)) - held == 2
+    pwrite = os.pwrite
+    with monkeypatch.context() as patch:
+        # Linux writes some GiB in parts.
+        patch.setattr(os, "pwrite", lambda file, content, start: pwrite(file, content[:1000], start))
+        content = os.urandom(2500)
+        block.write(memoryview(content), 500)
+        block.write(memoryview(content)[:500], 0)
+    assert len(shared_memory(None)) - held == 2
+    assert os.pread(descriptor, 3000, 0) == content[:500] + content
+    # A borrower has it: what is lent next is another one, and this one is mapped when its memory is asked for.
+    other = memory.lend(NBYTES)[1]
+    assert identify(other) != (file := identify(descriptor))
+    os.close(descriptor)
+    data, descriptor = memory.lend(NBYTES)
+    assert identify(descriptor) == file
+    assert bytes(data[:3000]) == content[:500] + content
+    for each in (other, descriptor):
+        os.close(each)
+
+
 def test_few_free_blocks_are_kept() -> None:
     held = len(shared_memory(None))
     memory = LentMemory()

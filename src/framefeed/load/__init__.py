@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.load._batch import BufferPools, ClipBatch, Form, WriteClip, map_streams
+from framefeed.load._batch import BufferPools, ClipBatch, map_streams
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
 from framefeed.load._loader import ClipLoader
@@ -29,13 +29,11 @@ __all__ = [
     "BufferPools",
     "ClipBatch",
     "ClipLoader",
-    "Form",
     "Ledger",
     "LedgerEntry",
     "LoadStats",
     "Normaliser",
     "OnError",
-    "WriteClip",
     "check_cache",
     "check_on_error",
     "explain_useless_cache",

@@ -148,10 +148,6 @@ _ALIGNMENT = 64
 _ADVICE = "use a smaller batch_size or size, prefetch=1 or fewer workers"
 Form = tuple[tuple[int, ...], np.dtype[Any]]
 """Shape and dtype of one result."""
-WriteClip = Callable[[int, AnyArray], None]
-"""Writes a clip to a slot of a batch."""
-Lend = Callable[[Form], tuple[AnyArray, WriteClip] | None]
-"""Lends an array for a batch, and what its clips are written with; None if there is no memory for it."""
 _Block = npt.NDArray[np.uint8] | SharedBlock
 
 
@@ -252,7 +248,6 @@ class BufferPools:
         singles: Lends memory for clips of any size.
         scratch: Lends memory for clips that are not finished.
         form: Shape and dtype of the last result of the transform; None before the first.
-        lend: Lends memory of another kind for normalised batches; None for none.
     """
 
     def __init__(
@@ -268,7 +263,6 @@ class BufferPools:
         self.singles = BufferPool(0, "a clip", shared)
         self.scratch = BufferPool(scratch, "a clip")
         self.form: Form | None = None
-        self.lend: Lend | None = None
         self.dtype = dtype
         self._make = partial(BufferPools, batches, clips, shared, scratch, dtype)
         self._others: dict[int, BufferPools] = {}

@@ -10,7 +10,7 @@ import numpy as np
 
 from framefeed._arrays import AnyArray
 from framefeed.decode import Pixels
-from framefeed.load._batch import BufferPools, Form, SharedArray, WriteClip, get_form
+from framefeed.load._batch import BufferPools, Form, SharedArray, get_form
 from framefeed.load._normalise import Normaliser
 from framefeed.parallel import Ok, catch_error
 from framefeed.request import Size
@@ -108,10 +108,6 @@ def make_memory(shapes: Sequence[tuple[int, ...]], buffers: BufferPools, *, uneq
     if unequal:
         return UnequalMemory(shapes, buffers)
     if buffers.clips is None:
-        form = (len(shapes), *shapes[0]), buffers.dtype or np.dtype(np.uint8)
-        lent = None if buffers.lend is None else buffers.lend(form)
-        if lent is not None:
-            return WrittenMemory(len(shapes), shapes[0], buffers, *lent)
         return BatchMemory(len(shapes), shapes[0], buffers)
     return StackMemory(len(shapes), shapes[0], buffers)
 
@@ -139,38 +135,6 @@ class BatchMemory(ClipMemory):
     def clear(self, slot: int) -> None:
         """Set a clip to zeros."""
         self._array[slot] = 0
-
-    def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
-        """Return the array."""
-        return self._array, []
-
-
-class WrittenMemory(ClipMemory):
-    """An array that clips are written to one by one, when they are normalised: none of its pages is mapped here.
-
-    Args:
-        count: Number of clips.
-        shape: Shape of each.
-        buffers: Of this process.
-        array: The array.
-        write: Writes a clip to it.
-    """
-
-    def __init__(
-        self, count: int, shape: tuple[int, ...], buffers: BufferPools, array: AnyArray, write: WriteClip
-    ) -> None:
-        super().__init__([shape] * count, buffers)
-        self._array, self._write = array, write
-
-    def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
-        """Write a clip."""
-        finished = self._buffers.scratch.lease(self._shapes[slot], self._array.dtype)
-        _write(result, finished, normaliser)
-        self._write(slot, finished)
-
-    def clear(self, slot: int) -> None:
-        """Set a clip to zeros."""
-        self._write(slot, np.zeros(self._shapes[slot], self._array.dtype))
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the array."""

@@ -24,7 +24,7 @@ MOST_BLOCKS = 16
 """Blocks that are kept: those that a program holds for long are left to it. More than are ready for a training loop."""
 
 
-class _LentBlock:
+class LentBlock:
     """A file without a name, mapped in this process when its memory is asked for."""
 
     def __init__(self, nbytes: int) -> None:
@@ -37,6 +37,13 @@ class _LentBlock:
     def data(self) -> ctypes.Array[ctypes.c_ubyte]:
         """Its memory."""
         return map_range(SharedRange(self._descriptor, 0, self.nbytes))
+
+    def write(self, content: memoryview, start: int) -> None:
+        """Write bytes, as to a file: no page of it is mapped in this process."""
+        while content:
+            # Linux writes at most 2 GiB at once.
+            written = os.pwrite(self._descriptor, content, start)
+            content, start = content[written:], start + written
 
     def is_free(self) -> bool:
         """Whether no borrower has it."""
@@ -72,7 +79,7 @@ class LentMemory:
     """
 
     def __init__(self) -> None:
-        self._blocks: list[_LentBlock] = []
+        self._blocks: list[LentBlock] = []
         self._lending = threading.Lock()
 
     def lend(self, nbytes: int) -> tuple[ctypes.Array[ctypes.c_ubyte], int]:
@@ -89,12 +96,13 @@ class LentMemory:
             block = self._choose(nbytes)
             return block.data, block.lend()
 
-    def lend_file(self, nbytes: int) -> int:
-        """Lend a block as `lend` does, to be written to by its descriptor: no page of it is mapped in this process."""
+    def lend_unmapped(self, nbytes: int) -> tuple[LentBlock, int]:
+        """Lend a block as `lend` does, which is not mapped in this process: it is filled with its `write`."""
         with self._lending:
-            return self._choose(nbytes).lend()
+            block = self._choose(nbytes)
+            return block, block.lend()
 
-    def _choose(self, nbytes: int) -> _LentBlock:
+    def _choose(self, nbytes: int) -> LentBlock:
         free = [block for block in self._blocks if block.is_free()]
         fitting = [block for block in free if block.nbytes >= nbytes]
         block = min(fitting, key=lambda each: each.nbytes) if fitting else None
@@ -104,6 +112,6 @@ class LentMemory:
         self._blocks = [each for each in self._blocks if each not in dropped][-MOST_BLOCKS + 1 :]
         # Those that are dropped are freed before another one is made.
         del free, fitting, idle, dropped
-        block = block or _LentBlock(nbytes)
+        block = block or LentBlock(nbytes)
         self._blocks.append(block)
         return block

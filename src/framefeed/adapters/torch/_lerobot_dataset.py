@@ -17,7 +17,7 @@ from framefeed._names import is_url
 from framefeed._nearest import did_you_mean
 from framefeed.adapters.torch._clip_dataset import IDLE_BATCHES, ItemCounter
 from framefeed.adapters.torch._drawing import drawing_from
-from framefeed.adapters.torch._lending import is_fetched, lend_batch, lend_batches
+from framefeed.adapters.torch._lending import can_lend_items, lend_batches, write_batch
 from framefeed.decode import Decoder, as_decoder
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.lerobot import LeRobotData, Metadata
@@ -48,7 +48,8 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
     A camera is float32 [C, H, W] in [0, 1], or [T, C, H, W] for several times; other keys with deltas are [T, ...],
     with ``KEY_is_pad`` bool [T]. ``task`` is a text, as are ``subtask``, where the data set has subtasks, and values of
     dtype string. The rows of one batch of the DataLoader (``__getitems__``) are read together, and the frames of one
-    video decoded together. Nothing is downloaded or written.
+    video decoded together. Nothing is downloaded or written. In worker processes pictures share memory with the batch
+    that ``default_collate`` makes of them: a collate function copies what it keeps of its items.
 
     Args:
         repo_id: Name of the data set. Without ``root``, its folder is looked up in HF_LEROBOT_HOME (by default
@@ -120,7 +121,7 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         # In shared memory: persistent workers read what the parent writes.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self._item_counter = ItemCounter("LeRobotDataset")
-        self._buffers, self._decoders = self._make_buffers(), dict[str, Decoder]()
+        self._buffers, self._decoders = dict[tuple[str, Any], BufferPools](), dict[str, Decoder]()
 
     def __repr__(self) -> str:
         return (
@@ -129,15 +130,7 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_buffers": None, "_decoders": {}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._buffers = self._make_buffers()
-
-    def _make_buffers(self) -> dict[str, BufferPools]:
-        dtype = None if self._return_uint8 else _UNIT.array_dtype
-        return {camera: BufferPools(IDLE_BATCHES, dtype=dtype) for camera in self._plans}
+        return {**self.__dict__, "_buffers": {}, "_decoders": {}}
 
     @property
     def meta(self) -> Metadata:
@@ -209,11 +202,10 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
             return []
         if get_worker_info() is not None:
             lend_batches()
-        lends = self.image_transforms is None and not self._return_uint8 and is_fetched(self)
         rows = self._reader.find_rows(numbers)
         read = self._reader.read(rows)
         values = {name: _as_values(each) for name, each in read.items()}
-        values |= {camera: self._load_pictures(camera, numbers, lends=lends).unbind() for camera in self._plans}
+        values |= {camera: self._load_pictures(camera, numbers).unbind() for camera in self._plans}
         texts = self._find_tasks(read if self._tasks_reader is self._reader else self._tasks_reader.read(rows))
         columns = [*(values[key] for key in self._keys), *texts.values()]
         items = [dict(zip([*self._keys, *texts], each, strict=True)) for each in zip(*columns, strict=True)]
@@ -232,9 +224,8 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
             if table is not None
         }
 
-    def _load_pictures(self, camera: str, numbers: list[int], *, lends: bool) -> torch.Tensor:
+    def _load_pictures(self, camera: str, numbers: list[int]) -> torch.Tensor:
         """Load the pictures of a camera: [B, T, C, H, W]; without T for one time, as lerobot has them."""
-        self._buffers[camera].lend = lend_batch if lends and len(self._plans[camera]) == 1 else None
         parts = [self._load_part(camera, plan, numbers) for plan in self._plans[camera]]
         pictures = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         # Pictures in the tables are a column: with deltas lerobot keeps their axis.
@@ -242,11 +233,16 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         return pictures if keeps_axis or pictures.shape[1] > 1 else pictures[:, 0]
 
     def _load_part(self, camera: str, plan: EpochPlan, numbers: list[int]) -> torch.Tensor:
-        normaliser = None if self._return_uint8 else _UNIT
-        batch = load_batch(plan, numbers, self._find_decoder(camera, plan), self._buffers[camera], normaliser)
+        # What is only collated is made float32 in the memory of the batch. Another class might keep its items.
+        is_final = self.image_transforms is None and len(self._plans[camera]) == 1 and type(self) is LeRobotDataset
+        is_lent = is_final and not self._return_uint8 and can_lend_items(self)
+        normaliser = None if self._return_uint8 or is_lent else _UNIT
+        dtype = None if normaliser is None else normaliser.array_dtype
+        buffers = self._buffers.setdefault((camera, dtype), BufferPools(IDLE_BATCHES, dtype=dtype))
+        batch = load_batch(plan, numbers, self._find_decoder(camera, plan), buffers, normaliser)
         if not batch.ok.all():
             _raise_first(batch)
-        return torch.from_numpy(batch.data)
+        return write_batch(batch.data, _UNIT) if is_lent else torch.from_numpy(batch.data)
 
     def _find_decoder(self, camera: str, plan: EpochPlan) -> Decoder:
         if self._cache is None:
