@@ -108,7 +108,7 @@ class _Stacker:
         first = batch[0]
         shape, nbytes = (len(batch), *first.shape), len(batch) * first.nbytes
         written = self._written.pop(first.data_ptr(), None)
-        if written is not None and (written.dtype, written.nbytes) == (first.dtype, nbytes):
+        if written is not None and written.nbytes == nbytes:
             stacked = _view(written.untyped_storage(), first.dtype, shape)
             if all(map(torch.Tensor.is_set_to, batch, stacked)):
                 return stacked

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
@@ -226,23 +227,25 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
 
     def _load_pictures(self, camera: str, numbers: list[int]) -> torch.Tensor:
         """Load the pictures of a camera: [B, T, C, H, W]; without T for one time, as lerobot has them."""
-        parts = [self._load_part(camera, plan, numbers) for plan in self._plans[camera]]
-        pictures = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        # What is only collated is made float32 in the memory of the batch. Another class might keep its items.
+        is_final = not self._return_uint8 and self.image_transforms is None and type(self) is LeRobotDataset
+        is_lent = is_final and can_lend_items(self)
+        normaliser = None if self._return_uint8 or is_lent else _UNIT
+        parts = [self._load_part(camera, plan, numbers, normaliser) for plan in self._plans[camera]]
+        joined = parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
+        pictures = write_batch(joined, _UNIT) if is_lent else torch.from_numpy(joined)
         # Pictures in the tables are a column: with deltas lerobot keeps their axis.
         keeps_axis = camera in self.meta.image_keys and camera in (self.delta_timestamps or {})
         return pictures if keeps_axis or pictures.shape[1] > 1 else pictures[:, 0]
 
-    def _load_part(self, camera: str, plan: EpochPlan, numbers: list[int]) -> torch.Tensor:
-        # What is only collated is made float32 in the memory of the batch. Another class might keep its items.
-        is_final = self.image_transforms is None and len(self._plans[camera]) == 1 and type(self) is LeRobotDataset
-        is_lent = is_final and not self._return_uint8 and can_lend_items(self)
-        normaliser = None if self._return_uint8 or is_lent else _UNIT
+    def _load_part(self, camera: str, plan: EpochPlan, numbers: list[int], normaliser: Normaliser | None) -> AnyArray:
         dtype = None if normaliser is None else normaliser.array_dtype
         buffers = self._buffers.setdefault((camera, dtype), BufferPools(IDLE_BATCHES, dtype=dtype))
         batch = load_batch(plan, numbers, self._find_decoder(camera, plan), buffers, normaliser)
         if not batch.ok.all():
             _raise_first(batch)
-        return write_batch(batch.data, _UNIT) if is_lent else torch.from_numpy(batch.data)
+        pixels: AnyArray = batch.data
+        return pixels
 
     def _find_decoder(self, camera: str, plan: EpochPlan) -> Decoder:
         if self._cache is None:
