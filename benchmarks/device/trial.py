@@ -1,0 +1,116 @@
+"""Run the trial on this machine: what a GPU gives to framefeed.
+
+usage: python benchmarks/device/trial.py PACK [--json FILE] [--only 1,2] [--seconds 480] [--rehearse] [--by-hand]
+
+PACK is the folder that ``python -m benchmarks.device.pack`` wrote. Each part runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    # As a script it finds its own folder alone, whose modules are not meant to be imported by their short names.
+    sys.path[0] = str(ROOT)
+
+from benchmarks.device.report import clean, print_report, read_rows  # noqa: E402
+from benchmarks.device.unpacking import Unpacked, unpack  # noqa: E402
+
+# Share of the time: what earlier parts leave over, later ones get.
+SHARES = {1: 40, 2: 160, 7: 90, 5: 70, 3: 40, 4: 40, 6: 40}
+NAMES = {
+    1: "what is there",
+    2: "hardware decoding",
+    3: "planes by DLPack",
+    4: "upload",
+    5: "planes to tensors",
+    6: "JPEG",
+    7: "whole clips",
+}
+_ENDING = 5
+"""Seconds that a part has to end after its deadline, before it is killed."""
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="trial.py")
+    parser.add_argument("pack", type=Path)
+    parser.add_argument("--json", type=Path, help="write the results to this file too, after every part")
+    parser.add_argument("--only", default="", metavar="PART,...", help="numbers of parts")
+    parser.add_argument("--seconds", type=float, default=480, help="for all parts together (default: 480)")
+    parser.add_argument("--rehearse", action="store_true", help="parts 3, 5 and route (a) of 7 on CPU tensors")
+    parser.add_argument("--by-hand", action="store_true", help="rehearse torch.compile and the Triton kernel as well")
+    given = parser.parse_args(words)
+    only = [int(word) for word in given.only.split(",") if word]
+    if unknown := set(only) - set(SHARES):
+        parser.error(f"--only: there is no part {min(unknown)}; parts are {', '.join(map(str, sorted(SHARES)))}")
+    if not (given.pack / "media.tar").is_file():
+        parser.error(f"{given.pack} is not a pack: write one with python -m benchmarks.device.pack")
+    parts = [part for part in SHARES if not only or part in only]
+    until = time.monotonic() + given.seconds
+    report: dict[str, Any] = {"rehearsal": given.rehearse, "seconds": given.seconds, "rows": []}
+    with tempfile.TemporaryDirectory(prefix="framefeed-device-") as work:
+        unpacked = unpack(given.pack, Path(work))
+        report["packages"] = unpacked.describe()
+        for position, part in enumerate(parts):
+            share = SHARES[part] / sum(SHARES[later] for later in parts[position:])
+            report["rows"] += run_part(part, unpacked, share * (until - time.monotonic()), given)
+            if given.json is not None:
+                cleaned = clean(report, {work: "WORK", str(given.pack.resolve()): "PACK", str(ROOT): "PROJECT"})
+                given.json.write_text(json.dumps(cleaned, indent=1) + "\n", encoding="utf-8")
+        print_report(clean(report, {work: "WORK", str(ROOT): "PROJECT"}), {part: NAMES[part] for part in parts})
+    return 0
+
+
+def run_part(part: int, unpacked: Unpacked, seconds: float, given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run a part in a process of its own; return its rows, and how it ended if not by itself."""
+    rows = unpacked.folder / f"part-{part}.jsonl"
+    begin = time.monotonic()
+    command = [sys.executable, "-m", "benchmarks.device.part", str(part), str(unpacked.folder), f"{seconds:.1f}"]
+    command += ["--rehearse"] * given.rehearse + ["--by-hand"] * given.by_hand
+    environment = os.environ | unpacked.environment(ROOT)
+    with (unpacked.folder / f"part-{part}.txt").open("w+", encoding="utf-8", errors="replace") as said:
+        process = subprocess.Popen(
+            command, env=environment, stdout=said, stderr=subprocess.STDOUT, cwd=unpacked.folder, start_new_session=True
+        )
+        try:
+            status: int | None = process.wait(max(seconds, 1) + _ENDING)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            # Also what the part itself started, and when this command is interrupted.
+            kill_session(process)
+        said.seek(0)
+        last = [line.strip() for line in said.read().splitlines() if line.strip()][-12:]
+    took = round(time.monotonic() - begin, 1)
+    found = read_rows(rows)
+    if status == 0:
+        state = {"state": "ended"}
+    elif status is None:
+        state = {"state": "failed", "reason": f"still ran after {took} s, and was killed", "last_output": last}
+    else:
+        how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        state = {"state": "failed", "reason": f"the process crashed: {how}", "last_output": last}
+    return [*found, {"part": part, "name": "process", **state, "seconds": took}]
+
+
+def kill_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
