@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from benchmarks.device.hardware import export_planes, make_decoder
+from benchmarks.device.hardware_decoder import export_planes, make_decoder
 from benchmarks.device.media import Clip, open_fast_clip
 from benchmarks.device.rows import Trial, require_decoder, require_module
 

@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.device import peers
+from benchmarks.device.hardware_decoder import (
+    CONTEXTS,
+    FellBack,
+    download_planes,
+    make_decoder,
+    try_context,
+)
 from benchmarks.device.media import Clip, Difference, Planes, Run, compare, open_clips, open_fast_clip
 from benchmarks.device.refusals import measure_refusals
-from benchmarks.device.rows import Trial, Unavailable, refuse_rehearsal, require_decoder, require_module
+from benchmarks.device.rows import Trial, refuse_rehearsal, require_decoder
 from benchmarks.device.timing import run_threads, time_calls
 
-# Native decoders, which alone have a hardware configuration: by its container, AV1 would be opened with libdav1d.
-HARDWARE_FORMATS = {"nv12": 0, "p010le": 6, "p016le": 0}
-"""Formats on the device, and by how many bits their values are shifted."""
 NUM_STARTS = 8
 CLIP_FRAMES = 16
 MOST_HELD = 48
@@ -31,61 +35,22 @@ _CHANGED = 2.0
 """Mean difference from which a held frame counts as overwritten."""
 
 
-class FellBack(Exception):
-    """The hardware decoder decoded on the CPU without a word."""
-
-
 def measure(trial: Trial) -> None:
     refuse_rehearsal(trial)
     require_decoder()
+    sound = open_fast_clip(trial)
+    for name in CONTEXTS:
+        trial.run("context", lambda name=name: try_context(sound, name), context=name)
     for clip in open_clips(trial, "plain"):
         trial.run("frames", lambda clip=clip: compare_frames(clip), clip=clip.name, trait=clip.trait)
         trial.run("starts", lambda clip=clip: compare_starts(clip), clip=clip.name)
-    measure_refusals(trial, make_decoder, open_clips(trial, "refused", "cut", "damaged"))
+    measure_refusals(trial, make_decoder, sound, open_clips(trial, "refused", "cut", "damaged"))
     for options in HELD_OPTIONS:
-        trial.run("held", lambda options=options: hold_frames(open_fast_clip(trial), options), options=options)
+        trial.run("held", lambda options=options: hold_frames(sound, options), options=options)
     for codec in ("h264", "hevc", "av1"):
         measure_speeds(trial, codec)
-    trial.run("memory", lambda: measure_memory(open_fast_clip(trial)), codec="h264")
+    trial.run("memory", lambda: measure_memory(sound), codec="h264")
     peers.measure(trial)
-
-
-def make_decoder(clip: Clip, options: dict[str, str] | None = None) -> Any:
-    """Make a hardware decoder whose frames stay on the device.
-
-    Raises:
-        Unavailable: This build of libavcodec has no CUDA configuration for the codec.
-    """
-    av = require_module("av")
-    accel = av.codec.hwaccel.HWAccel("cuda", is_hw_owned=True, allow_software_fallback=False)
-    context = av.CodecContext.create(av.Codec(clip.codec, "r"), "r", hwaccel=accel)
-    if not context.is_hwaccel:
-        raise Unavailable(f"libavcodec's decoder {context.codec.name} has no CUDA configuration")
-    return clip.configure(context, options)
-
-
-def export_planes(frame: Any) -> tuple[Any, Any]:
-    """Give the planes of a frame on the device as tensors without a copy.
-
-    As capsules: ``torch.from_dlpack(plane)`` would hand over its stream, which PyAV refuses.
-
-    Raises:
-        FellBack: The frame is not on the device.
-    """
-    torch = require_module("torch")
-    if frame.format.name != "cuda":
-        raise FellBack(f"the frame is {frame.format.name} in memory, not on the device")
-    luma, chroma = (torch.from_dlpack(plane.__dlpack__()) for plane in frame.planes[:2])
-    return luma, chroma
-
-
-def download_planes(frame: Any) -> Planes:
-    """Copy the planes of a frame on the device to arrays, values in the low bits."""
-    torch = require_module("torch")
-    torch.cuda.synchronize()  # the decoder's work is on no stream that torch knows
-    shift = HARDWARE_FORMATS[frame.sw_format.name]
-    luma, chroma = (plane.cpu().numpy() >> shift for plane in export_planes(frame))
-    return luma, chroma
 
 
 def compare_frames(clip: Clip) -> dict[str, Any]:

@@ -44,7 +44,6 @@ def _describe_machine() -> dict[str, Any]:
     compilers = [name for name in ("gcc", "cc", "g++", "nvcc") if shutil.which(name)]
     return {
         "python": platform.python_version(),
-        "kernel": platform.release(),
         "glibc": platform.libc_ver()[1],
         "architecture": platform.machine(),
         "cpus": len(os.sched_getaffinity(0)),

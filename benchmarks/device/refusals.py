@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from benchmarks.device.media import Clip, open_fast_clip
+from benchmarks.device.media import Clip
 from benchmarks.device.rows import Trial, require_module
 
 _MOST_TEXTS = 3
 
 
-def measure_refusals(trial: Trial, make_decoder: Callable[[Clip], Any], clips: Iterable[Clip]) -> None:
-    """Write a row per clip: by hardware, by the CPU, and whether the next clip decodes."""
+def measure_refusals(trial: Trial, make_decoder: Callable[[Clip], Any], sound: Clip, clips: Iterable[Clip]) -> None:
+    """Write a row per clip: by hardware, by the CPU, and whether a sound clip still decodes in the same process."""
     for clip in clips:
         values = lambda clip=clip: {  # noqa: E731
             "hardware": follow(clip, make_decoder),
             "cpu": follow(clip, lambda clip: clip.make_cpu_decoder()),
-            "next_clip_frames": _count_next(trial, make_decoder),
+            "next_clip_frames": sum(1 for _ in sound.decode(make_decoder(sound), sound.whole)),
         }
         trial.run(clip.kind, values, clip=clip.name, trait=clip.trait)
 
@@ -63,9 +63,3 @@ def _catching_log() -> Iterator[list[tuple[int, str, str]]]:
             yield caught
     finally:
         av.logging.set_level(before)
-
-
-def _count_next(trial: Trial, make_decoder: Callable[[Clip], Any]) -> int:
-    """Count the frames of a sound clip, decoded after the other one in the same process."""
-    sound = open_fast_clip(trial)
-    return sum(1 for _ in sound.decode(make_decoder(sound), sound.whole))

@@ -13,7 +13,8 @@ from typing import Any
 
 MOST_LINES, MOST_CHARACTERS = 80, 148
 _PATH = re.compile(r"(?<![\w.])(?:/[\w.+~-]+)+/([\w.+~-]+)")
-_HIDDEN = ("part", "name", "state", "reason", "last_output")
+_HIDDEN = ("part", "name", "state", "reason", "output", "clip", "trait")
+_LABELS = ("clip", "codec", "route", "context", "library", "module", "what", "threads")
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -60,22 +61,28 @@ def print_report(report: dict[str, Any], names: Mapping[int, str]) -> None:
 
 
 def _write_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """Write a line per row; rows without a result share one if they have one reason."""
+    """Write a line per row; rows of several clips with one result share one, as do those with one reason."""
     lines: list[str] = []
+    results: dict[tuple[str, str], list[str]] = {}
     without: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        if row["state"] in ("measured", "rehearsed"):
-            values = ", ".join(f"{key} {_write(value)}" for key, value in row.items() if key not in _HIDDEN)
-            lines.append(f"  {row['name']}: {values}")
-        elif row["state"] == "ended":
+        if row["state"] == "ended":
             lines.append(f"  ended after {row['seconds']} s")
+        elif row["state"] in ("measured", "rehearsed"):
+            values = ", ".join(f"{key} {_write(value)}" for key, value in row.items() if key not in _HIDDEN)
+            results.setdefault((row["name"], values), []).extend([row["clip"]] if "clip" in row else [])
         else:
-            labels = [str(row[key]) for key in ("clip", "codec", "route") if key in row]
+            labels = [str(row[key]) for key in _LABELS if key in row]
             without.setdefault((row["state"], row["reason"]), []).append(" ".join([row["name"], *labels]))
-            lines += [f"    {line}" for line in row.get("last_output", ())[-3:]]
-    for (state, reason), which in without.items():
-        lines.append(f"  {state}: {reason} [{'; '.join(which)}]")
-    return [line[:MOST_CHARACTERS] for line in lines]
+            output = row.get("output", [])
+            lines += [f"    {line}" for line in [*output[:2], *output[2:][-2:]]]
+    shown = [f"  {name}: {values}{_join(clips)}" for (name, values), clips in results.items()]
+    missing = [f"  {state}: {reason}{_join(names)}" for (state, reason), names in without.items()]
+    return [line[:MOST_CHARACTERS] for line in [*shown, *missing, *lines]]
+
+
+def _join(names: list[str]) -> str:
+    return f" [{'; '.join(names)}]" if names else ""
 
 
 def _write(value: Any) -> str:

@@ -108,6 +108,7 @@ def require_cuda() -> Any:
         raise Unavailable(f"no CUDA in torch {torch.__version__}")
     if not torch.cuda.is_available():
         raise Unavailable("torch finds no CUDA device, although libcuda.so.1 loads")
+    torch.zeros(1, device="cuda")  # makes torch's context, and the calling thread's current one
     return torch
 
 

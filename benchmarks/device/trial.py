@@ -39,6 +39,8 @@ NAMES = {
 }
 _ENDING = 5
 """Seconds that a part has to end after its deadline, before it is killed."""
+_KEPT = 8
+"""Lines of what a part printed, from its beginning and from its end, if it did not end by itself."""
 
 
 def main(words: list[str] | None = None) -> int:
@@ -83,23 +85,25 @@ def run_part(part: int, unpacked: Unpacked, seconds: float, given: argparse.Name
             command, env=environment, stdout=said, stderr=subprocess.STDOUT, cwd=unpacked.folder, start_new_session=True
         )
         try:
-            status: int | None = process.wait(max(seconds, 1) + _ENDING)
+            status: int | None = process.wait(max(seconds, 0) + _ENDING)
         except subprocess.TimeoutExpired:
             status = None
         finally:
             # Also what the part itself started, and when this command is interrupted.
             kill_session(process)
         said.seek(0)
-        last = [line.strip() for line in said.read().splitlines() if line.strip()][-12:]
+        lines = [line.strip() for line in said.read().splitlines() if line.strip()]
+        # A crash begins with what happened, an exception ends with it.
+        output = lines if len(lines) <= 2 * _KEPT else [*lines[:_KEPT], "...", *lines[-_KEPT:]]
     took = round(time.monotonic() - begin, 1)
     found = read_rows(rows)
     if status == 0:
         state = {"state": "ended"}
     elif status is None:
-        state = {"state": "failed", "reason": f"still ran after {took} s, and was killed", "last_output": last}
+        state = {"state": "failed", "reason": f"still ran after {took} s, and was killed", "output": output}
     else:
         how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        state = {"state": "failed", "reason": f"the process crashed: {how}", "last_output": last}
+        state = {"state": "failed", "reason": f"the process crashed: {how}", "output": output}
     return [*found, {"part": part, "name": "process", **state, "seconds": took}]
 
 

@@ -58,9 +58,8 @@ def unpack(pack: Path, folder: Path) -> Unpacked:
     with tarfile.open(pack / "media.tar") as tar:
         tar.extractall(media, filter="data")
     listed = _read_list(pack)
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
     for package in listed["packages"]:
-        problem = _find_problem(package, pack, listed["python"], here) or _extract(pack / package["file"], site)
+        problem = _find_problem(package, pack, listed["python"]) or _extract(pack / package["file"], site)
         if problem:
             unpacked.packages[package["name"]] = problem
         else:
@@ -78,13 +77,15 @@ def _read_list(pack: Path) -> dict[str, Any]:
     return listed
 
 
-def _find_problem(package: dict[str, Any], pack: Path, python: str, here: str) -> str:
+def _find_problem(package: dict[str, Any], pack: Path, python: str) -> str:
     if package["problem"]:
         return str(package["problem"])
     if not package["is_own"] and importlib.util.find_spec(package["module"]) is not None:
         return "this machine's own is used"
-    if python != here:
-        return f"packed for Python {python}, and this is {here}"
+    here = sys.version_info
+    stable = re.match(r"cp3(\d+)-abi3", package["tag"])  # for that Python and all later ones
+    if python != f"{here.major}.{here.minor}" and not (stable and here.minor >= int(stable[1])):
+        return f"packed for Python {python}, and this is {here.major}.{here.minor}"
     if not (pack / package["file"]).exists():
         return f"{package['file']} is missing in the pack"
     return ""

@@ -48,7 +48,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Packed:
-    """One archive of the pack; ``problem`` says why there is none."""
+    """One archive of the pack; ``problem`` says why there is none, ``tag`` for which Python it is ("cp311-abi3")."""
 
     name: str
     module: str
@@ -56,6 +56,7 @@ class Packed:
     version: str = ""
     file: str = ""
     problem: str = ""
+    tag: str = ""
 
 
 def choose_packages() -> tuple[Package, ...]:
@@ -101,8 +102,9 @@ def pack_packages(folder: Path, downloads: Path, python: str) -> list[Packed]:
             kept = _name_torchcodec_libraries(wheel)
         file = folder / f"{package.module}.tar.xz"
         _compress(wheel, file, package.leave_out, kept if package.module == "torchcodec" else ())
-        version = wheel.name.split("-")[1]
-        packed.append(Packed(package.name, package.module, package.is_own, version, file.name))
+        _, version, python_tag, abi, _ = wheel.name.split("-")
+        tag = f"{python_tag}-{abi}"
+        packed.append(Packed(package.name, package.module, package.is_own, version, file.name, tag=tag))
     return packed
 
 

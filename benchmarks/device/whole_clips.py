@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.device.hardware import FellBack, export_planes, make_decoder
+from benchmarks.device.hardware_decoder import FellBack, export_planes, make_decoder
 from benchmarks.device.media import Clip, Run, open_fast_clip, read_cpu_planes
 from benchmarks.device.peers import CLIP_FRAMES, choose_frames, open_torchcodec
 from benchmarks.device.resizing import MEAN, STD, TorchResize, make_conversion
