@@ -1,4 +1,4 @@
-"""Part 2, PyAV's hardware decoding on a bare context fed with our packets, and two peers called directly."""
+"""Part 2, PyAV's hardware decoding on a bare context fed with our packets: frames, planes, speeds and memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.device import peers
 from benchmarks.device.hardware_decoder import (
     CONTEXTS,
     FellBack,
@@ -17,22 +16,11 @@ from benchmarks.device.hardware_decoder import (
     try_context,
 )
 from benchmarks.device.media import Clip, Difference, Planes, Run, compare, open_clips, open_fast_clip
-from benchmarks.device.refusals import measure_refusals
 from benchmarks.device.rows import Trial, refuse_rehearsal, require_decoder
-from benchmarks.device.timing import run_threads, time_calls
+from benchmarks.device.timing import run_threads, time_calls, warm_up
 
 NUM_STARTS = 8
 CLIP_FRAMES = 16
-MOST_HELD = 48
-HELD_OPTIONS: tuple[dict[str, str], ...] = (
-    {},
-    {"hwaccel_flags": "unsafe_output"},
-    {"extra_hw_frames": "8"},
-    {"extra_hw_frames": "16"},
-    {"hwaccel_flags": "unsafe_output", "extra_hw_frames": "16"},
-)
-_CHANGED = 2.0
-"""Mean difference from which a held frame counts as overwritten."""
 
 
 def measure(trial: Trial) -> None:
@@ -44,13 +32,10 @@ def measure(trial: Trial) -> None:
     for clip in open_clips(trial, "plain"):
         trial.run("frames", lambda clip=clip: compare_frames(clip), clip=clip.name, trait=clip.trait)
         trial.run("starts", lambda clip=clip: compare_starts(clip), clip=clip.name)
-    measure_refusals(trial, make_decoder, sound, open_clips(trial, "refused", "cut", "damaged"))
-    for options in HELD_OPTIONS:
-        trial.run("held", lambda options=options: hold_frames(sound, options), options=options)
+    warm_up(require_decoder())
     for codec in ("h264", "hevc", "av1"):
         measure_speeds(trial, codec)
     trial.run("memory", lambda: measure_memory(sound), codec="h264")
-    peers.measure(trial)
 
 
 def compare_frames(clip: Clip) -> dict[str, Any]:
@@ -103,22 +88,6 @@ def compare_starts(clip: Clip) -> dict[str, Any]:
                 gap = compare(download_planes(frame), clip.reference[number])
                 came, worst, mean = came + 1, max(worst, gap.worst), max(mean, gap.mean)
     return {"asked": len(chosen), "came": came, "packets": sent, "mean": round(mean, 5), "worst": worst}
-
-
-def hold_frames(clip: Clip, options: dict[str, str]) -> dict[str, Any]:
-    """Keep every frame that comes, until the decoder fails; then look which were overwritten."""
-    context = make_decoder(clip, options)
-    held: list[tuple[int, Any]] = []
-    reason = ""
-    try:
-        for ordinal, frame in clip.decode(context, clip.whole):
-            held.append((ordinal, frame))
-            if len(held) == MOST_HELD:
-                break
-    except (OSError, ValueError, MemoryError) as error:  # PyAV's errors are of these kinds
-        reason = f"{type(error).__name__}: {error}"[:200]
-    gaps = [compare(download_planes(frame), clip.reference[ordinal]).mean for ordinal, frame in held]
-    return {"held": len(held), "overwritten": sum(gap > _CHANGED for gap in gaps), "failed_with": reason}
 
 
 def measure_speeds(trial: Trial, codec: str) -> None:

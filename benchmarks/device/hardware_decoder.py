@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from benchmarks.device.media import Clip, Planes
-from benchmarks.device.rows import Unavailable, describe, require_decoder, require_module
+from benchmarks.device.rows import Unavailable, describe, require_module
 
 HARDWARE_FORMATS = {"nv12": 0, "p010le": 6, "p016le": 0}
 """Formats on the device, and by how many bits their values are shifted."""
@@ -19,6 +18,7 @@ CONTEXTS: dict[str, dict[str, object]] = {
     "current": {"primary_ctx": "0", "current_ctx": "1"},
     "primary": {"primary_ctx": "1"},
 }
+_FOUND: list[str] = []
 
 
 class FellBack(Exception):
@@ -29,7 +29,7 @@ def make_decoder(clip: Clip, options: dict[str, str] | None = None, *, context: 
     """Make a hardware decoder whose frames stay on the device, and open it.
 
     Args:
-        clip: Its stream.
+        clip: Its stream; in the first call of a process, one that the hardware decodes.
         options: Of libavcodec.
         context: Key of ``CONTEXTS``; None for the first that works here.
 
@@ -38,7 +38,7 @@ def make_decoder(clip: Clip, options: dict[str, str] | None = None, *, context: 
     """
     av = require_module("av")
     accel = av.codec.hwaccel.HWAccel(
-        "cuda", is_hw_owned=True, allow_software_fallback=False, options=CONTEXTS[context or _choose_context()]
+        "cuda", is_hw_owned=True, allow_software_fallback=False, options=CONTEXTS[context or _find_context(clip)]
     )
     # By its name, AV1's native decoder, which has a CUDA configuration; a container would choose libdav1d.
     decoder = av.CodecContext.create(av.Codec(clip.codec, "r"), "r", hwaccel=accel)
@@ -47,21 +47,20 @@ def make_decoder(clip: Clip, options: dict[str, str] | None = None, *, context: 
     return clip.configure(decoder, options)
 
 
-@cache
-def _choose_context() -> str:
-    """Find the first way to torch's context that libavutil takes."""
-    av = require_module("av")
-    require_decoder()
-    problems = []
-    for name, options in CONTEXTS.items():
-        accel = av.codec.hwaccel.HWAccel("cuda", is_hw_owned=True, allow_software_fallback=False, options=options)
+def _find_context(clip: Clip) -> str:
+    """Find the first way to torch's context that gives right planes of a sound clip; once a process."""
+    problems: list[str] = []
+    for name in CONTEXTS if not _FOUND else ():
         try:
-            av.CodecContext.create(av.Codec("h264", "r"), "r", hwaccel=accel)
-        except (OSError, ValueError) as error:  # PyAV's errors are of these kinds
+            if try_context(clip, name)["right"]:
+                _FOUND.append(name)
+                break
+            problems.append(f"{name}: wrong planes")
+        except Exception as error:  # another way may work
             problems.append(f"{name}: {describe(error)}")
-        else:
-            return name
-    raise Unavailable(f"libavutil takes no context: {'; '.join(problems)}")
+    if not _FOUND:
+        raise Unavailable(f"libavutil comes to torch's context in no way: {'; '.join(problems)}")
+    return _FOUND[0]
 
 
 def try_context(clip: Clip, name: str) -> dict[str, Any]:

@@ -11,12 +11,13 @@ import numpy as np
 
 from benchmarks.device.peers import load_torchcodec
 from benchmarks.device.rows import Trial, Unavailable, refuse_rehearsal, require_cuda, require_module
-from benchmarks.device.timing import time_calls
+from benchmarks.device.timing import time_calls, warm_up
 
 
 def measure(trial: Trial) -> None:
     refuse_rehearsal(trial)
     torch = require_cuda()
+    warm_up(torch)
     names = trial.read_list()["jpegs"]
     files = [(trial.media / name).read_bytes() for name in names]
     if not files:

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.device.peers import load_torchcodec, load_video_codec
 from benchmarks.device.rows import Trial, Unavailable, require_cuda, require_module
-from benchmarks.device.timing import time_on_device
+from benchmarks.device.timing import time_on_device, warm_up
 
 _LIBRARIES = ("libcuda.so.1", "libnvcuvid.so.1", "libnvjpeg.so.13", "libnvjpeg.so.12", "libnvidia-encode.so.1")
 _FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/local", "/opt")
@@ -36,6 +36,7 @@ def measure(trial: Trial) -> None:
     for name in ("torchvision", "triton", "simplejpeg"):
         trial.run("import", lambda name=name: {"version": _get_version(require_module(name))}, module=name)
     trial.run("decoder capabilities", _describe_capabilities)
+    trial.run("warm-up", lambda: warm_up(require_cuda()))
     for name in ("pageable to device", "pinned to device", "device to pageable", "device to device"):
         trial.run("copy", lambda name=name: _measure_copy(name), what=name)
 

@@ -25,6 +25,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--downloads", type=Path, help="keep wheels here, and use them again")
     given = parser.parse_args(words)
     given.folder.mkdir(parents=True, exist_ok=True)
+    for old in (*given.folder.glob("*.tar*"), *given.folder.glob("*.json")):
+        old.unlink()
     with tempfile.TemporaryDirectory() as temporary:
         media = make_media(Path(temporary) / "media")
         tar_media(given.folder, Path(temporary) / "media")

@@ -1,4 +1,4 @@
-"""One part in a process of its own, as trial.py starts it."""
+"""One part, or a step of it, in a process of its own, as trial.py starts it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 
 from benchmarks.device.rows import Trial, require_module
 
-PARTS = {1: "machine", 2: "hardware", 3: "dlpack_planes", 4: "upload", 5: "preprocessing", 6: "jpegs", 7: "whole_clips"}
-
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("part", type=int)
+    parser.add_argument("module")
     parser.add_argument("work", type=Path)
     parser.add_argument("seconds", type=float)
     parser.add_argument("--rehearse", action="store_true")
@@ -25,14 +24,14 @@ def main() -> int:
     faulthandler.dump_traceback_later(max(given.seconds, 0) + 2)
     trial = Trial(
         media=given.work / "media",
-        output=given.work / f"part-{given.part}.jsonl",
+        output=given.work / f"{given.module}.jsonl",
         part=given.part,
         deadline=time.monotonic() + given.seconds,
         is_rehearsal=given.rehearse,
         by_hand=given.by_hand,
         packed=tuple(filter(None, os.environ.get("PACKED_MODULES", "").split(","))),
     )
-    trial.run("part", lambda: require_module(f"benchmarks.device.{PARTS[given.part]}").measure(trial))
+    trial.run(given.module, lambda: require_module(f"benchmarks.device.{given.module}").measure(trial))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""TorchCodec's CUDA decoder and PyNvVideoCodec, called directly: frames against the index, and speeds."""
+"""Part 2, its peers, called directly: frames of TorchCodec's CUDA decoder and of PyNvVideoCodec, and their speeds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.device.media import Clip, compare, open_clips, open_fast_clip
-from benchmarks.device.rows import Trial, Unavailable, describe, require_cuda, require_module
-from benchmarks.device.timing import run_threads, time_calls
+from benchmarks.device.rows import (
+    Trial,
+    Unavailable,
+    describe,
+    refuse_rehearsal,
+    require_cuda,
+    require_decoder,
+    require_module,
+)
+from benchmarks.device.timing import run_threads, time_calls, warm_up
 
 CLIP_FRAMES = 16
 _CUDA_LIBRARIES = ("libcudart.so.13", "libnvrtc.so.13")
@@ -24,13 +32,15 @@ _NAMES = {"h264": "H264", "hevc": "HEVC", "av1": "AV1", "vp9": "VP9"}
 
 def measure(trial: Trial) -> None:
     """Write the rows of both."""
+    refuse_rehearsal(trial)
+    warm_up(require_decoder())
     for clip in open_clips(trial, "plain"):
         labels = {"clip": clip.name, "trait": clip.trait}
         trial.run("TorchCodec, frames", lambda clip=clip: _compare_torchcodec(clip), **labels)
         trial.run("PyNvVideoCodec, frames", lambda clip=clip: _compare_video_codec(clip), **labels)
     for codec in ("h264", "hevc", "av1"):
         for threads in (1, 8):
-            labels = {"codec": codec, "threads": threads}
+            labels: dict[str, Any] = {"codec": codec, "threads": threads}
             trial.run(
                 "TorchCodec, speed", lambda c=codec, n=threads: _time_torchcodec(open_fast_clip(trial, c), n), **labels
             )

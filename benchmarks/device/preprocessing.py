@@ -21,7 +21,7 @@ from benchmarks.device.resizing import (
     resize_reference,
 )
 from benchmarks.device.rows import Trial, Unavailable, require_cuda, require_module
-from benchmarks.device.timing import time_somewhere
+from benchmarks.device.timing import time_somewhere, warm_up
 
 TOLERANCE = 0.02
 """Of normalised values: bfloat16 has 8 bits, and the largest are 2.6."""
@@ -60,8 +60,8 @@ class Inputs:
         Raises:
             ArithmeticError: It is more than rounding explains.
         """
-        planes = (plane[:_CHECKED].cpu().numpy() for plane in (self.luma, self.chroma))
-        expected = resize_reference(*planes, self.size, self.conversion, siting)
+        luma, chroma = (plane[:_CHECKED].cpu().numpy() for plane in (self.luma, self.chroma))
+        expected = resize_reference(luma, chroma, self.size, self.conversion, siting)
         worst = float(np.abs(result[:_CHECKED].float().cpu().numpy() - expected).max())
         if not worst <= TOLERANCE:
             raise ArithmeticError(f"differs by {worst:.3g} from the reference, of at most {TOLERANCE}")
@@ -71,6 +71,8 @@ class Inputs:
 def measure(trial: Trial) -> None:
     inputs = _make_inputs(trial.is_rehearsal)
     resize = TorchResize(inputs.torch, inputs.device, inputs.frame, inputs.size, inputs.conversion)
+    if not trial.is_rehearsal:
+        warm_up(inputs.torch)
     trial.run("memory floor", lambda: _measure_floor(inputs))
     ways: dict[str, tuple[Callable[[], Callable[[Any, Any], Any]], float]] = {
         "torch, interpolate": (lambda: resize.by_interpolate, CENTRE),

@@ -67,7 +67,7 @@ def _write_lines(rows: list[dict[str, Any]]) -> list[str]:
     without: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["state"] == "ended":
-            lines.append(f"  ended after {row['seconds']} s")
+            lines.append(f"  {row['module']} ended after {row['seconds']} s")
         elif row["state"] in ("measured", "rehearsed"):
             values = ", ".join(f"{key} {_write(value)}" for key, value in row.items() if key not in _HIDDEN)
             results.setdefault((row["name"], values), []).extend([row["clip"]] if "clip" in row else [])

@@ -13,6 +13,15 @@ SHORT = 0.2
 """Seconds; what takes less is repeated ``MANY`` times, else ``FEW`` times."""
 
 
+def warm_up(torch: Any) -> None:
+    """Let the device work for half a second, so that its clocks rise."""
+    matrix = torch.randn(4096, 4096, device="cuda").to(torch.bfloat16)
+    until = time.perf_counter() + 0.5
+    while time.perf_counter() < until:
+        matrix @ matrix
+        torch.cuda.synchronize()
+
+
 def summarise(seconds: list[float], unit: float = 1e3) -> dict[str, Any]:
     """Give median and interval in milliseconds.
 

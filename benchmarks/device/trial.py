@@ -26,8 +26,19 @@ if str(ROOT) not in sys.path:
 from benchmarks.device.report import clean, print_report, read_rows  # noqa: E402
 from benchmarks.device.unpacking import Unpacked, unpack  # noqa: E402
 
-# Share of the time: what earlier parts leave over, later ones get.
-SHARES = {1: 40, 2: 160, 7: 90, 5: 70, 3: 40, 4: 40, 6: 40}
+# Part, module and share of the time, in the order in which they run: what earlier ones leave over, later ones get. The
+# second part has several processes, because a decoder that is asked too much may end its own.
+STEPS = (
+    (1, "machine", 40),
+    (2, "hardware", 80),
+    (2, "refusals", 40),
+    (2, "peers", 50),
+    (7, "whole_clips", 90),
+    (5, "preprocessing", 65),
+    (3, "dlpack_planes", 40),
+    (4, "upload", 35),
+    (6, "jpegs", 35),
+)
 NAMES = {
     1: "what is there",
     2: "hardware decoding",
@@ -53,34 +64,44 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--by-hand", action="store_true", help="rehearse torch.compile and the Triton kernel as well")
     given = parser.parse_args(words)
     only = [int(word) for word in given.only.split(",") if word]
-    if unknown := set(only) - set(SHARES):
-        parser.error(f"--only: there is no part {min(unknown)}; parts are {', '.join(map(str, sorted(SHARES)))}")
+    if unknown := set(only) - set(NAMES):
+        parser.error(f"--only: there is no part {min(unknown)}; parts are {', '.join(map(str, NAMES))}")
     if not (given.pack / "media.tar").is_file():
         parser.error(f"{given.pack} is not a pack: write one with python -m benchmarks.device.pack")
-    parts = [part for part in SHARES if not only or part in only]
+    steps = [step for step in STEPS if not only or step[0] in only]
     until = time.monotonic() + given.seconds
     report: dict[str, Any] = {"rehearsal": given.rehearse, "seconds": given.seconds, "rows": []}
     with tempfile.TemporaryDirectory(prefix="framefeed-device-") as work:
         unpacked = unpack(given.pack, Path(work))
         report["packages"] = unpacked.describe()
-        for position, part in enumerate(parts):
-            share = SHARES[part] / sum(SHARES[later] for later in parts[position:])
-            report["rows"] += run_part(part, unpacked, share * (until - time.monotonic()), given)
+        for position, (part, module, share) in enumerate(steps):
+            seconds = (until - time.monotonic()) * share / sum(step[2] for step in steps[position:])
+            report["rows"] += run_step(part, module, unpacked, seconds, given)
             if given.json is not None:
                 cleaned = clean(report, {work: "WORK", str(given.pack.resolve()): "PACK", str(ROOT): "PROJECT"})
                 given.json.write_text(json.dumps(cleaned, indent=1) + "\n", encoding="utf-8")
-        print_report(clean(report, {work: "WORK", str(ROOT): "PROJECT"}), {part: NAMES[part] for part in parts})
+        print_report(clean(report, {work: "WORK", str(ROOT): "PROJECT"}), {part: NAMES[part] for part, _, _ in steps})
     return 0
 
 
-def run_part(part: int, unpacked: Unpacked, seconds: float, given: argparse.Namespace) -> list[dict[str, Any]]:
-    """Run a part in a process of its own; return its rows, and how it ended if not by itself."""
-    rows = unpacked.folder / f"part-{part}.jsonl"
+def run_step(
+    part: int, module: str, unpacked: Unpacked, seconds: float, given: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Run a part, or a step of it, in a process of its own; return its rows, and how it ended."""
+    rows = unpacked.folder / f"{module}.jsonl"
     begin = time.monotonic()
-    command = [sys.executable, "-m", "benchmarks.device.part", str(part), str(unpacked.folder), f"{seconds:.1f}"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.device.part",
+        str(part),
+        module,
+        str(unpacked.folder),
+        f"{seconds:.1f}",
+    ]
     command += ["--rehearse"] * given.rehearse + ["--by-hand"] * given.by_hand
     environment = os.environ | unpacked.environment(ROOT)
-    with (unpacked.folder / f"part-{part}.txt").open("w+", encoding="utf-8", errors="replace") as said:
+    with (unpacked.folder / f"{module}.txt").open("w+", encoding="utf-8", errors="replace") as said:
         process = subprocess.Popen(
             command, env=environment, stdout=said, stderr=subprocess.STDOUT, cwd=unpacked.folder, start_new_session=True
         )
@@ -98,13 +119,13 @@ def run_part(part: int, unpacked: Unpacked, seconds: float, given: argparse.Name
     took = round(time.monotonic() - begin, 1)
     found = read_rows(rows)
     if status == 0:
-        state = {"state": "ended"}
+        state: dict[str, Any] = {"state": "ended"}
     elif status is None:
         state = {"state": "failed", "reason": f"still ran after {took} s, and was killed", "output": output}
     else:
         how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         state = {"state": "failed", "reason": f"the process crashed: {how}", "output": output}
-    return [*found, {"part": part, "name": "process", **state, "seconds": took}]
+    return [*found, {"part": part, "name": "process", "module": module, **state, "seconds": took}]
 
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:

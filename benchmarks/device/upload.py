@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.device.rows import Trial, refuse_rehearsal, require_cuda
-from benchmarks.device.timing import time_on_device
+from benchmarks.device.timing import time_on_device, warm_up
 
 SHAPES = {"RGB 16x16x224x224": (16, 16, 224, 224, 3), "planes of 256 720p frames": (256, 1080, 1280)}
 _FEW = 8 * 2**30
@@ -15,6 +15,7 @@ _FEW = 8 * 2**30
 def measure(trial: Trial) -> None:
     refuse_rehearsal(trial)
     torch = require_cuda()
+    warm_up(torch)
     step = _make_step(torch)
     trial.run("step alone", lambda: {"time": time_on_device(torch, step)})
     for name, shape in SHAPES.items():

@@ -20,7 +20,7 @@ from benchmarks.device.media import Clip, Run, open_fast_clip, read_cpu_planes
 from benchmarks.device.peers import CLIP_FRAMES, choose_frames, open_torchcodec
 from benchmarks.device.resizing import MEAN, STD, TorchResize, make_conversion
 from benchmarks.device.rows import Trial, Unavailable, require_cuda, require_decoder, require_module
-from benchmarks.device.timing import run_threads, summarise
+from benchmarks.device.timing import run_threads, summarise, warm_up
 
 BATCH = 16
 SIZE = (224, 224)
@@ -231,6 +231,7 @@ def measure(trial: Trial) -> None:
             else:
                 trial.run("clips", lambda route=route: _refuse(route), route=name[0])
         return
+    warm_up(require_cuda())
     for threads in sorted({1, 8, len(os.sched_getaffinity(0))}):
         for name, route in ROUTES.items():
             trial.run(
