@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--by-hand", action="store_true")
     given = parser.parse_args()
     # Before the parent kills a part that hangs, the stack says where it does.
-    faulthandler.dump_traceback_later(max(given.seconds, 0) + 2)
+    faulthandler.dump_traceback_later(given.seconds + 2.5)
     trial = Trial(
         media=given.work / "media",
         output=given.work / f"{given.module}.jsonl",

@@ -74,18 +74,18 @@ def measure(trial: Trial) -> None:
     if not trial.is_rehearsal:
         warm_up(inputs.torch)
     trial.run("memory floor", lambda: _measure_floor(inputs))
+    trial.run("RGB, interpolate", lambda: _measure_rgb(inputs, resize.of_rgb))
+    trial.run("RGB, torchvision", lambda: _measure_rgb(inputs, _make_torchvision(inputs)))
     ways: dict[str, tuple[Callable[[], Callable[[Any, Any], Any]], float]] = {
         "torch, interpolate": (lambda: resize.by_interpolate, CENTRE),
         "torch, products": (lambda: resize.by_products, LEFT),
-        "torch.compile, interpolate": (lambda: _compile(trial, inputs, resize.by_interpolate), CENTRE),
-        "torch.compile, products": (lambda: _compile(trial, inputs, resize.by_products), LEFT),
         "Triton": (lambda: _make_kernel(trial, inputs, CENTRE), CENTRE),
         "Triton, chroma left": (lambda: _make_kernel(trial, inputs, LEFT), LEFT),
+        "torch.compile, interpolate": (lambda: _compile(trial, inputs, resize.by_interpolate), CENTRE),
+        "torch.compile, products": (lambda: _compile(trial, inputs, resize.by_products), LEFT),
     }
     for name, (make, siting) in ways.items():
         trial.run(name, lambda make=make, siting=siting: _measure_way(inputs, make(), siting))
-    trial.run("RGB, interpolate", lambda: _measure_rgb(inputs, resize.of_rgb))
-    trial.run("RGB, torchvision", lambda: _measure_rgb(inputs, _make_torchvision(inputs)))
 
 
 def _make_inputs(is_rehearsal: bool) -> Inputs:

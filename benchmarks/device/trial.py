@@ -29,15 +29,15 @@ from benchmarks.device.unpacking import Unpacked, unpack  # noqa: E402
 # Part, module and share of the time, in the order in which they run: what earlier ones leave over, later ones get. The
 # second part has several processes, because a decoder that is asked too much may end its own.
 STEPS = (
-    (1, "machine", 40),
+    (1, "machine", 25),
     (2, "hardware", 80),
-    (2, "refusals", 40),
-    (2, "peers", 50),
-    (7, "whole_clips", 90),
-    (5, "preprocessing", 65),
+    (2, "refusals", 35),
+    (2, "peers", 55),
+    (7, "whole_clips", 140),
+    (5, "preprocessing", 50),
     (3, "dlpack_planes", 40),
-    (4, "upload", 35),
-    (6, "jpegs", 35),
+    (4, "upload", 25),
+    (6, "jpegs", 30),
 )
 NAMES = {
     1: "what is there",
@@ -48,8 +48,6 @@ NAMES = {
     6: "JPEG",
     7: "whole clips",
 }
-_ENDING = 5
-"""Seconds that a part has to end after its deadline, before it is killed."""
 _KEPT = 8
 """Lines of what a part printed, from its beginning and from its end, if it did not end by itself."""
 
@@ -76,6 +74,7 @@ def main(words: list[str] | None = None) -> int:
         report["packages"] = unpacked.describe()
         for position, (part, module, share) in enumerate(steps):
             seconds = (until - time.monotonic()) * share / sum(step[2] for step in steps[position:])
+            seconds = max(0.0, seconds)
             report["rows"] += run_step(part, module, unpacked, seconds, given)
             if given.json is not None:
                 cleaned = clean(report, {work: "WORK", str(given.pack.resolve()): "PACK", str(ROOT): "PROJECT"})
@@ -106,7 +105,7 @@ def run_step(
             command, env=environment, stdout=said, stderr=subprocess.STDOUT, cwd=unpacked.folder, start_new_session=True
         )
         try:
-            status: int | None = process.wait(max(seconds, 0) + _ENDING)
+            status: int | None = process.wait(seconds + give_ending(seconds))
         except subprocess.TimeoutExpired:
             status = None
         finally:
@@ -126,6 +125,11 @@ def run_step(
         how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         state = {"state": "failed", "reason": f"the process crashed: {how}", "output": output}
     return [*found, {"part": part, "name": "process", "module": module, **state, "seconds": took}]
+
+
+def give_ending(seconds: float) -> float:
+    """Give the seconds that a step has after its time to end a row that it has begun, before it is killed."""
+    return min(15.0, max(3.0, seconds / 4))
 
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:
