@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 from PIL import Image
 
@@ -176,7 +177,7 @@ def make_media(folder: Path, recipes: Iterable[Recipe] = RECIPES, num_jpegs: int
         path = folder / recipe.name
         try:
             recipe.write(path)
-        except (OSError, ValueError) as error:  # PyAV's errors are of these kinds
+        except av.FFmpegError as error:
             media.not_made[recipe.name] = f"{type(error).__name__}: {error}"
             path.unlink(missing_ok=True)
             continue

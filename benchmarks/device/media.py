@@ -182,6 +182,8 @@ def compare(planes: Planes, reference: Planes) -> Difference:
     total, count, worst = 0, 0, 0
     for ours, theirs in zip(planes, reference, strict=True):
         rows, columns = min(ours.shape[0], theirs.shape[0]), min(ours.shape[1], theirs.shape[1])
-        gap = np.abs(ours[:rows, :columns].astype(np.int32) - theirs[:rows, :columns].astype(np.int32))
-        total, count, worst = total + int(gap.sum()), count + gap.size, max(worst, int(gap.max(initial=0)))
+        first, second = ours[:rows, :columns], theirs[:rows, :columns]
+        gap = np.maximum(first, second) - np.minimum(first, second)  # unsigned, so never below zero
+        total, count = total + int(gap.sum(dtype=np.int64)), count + gap.size
+        worst = max(worst, int(gap.max(initial=0)))
     return Difference(total / max(1, count), worst)

@@ -52,6 +52,7 @@ def count_frames(clip: Clip) -> int:
 def follow(clip: Clip, make_decoder: Callable[[Clip], Any]) -> dict[str, Any]:
     """Decode a clip from first to last; note errors by call and packet, corrupt frames and the log."""
     found: dict[str, Any] = {"frames": 0, "corrupt": [], "errors": [], "log": []}
+    av = require_module("av")
     with _catching_log() as log:
         call = "make"
         try:
@@ -60,7 +61,7 @@ def follow(clip: Clip, make_decoder: Callable[[Clip], Any]) -> dict[str, Any]:
                 call = f"packet {number}" if packet is not None else "drain"
                 try:
                     frames = context.decode(packet)
-                except (OSError, ValueError, NotImplementedError, MemoryError) as error:
+                except av.FFmpegError as error:
                     _note(found["errors"], f"{call}: {type(error).__name__}: {error}"[:160])
                     continue
                 found["frames"] += len(frames)
@@ -101,7 +102,7 @@ def hold_frames(clip: Clip, options: dict[str, str]) -> dict[str, Any]:
             held.append((ordinal, frame))
             if len(held) == MOST_HELD:
                 break
-    except (OSError, ValueError, MemoryError) as error:  # PyAV's errors are of these kinds
+    except require_module("av").FFmpegError as error:
         reason = f"{type(error).__name__}: {error}"[:200]
     gaps = [compare(download_planes(frame), clip.reference[ordinal]).mean for ordinal, frame in held]
     return {"held": len(held), "overwritten": sum(gap > _CHANGED for gap in gaps), "failed_with": reason}
