@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
-#   make setup | check | test | installed | engines | dali | lerobot | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
+#   make setup | check | test | installed | engines | dali | ray | lerobot | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -15,7 +15,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali lerobot engines-all environments sections media chaos demo bench goals clean distclean
+.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali ray lerobot engines-all environments sections media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -59,6 +59,10 @@ engines: .venv-engines/.engines
 
 dali: .venv-dali/.dali
 	.venv-dali/bin/python -m pytest $(ARGS) tests/adapters/dali tests/engines -k dali
+
+# Two nodes of a cluster on this machine: installing takes about as long as the tests, which take at most 90 s.
+ray: .venv-ray/.ray
+	.venv-ray/bin/python -m pytest $(ARGS) tests/adapters/ray
 
 # What lerobot's own reader gives, written again (tests/lerobot/golden.json, and the data sets of its own writer).
 lerobot: .venv-lerobot/.lerobot
@@ -117,7 +121,7 @@ clean:
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv .venv-engines .venv-dali .venv-sections .venv-lerobot
+	rm -rf .venv .venv-engines .venv-dali .venv-ray .venv-sections .venv-lerobot
 
 # A stamp a set of extras: redone when what is declared changes.
 .venv/.torch: EXTRAS = torch
@@ -130,8 +134,9 @@ distclean: clean
 # An environment that begins with what .venv has: pip installs only what is missing there.
 .venv-engines/.engines: EXTRAS = engines
 .venv-dali/.dali: EXTRAS = dali
+.venv-ray/.ray: EXTRAS = ray
 .venv-sections/.sections: EXTRAS = bench,dali
-.venv-engines/.engines .venv-dali/.dali .venv-sections/.sections: $(DECLARED) .venv/.dev
+.venv-engines/.engines .venv-dali/.dali .venv-ray/.ray .venv-sections/.sections: $(DECLARED) .venv/.dev
 	$(BIN)/python -m venv --clear $(@D)
 	$(@D)/bin/python -c "import pathlib, sysconfig; \
 	  base = next(pathlib.Path('.venv').resolve().glob('lib/python*/site-packages')); \
