@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -122,11 +123,11 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
         self._schema = make_block(empty, np.empty(0, np.int64), errors).schema
         reading = Reading(plan, self._batch_size, backend, limits, cache, on_error, _list_seen(plan))
         check_nodes()
-        self._ref = ray.put(reading)
+        self._ref = _put(reading)
         if any(ask_nodes(explain_unreadable, [self._ref])):
             # Perhaps a node does not see the catalog.
             with sending_as_data():
-                self._ref = ray.put(reading)
+                self._ref = _put(reading)
             for problem in filter(None, ask_nodes(explain_unreadable, [self._ref])):
                 raise UsageError(problem)
 
@@ -168,6 +169,21 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
             read = partial(read_run, ref, first, last)
             tasks.append(ReadTask(read, metadata, schema=self._schema, per_task_row_limit=per_task_row_limit))
         return tasks
+
+
+def _put(reading: Reading) -> Any:
+    """Put what tasks read into the object store.
+
+    Raises:
+        UsageError: It cannot be pickled.
+    """
+    try:
+        return ray.put(reading)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise UsageError(
+            f"the decoder {reading.backend!r}, the cache or a source of the plan cannot be sent to the nodes: {error}. "
+            "Give objects that can be pickled, such as the name of a decoder"
+        ) from error
 
 
 def _describe(plan: EpochPlan) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from framefeed.scanning import Chunk, ChunkResult, Survey, surveying_by
 
 _IN_FLIGHT_PER_CPU = 4
 """As for the workers of one machine."""
+_LOOK_SECONDS = 30
 _MISSING = "MissingMedia"
 
 
@@ -80,6 +81,10 @@ def _survey_all(survey: Survey, chunks: Sequence[Chunk], *, most: int | None) ->
 
 def _take(chunk: Chunk, ref: Any) -> ChunkResult:
     try:
+        # Ray waits for ever for a node that has a CPU.
+        while not ray.wait([ref], timeout=_LOOK_SECONDS)[0]:
+            if not ray.cluster_resources().get("CPU"):
+                raise WorkerLost("no node of the cluster has a CPU any more: add one, and run the same scan again")
         result, node = ray.get(ref)
     except ray.exceptions.RayTaskError as error:
         raise error.cause if isinstance(error.cause, Exception) else error from None
