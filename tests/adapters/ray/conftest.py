@@ -35,6 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings(OF_RAY))
+    # Pages start a cluster of their own: before that of the other tests.
+    items.sort(key=lambda item: item.path.name != "test_pages.py")
 
 
 class Nodes:

@@ -9,13 +9,12 @@ import ray
 
 import framefeed as ff
 from framefeed.adapters.ray import _scan
-from framefeed.scanning import _chunks, _journal
+from tests.scanning.small_chunks import use_small_chunks
 
 
 def main(folder: str, out: str) -> None:
     """Scan; after the second result, say so and wait to be killed."""
-    _journal.WRITE_SECONDS = 0.0
-    _chunks.CHUNK_WEIGHT = 1024
+    use_small_chunks()
     ray.init(num_cpus=1, object_store_memory=100 << 20, include_dashboard=False, log_to_driver=False)
     taken, take = list[int](), _scan._take
 

@@ -12,7 +12,7 @@ import pytest
 
 import framefeed as ff
 from framefeed.testing import ClipSpec, write_clip
-from tests.cli.running import SECONDS, environment
+from tests.cli.running import environment
 from tests.test_docs import ROOT, as_documented, blocks_of
 
 pytest.importorskip("ray.data", reason="Ray is not installed: make ray runs this in .venv-ray")
@@ -33,12 +33,13 @@ def run(code: str, folder: Path, settings: dict[str, str]) -> str:
     (folder / "page.py").write_text(code, encoding="utf-8")
     command = [sys.executable, "page.py"]
     done = subprocess.run(
-        command, cwd=folder, env=environment({**SETTINGS, **settings}), capture_output=True, text=True, timeout=SECONDS
+        command, cwd=folder, env=environment({**SETTINGS, **settings}), capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 
 
+@pytest.mark.timeout(300)  # Ray Train starts processes that import PyTorch
 def test_recipes_of_ray_are_one_program(at_home: Path) -> None:
     blocks = [block.code for block in blocks_of(ROOT / "docs" / "scale.md") if block.reason == "needs Ray"]
     code = "\n".join(blocks)

@@ -14,9 +14,9 @@ import pytest
 
 import framefeed as ff
 from framefeed.adapters.ray import _scan
-from framefeed.scanning import _chunks
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.adapters.ray.conftest import SETTINGS, Nodes, find_paths, find_processes
+from tests.scanning.small_chunks import OF_ONE_VIDEO
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: make ray runs this in .venv-ray")
 
@@ -73,7 +73,7 @@ def test_a_node_that_is_lost_costs_its_tasks(media: Path, nodes: Nodes, monkeypa
         return result
 
     monkeypatch.setattr(_scan, "_take", take_and_lose)
-    monkeypatch.setattr(_chunks, "CHUNK_WEIGHT", 1024)
+    monkeypatch.setattr("framefeed.scanning._chunks.CHUNK_WEIGHT", OF_ONE_VIDEO)
     try:
         assert_same(ff.ray.scan(media), expected)
     finally:
@@ -118,7 +118,7 @@ def test_an_interrupted_scan_cancels_its_tasks(media: Path, nodes: Nodes, monkey
 
     cancelled = list[Any]()
     monkeypatch.setattr(_scan, "_take", interrupt)
-    monkeypatch.setattr(_chunks, "CHUNK_WEIGHT", 1024)
+    monkeypatch.setattr("framefeed.scanning._chunks.CHUNK_WEIGHT", OF_ONE_VIDEO)
     cancel = ray.cancel
     monkeypatch.setattr(ray, "cancel", lambda ref, force: cancelled.append(ref) or cancel(ref, force=force))
     with pytest.raises(KeyboardInterrupt):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import pickle
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -179,7 +178,7 @@ def _put(reading: Reading) -> Any:
     """
     try:
         return ray.put(reading)
-    except (TypeError, AttributeError, pickle.PicklingError) as error:
+    except (TypeError, AttributeError) as error:
         raise UsageError(
             f"the decoder {reading.backend!r}, the cache or a source of the plan cannot be sent to the nodes: {error}. "
             "Give objects that can be pickled, such as the name of a decoder"
