@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
-#   make setup | check | test | installed | engines | dali | lerobot | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
+#   make setup | check | test | installed | engines | dali | ray | lerobot | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -15,7 +15,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali lerobot engines-all environments sections media chaos demo bench goals clean distclean
+.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali ray lerobot engines-all environments sections media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -60,6 +60,10 @@ engines: .venv-engines/.engines
 dali: .venv-dali/.dali
 	.venv-dali/bin/python -m pytest $(ARGS) tests/adapters/dali tests/engines -k dali
 
+# Two nodes of a cluster on this machine: installing takes about as long as the tests, which take at most 90 s.
+ray: .venv-ray/.ray
+	.venv-ray/bin/python -m pytest $(ARGS) tests/adapters/ray
+
 # What lerobot's own reader gives, written again (tests/lerobot/golden.json, and the data sets of its own writer).
 lerobot: .venv-lerobot/.lerobot
 	$(BIN)/python -m tests.lerobot.make_golden
@@ -88,7 +92,7 @@ media: .venv/.dev
 
 # The long sweeps: worker processes killed and stopped, maps of videos disturbed and continued, their errors in threads and in processes, builders of a cache killed, damaged files in every order, forks, streams that lost packets, each errno at each call, 20,000 clips. Real videos damaged, and read across forks. Damaged streams, indexed in each way.
 # And the long form of the tests that are marked so.
-chaos: .venv/.dev
+chaos: .venv/.dev .venv-ray/.ray
 	$(BIN)/python -m tests.cache.chaos --seeds 200 --log build/chaos.log
 	$(BIN)/python -m tests.decode.chaos --variants 300 --forks 200 --log build/chaos_decode.log
 	$(BIN)/python -m tests.decode.lost_packets --streams 640 --log build/chaos_lost.log
@@ -99,6 +103,8 @@ chaos: .venv/.dev
 	$(BIN)/python -m tests.load.storms --seeds 200 --log build/chaos_loader.log
 	$(BIN)/python -m tests.transcode.storms --seeds 200 --log build/chaos_map.log
 	$(BIN)/python -m tests.transcode.agreement --seeds 200 --log build/chaos_map_errors.log
+	.venv-ray/bin/python -m tests.adapters.ray.chaos --seeds 20
+	FRAMEFEED_LONG_TESTS=1 .venv-ray/bin/python -m pytest tests/adapters/ray -m long
 	FRAMEFEED_LONG_TESTS=1 $(BIN)/python -m pytest -m long -o timeout=600 -o faulthandler_timeout=700
 
 demo: .venv/.torch
@@ -117,7 +123,7 @@ clean:
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv .venv-engines .venv-dali .venv-sections .venv-lerobot
+	rm -rf .venv .venv-engines .venv-dali .venv-ray .venv-sections .venv-lerobot
 
 # A stamp a set of extras: redone when what is declared changes.
 .venv/.torch: EXTRAS = torch
@@ -130,8 +136,9 @@ distclean: clean
 # An environment that begins with what .venv has: pip installs only what is missing there.
 .venv-engines/.engines: EXTRAS = engines
 .venv-dali/.dali: EXTRAS = dali
+.venv-ray/.ray: EXTRAS = ray
 .venv-sections/.sections: EXTRAS = bench,dali
-.venv-engines/.engines .venv-dali/.dali .venv-sections/.sections: $(DECLARED) .venv/.dev
+.venv-engines/.engines .venv-dali/.dali .venv-ray/.ray .venv-sections/.sections: $(DECLARED) .venv/.dev
 	$(BIN)/python -m venv --clear $(@D)
 	$(@D)/bin/python -c "import pathlib, sysconfig; \
 	  base = next(pathlib.Path('.venv').resolve().glob('lib/python*/site-packages')); \

@@ -290,13 +290,13 @@ def as_documented(line: str) -> tuple[str, inspect.Signature]:
     return name, inspect.signature(names["function"])
 
 
-# Those of TensorFlow, JAX and DALI are compared by their own tests, in a process or an environment of their own.
+# Those of TensorFlow, JAX, DALI and Ray are compared by their own tests, in a process or an environment of their own.
 SIGNATURES = [
     line
     for block in blocks_of(REFERENCE)
     if block.language == "signature"
     for line in block.code.splitlines()
-    if not line.startswith(("tensorflow.", "jax.", "dali."))
+    if not line.startswith(("tensorflow.", "jax.", "dali.", "ray."))
 ]
 
 
@@ -316,6 +316,7 @@ TORCH_CALLABLES = ("ClipDataset", "ClipDataset.set_epoch", "VideoDecoder")
 INTERNAL = {
     "Catalog": {"compact", "media_source", "rebased", "stream_values"},
     "CatalogEntry": {"as_media_source"},
+    "ClipLoader": {"iterate_run"},
     "EpochPlan": {"options", "tables"},
     "FrameFault": {"from_json", "of"},
     "ImageSequence": {"as_media_source", "digest", "name", "times"},

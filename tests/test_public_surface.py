@@ -6,9 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,8 +27,8 @@ FIXED = set(
     """.split()  # noqa: SIM905 - a list to read, not to edit one by one
 )
 """Names that the public surface fixes for this version."""
-LATER = ("ray",)
-ADAPTERS = ("dali", "jax", "tensorflow", "torch")
+
+ADAPTERS = ("dali", "jax", "ray", "tensorflow", "torch")
 
 
 def test_exported_names_are_sorted_and_there() -> None:
@@ -86,28 +84,6 @@ def test_exported_is_documented(name: str) -> None:
     assert re.search(rf"`(?:ff\.)?{name}\b", REFERENCE), f"docs/reference.md does not name {name}"
 
 
-@pytest.mark.parametrize("name", LATER)
-def test_names_of_later_versions_say_so(name: str) -> None:
-    assert not hasattr(ff, name)
-    with pytest.raises(ff.UsageError, match="not in this version"):
-        getattr(ff, name)
-
-
-IMPORTS: dict[str, Callable[[str], Any]] = {
-    "from framefeed.name import iterate": lambda name: __import__(f"framefeed.{name}", fromlist=["iterate"]),
-    "import framefeed.name": lambda name: __import__(f"framefeed.{name}"),
-    "from framefeed import name": lambda name: __import__("framefeed", fromlist=[name]),
-}
-
-
-@pytest.mark.parametrize("statement", IMPORTS)
-@pytest.mark.parametrize("name", LATER)
-def test_modules_of_later_versions_say_so(name: str, statement: str) -> None:
-    with pytest.raises(ff.UsageError, match=f"framefeed.{name} is not in this version"):
-        IMPORTS[statement](name)
-    assert not hasattr(ff, name)
-
-
 def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = ff.no_such_name
@@ -159,6 +135,7 @@ def test_the_door_of_an_adapter_shows_all_of_it(name: str) -> None:
     [
         ("dali", "external_source", "nvidia.dali"),
         ("jax", "iterate", "jax"),
+        ("ray", "dataset", "ray.data"),
         ("tensorflow", "dataset", "tensorflow"),
         ("torch", "VideoDecoder", "torch"),
     ],
@@ -175,8 +152,6 @@ def test_without_its_framework_an_adapter_names_the_extra(name: str, member: str
 
 
 def test_from_import_names_what_does_not_exist() -> None:
-    with pytest.raises(ff.NotInThisVersion, match=r"framefeed\.ray is not in this version"):
-        from framefeed import ray  # noqa: F401
     for name in ("AudioDecoder", "VideoEncoder", "clips_at_random_indices"):
         with pytest.raises(ImportError, match=f"framefeed.torch has no {name}: "):
             getattr(ff.torch, name)

@@ -204,9 +204,7 @@ _DOORS = {
 }
 _ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
 _PACKAGES = frozenset({"cache", "lerobot", "parallel"})
-_ADAPTERS = frozenset({"dali", "jax", "tensorflow", "torch"})
-_ARRAYS = "ff.ClipLoader gives NumPy arrays, which every framework takes"
-_LATER = {"ray": _ARRAYS}
+_ADAPTERS = frozenset({"dali", "jax", "ray", "tensorflow", "torch"})
 
 
 def __getattr__(name: str) -> Any:
@@ -219,8 +217,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"framefeed.{name}")
     if name in _ADAPTERS:
         return importlib.import_module(f"framefeed.adapters.{name}")
-    if name in _LATER:
-        raise NotInThisVersion(f"framefeed.{name} is not in this version ({__version__}): {_LATER[name]}")
     from framefeed._nearest import OTHER_NAMES, did_you_mean
 
     known = [*__dir__(), "torch.ClipDataset"]

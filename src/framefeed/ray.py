@@ -1,9 +1,13 @@
-"""Not in this version: ``from framefeed.ray import dataset`` says so, as ``ff.ray`` does."""
+"""``from framefeed.ray import dataset``: framefeed.adapters.ray, as ``ff.ray`` is."""
 
 from __future__ import annotations
 
-from framefeed.errors import NotInThisVersion
+import sys
 
-raise NotInThisVersion(
-    "framefeed.ray is not in this version: ff.ClipLoader gives NumPy arrays, which every framework takes"
-)
+from framefeed.adapters import ray
+from framefeed.adapters.ray import collate, dataset, scan
+
+__all__ = ["collate", "dataset", "scan"]
+
+# One module under both names: `ff.ray` stays what it is, whichever of them was imported first.
+sys.modules[__name__] = ray

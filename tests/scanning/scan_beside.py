@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from typing import Any
 
-from framefeed.scanning import _journal, _resuming, _scan
+from framefeed.scanning import _chunks, _journal, _resuming, _scan
 from framefeed.scanning._scan import scan
 
 
 def main(settings: dict[str, Any]) -> dict[str, Any]:
-    """Scan; with "holds", the scan stops with its results in the journal until standard input ends."""
-    _journal.WRITE_SECONDS = 0.0
-    surveyed = []
+    """Scan; with "stops", it stops when its first chunk is in the journal, until standard input ends."""
+    _journal.WRITE_SECONDS = _journal.SHOWN_SECONDS = 0.0
+    _chunks.CHUNK_WEIGHT = settings["files_of_a_chunk"] or _chunks.CHUNK_WEIGHT
+    surveyed = list[int]()
     survey_chunks = _resuming.survey_chunks
 
     def survey_and_hold(chunks: Any, *arguments: Any, **options: Any) -> Any:
         for result in survey_chunks(chunks, *arguments, **options):
             surveyed.append(len(result))
             yield result
-        if settings["holds"]:
-            print("scanned", flush=True)
-            sys.stdin.read()
+            if settings["stops"] and len(surveyed) == 1:
+                print(f"surveyed {len(result)}", flush=True)
+                sys.stdin.read()
 
     _resuming.survey_chunks = survey_and_hold
     try:
@@ -31,7 +33,8 @@ def main(settings: dict[str, Any]) -> dict[str, Any]:
         return {"interrupted": True}
     except _scan.UsageError as error:
         return {"error": str(error)}
-    return {"rows": len(catalog), "fingerprint": catalog.fingerprint, "surveyed": sum(surveyed)}
+    table = hashlib.sha256(repr(catalog.table.to_pylist()).encode()).hexdigest()
+    return {"rows": len(catalog), "fingerprint": catalog.fingerprint, "table": table, "surveyed": sum(surveyed)}
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
 from framefeed.scanning import _journal
 from framefeed.scanning._journal import Journal
@@ -48,21 +50,34 @@ def start(folder: Path, target: Path) -> Iterator[Start]:
     """Start a scan in a process of its own; it ends with the test."""
     with ExitStack() as stack:
 
-        def run(*, holds: bool = False, **options: Any) -> subprocess.Popen[str]:
-            settings = {"folder": str(folder), "out": str(target), "holds": holds, "options": options}
+        def run(*, stops: bool = False, files_of_a_chunk: int = 0, **options: Any) -> subprocess.Popen[str]:
+            settings = {
+                "folder": str(folder), "out": str(target), "options": options,
+                "stops": stops, "files_of_a_chunk": files_of_a_chunk,
+            }  # fmt: skip
             command = [sys.executable, "-m", "tests.scanning.scan_beside", json.dumps(settings)]
-            process = stack.enter_context(
+            return stack.enter_context(
                 running(
                     command, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"}, text=True,
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 )
             )  # fmt: skip
-            if holds:
-                assert process.stdout is not None
-                assert process.stdout.readline() == "scanned\n"
-            return process
 
         yield run
+
+
+def wait_until_one_stops(processes: Sequence[subprocess.Popen[str]], surveyed: int) -> subprocess.Popen[str]:
+    """Wait until one of them has surveyed so many files, and return it."""
+    by_output = {process.stdout: process for process in processes}
+    ready, _, _ = select.select(list(by_output), [], [], SECONDS)
+    assert len(ready) == 1
+    assert ready[0].readline() == f"surveyed {surveyed}\n"
+    return by_output[ready[0]]
+
+
+def start_first(start: Start, surveyed: int = NUM_FILES, **options: Any) -> subprocess.Popen[str]:
+    """Start a scan that stops with all its results in the journal."""
+    return wait_until_one_stops([start(stops=True, **options)], surveyed)
 
 
 def wait_until_it_waits(process: subprocess.Popen[str], target: Path) -> None:
@@ -77,25 +92,34 @@ def end(process: subprocess.Popen[str]) -> dict[str, Any]:
     return report
 
 
-def test_the_others_wait_and_open_the_result(start: Start, folder: Path, target: Path) -> None:
-    first = start(holds=True)
-    others = [start(), start()]
+def kill(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait(SECONDS)
+
+
+def test_of_four_that_begin_at_once_one_scans_and_the_others_wait_and_open_the_result(
+    start: Start, folder: Path, target: Path
+) -> None:
+    processes = [start(stops=True) for _ in range(4)]
+    first = wait_until_one_stops(processes, NUM_FILES)
+    others = [process for process in processes if process is not first]
     for other in others:
         wait_until_it_waits(other, target)
-    expected = {"rows": NUM_FILES, "fingerprint": scan(folder).fingerprint}
-    assert end(first) == expected | {"surveyed": NUM_FILES}
+    report = end(first)
+    assert (report["rows"], report["surveyed"]) == (NUM_FILES, NUM_FILES)
+    assert report["fingerprint"] == scan(folder).fingerprint
+    assert scan(folder).table.equals(Catalog.open(target).table)
     for other in others:
-        assert end(other) == expected | {"surveyed": 0}
+        assert end(other) == report | {"surveyed": 0}
     assert {path.name for path in target.parent.iterdir()} == {"media", "cat.parquet", "cat.frames.arrow"}
 
 
 def test_one_of_them_takes_the_scan_over_if_the_first_is_killed(start: Start, folder: Path, target: Path) -> None:
-    first = start(holds=True)
+    first = start_first(start)
     others = [start(), start()]
     for other in others:
         wait_until_it_waits(other, target)
-    first.send_signal(signal.SIGKILL)
-    first.wait(SECONDS)
+    kill(first)
     assert not target.exists()
     outputs = [other.communicate(timeout=SECONDS) for other in others]
     lines = [f"framefeed: {target}: the other process ended before its scan was complete: taking it over\n", ""]
@@ -108,19 +132,39 @@ def test_one_of_them_takes_the_scan_over_if_the_first_is_killed(start: Start, fo
     assert not Path(f"{target}.journal").exists()
 
 
+def test_what_killed_ones_had_surveyed_is_not_surveyed_again(start: Start, folder: Path, target: Path) -> None:
+    left = [start(stops=True, files_of_a_chunk=2) for _ in range(4)]
+    first = wait_until_one_stops(left, 2)
+    left.remove(first)
+    for other in left:
+        wait_until_it_waits(other, target)
+    kill(first)
+    second = wait_until_one_stops(left, 2)
+    left.remove(second)
+    kill(second)
+    third = wait_until_one_stops(left, NUM_FILES - 2 - 2)
+    left.remove(third)
+    assert not target.exists()
+    assert [process.poll() for process in left] == [None], "the last one still waits"
+    report = end(third)
+    assert report["fingerprint"] == scan(folder).fingerprint
+    assert scan(folder).table.equals(Catalog.open(target).table)
+    assert end(left[0]) == report | {"surveyed": 0}
+    assert {path.name for path in target.parent.iterdir()} == {"media", "cat.parquet", "cat.frames.arrow"}
+
+
 def test_an_old_catalog_is_not_taken_for_the_result_of_a_killed_scan(start: Start, folder: Path, target: Path) -> None:
     scan(folder, out=target)
     Image.new("RGB", (64, 48)).save(folder / "0.png")
-    first, other = start(holds=True), start()
+    first, other = start_first(start, surveyed=1), start()
     wait_until_it_waits(other, target)
-    first.send_signal(signal.SIGKILL)
-    first.wait(SECONDS)
+    kill(first)
     assert end(other)["fingerprint"] == scan(folder).fingerprint
     assert scan(folder).widths[0] == 64
 
 
 def test_ctrl_c_ends_the_wait(start: Start, target: Path) -> None:
-    first, other = start(holds=True), start()
+    first, other = start_first(start), start()
     wait_until_it_waits(other, target)
     other.send_signal(signal.SIGINT)
     assert end(other) == {"interrupted": True}
@@ -129,7 +173,7 @@ def test_ctrl_c_ends_the_wait(start: Start, target: Path) -> None:
 
 
 def test_other_arguments_do_not_wait(start: Start, target: Path) -> None:
-    first = start(holds=True)
+    first = start_first(start)
     for options, names in (
         ({"verify": "full"}, "verify"),
         ({"label_from": "parent", "resume": False}, "label_from, resume"),
@@ -143,14 +187,13 @@ def test_other_arguments_do_not_wait(start: Start, target: Path) -> None:
 
 
 def test_the_arguments_of_a_killed_scan_are_no_reason(start: Start, target: Path) -> None:
-    killed = start(holds=True, verify="full")
-    killed.send_signal(signal.SIGKILL)
-    killed.wait(SECONDS)
+    killed = start_first(start, verify="full")
+    kill(killed)
     assert end(start())["rows"] == NUM_FILES
 
 
 def test_files_that_came_meanwhile_are_scanned(start: Start, folder: Path, target: Path) -> None:
-    first = start(holds=True)
+    first = start_first(start)
     Image.new("RGB", (32, 24)).save(folder / "more.png")
     other = start()
     wait_until_it_waits(other, target)
@@ -160,7 +203,7 @@ def test_files_that_came_meanwhile_are_scanned(start: Start, folder: Path, targe
 
 
 def test_without_progress_nothing_is_printed(start: Start) -> None:
-    first, other = start(holds=True), start(progress=False)
+    first, other = start_first(start), start(progress=False)
     assert end(first)["rows"] == NUM_FILES
     assert other.communicate(timeout=SECONDS)[1] == ""
 
@@ -176,6 +219,24 @@ def test_arguments_that_a_killed_scan_left_do_not_count_before_the_next_has_writ
     monkeypatch.setattr(_journal, "sleep", lambda seconds: next(steps)())
     with Journal(str(target), {}, {"verify": "ends"}) as journal:
         assert (journal.has_waited, journal.was_left) == (True, False)
+
+
+def test_pauses_grow_with_the_wait_and_only_a_long_wait_is_shown(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, now, pauses, shown = Journal(str(target), {}), [0.0], list[float](), list[float]()
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        now[0] += seconds
+        if now[0] > 60:
+            first.remove()
+
+    monkeypatch.setattr(_journal, "sleep", pause)
+    monkeypatch.setattr(_journal, "monotonic", lambda: now[0])
+    with Journal(str(target), {}, show_line=lambda line: shown.append(now[0])):
+        assert pauses == sorted(pauses)
+        assert (pauses[0], pauses[-1]) == (0.01, 0.1)
+    assert len(shown) == 1
+    assert 1 <= shown[0] < 1.1
 
 
 def test_arguments_are_stored_as_hashes(target: Path) -> None:

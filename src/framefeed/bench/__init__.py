@@ -32,7 +32,7 @@ from framefeed.bench._runner import (
     settle,
     take_time,
 )
-from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite, run_suite
+from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite, describe_machine, run_suite
 from framefeed.bench.baselines import SIZE
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "compare_times",
     "decode_clips",
     "describe_closing",
+    "describe_machine",
     "describe_row",
     "family_megabytes",
     "median_interval",

@@ -56,6 +56,7 @@ from framefeed.catalog._packed_values import (
 )
 from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number_true
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
+from framefeed.catalog._sending import sending_as_data
 from framefeed.catalog._survey import SIGNED, Depth, SurveyOptions, SurveyResult, mark_signed, survey
 
 __all__ = [
@@ -126,6 +127,7 @@ __all__ = [
     "open_catalog",
     "read_packed_value",
     "read_plan_column",
+    "sending_as_data",
     "store_catalog",
     "survey",
     "take_storage",

@@ -46,6 +46,7 @@ from framefeed.catalog._selecting import (
     match_value,
     read_rows,
 )
+from framefeed.catalog._sending import is_sent_as_data
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.catalog._verifying import Verification, verify_rows
 from framefeed.errors import StaleSource, UsageError
@@ -414,9 +415,9 @@ class Catalog(CatalogRows):
     # --- pickling -------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._saved is not None:
-            rows = None if self._saved.rows is None else self._saved.rows.tobytes()
-            saved = self._saved
+        saved = self._saved
+        if saved is not None and not is_sent_as_data():
+            rows = None if saved.rows is None else saved.rows.tobytes()
             rights = (self._data.storage_options, dict(self._data.signed))
             return (_reopen, (replace(saved, rows=None), self.has_frame_indexes, rows, rights))
         data = self.compact()
@@ -427,11 +428,10 @@ class Catalog(CatalogRows):
             for media in data.buffers.values()
         )
         size = table.nbytes + (0 if frames is None else frames.nbytes) + media_bytes
-        if size > MAX_PICKLED_BYTES:
+        if size > MAX_PICKLED_BYTES and saved is None:
             raise UsageError(
-                f"this catalog is not saved and takes {format_bytes(size)}, but at most "
-                f"{format_bytes(MAX_PICKLED_BYTES)} can be sent to a worker process: save it with "
-                "catalog.to_parquet(path)"
+                f"this catalog is not saved and takes {format_bytes(size)}, but a worker process can be sent at most "
+                f"{format_bytes(MAX_PICKLED_BYTES)}: save it with catalog.to_parquet(path)"
             )
         rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.assume_fps)
         rights = (data.storage_options, dict(data.signed))

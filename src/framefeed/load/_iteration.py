@@ -99,7 +99,7 @@ class BatchIterator(Iterator[ClipBatch]):
                 self._outcomes.close()
                 self._ahead.close()
                 self._cursor.plan = self._whole.with_epoch(self._plan.epoch + 1)
-                self._cursor.clips = self._cursor.delivered = 0
+                self._cursor.clips, self._cursor.delivered, self._cursor.end = 0, 0, None
                 self._workers.flush()
             raise StopIteration
         batch = self._collect_batch().finish(self._apply_transform)

@@ -234,6 +234,19 @@ class ClipLoader(ClosedByWith):
         if self._options.cache is not None:
             self._options.cache.flush()
 
+    def iterate_run(self, first: int, last: int) -> BatchIterator:
+        """Iterate over a part of the epoch of the plan that the loader was given, and end the iteration before it.
+
+        Args:
+            first: Position of its first clip, a multiple of the batch size.
+            last: Position behind its last clip.
+        """
+        cursor = BatchCursor(self._plan, first, first // self.batch_size, is_restored=True, end=last)
+        self._check_open()
+        self._end_iteration("a later iteration replaced it: use one iterator at a time")
+        self._cursor = cursor
+        return iter(self)
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise UsageError("this ClipLoader is closed: make a new one")

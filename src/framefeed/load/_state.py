@@ -44,21 +44,25 @@ class BatchCursor:
         clips: Clips of the plan before the next batch: delivered, or replaced by an error.
         delivered: Batches of the epoch before the next one, those of earlier runs included.
         is_restored: Whether the next iteration begins here, not at the beginning of the epoch.
+        end: Clips of the plan at which the iteration ends; None for all.
     """
 
     plan: EpochPlan
     clips: int = 0
     delivered: int = 0
     is_restored: bool = False
+    end: int | None = None
 
     def list_batches(self, options: LoaderOptions) -> BatchRanges:
-        """List the batches from here to the end of the epoch."""
-        return BatchRanges(self.clips, len(self.plan), options.batch_size, options.drop_last)
+        """List the batches from here to the end of the epoch, or of the iteration."""
+        return BatchRanges(
+            self.clips, len(self.plan) if self.end is None else self.end, options.batch_size, options.drop_last
+        )
 
     def restart(self, plan: EpochPlan) -> BatchCursor:
         """Return a cursor for an iteration: from here if it was restored, else from the beginning of the epoch."""
         if self.is_restored:
-            return BatchCursor(self.plan, self.clips, self.delivered)
+            return BatchCursor(self.plan, self.clips, self.delivered, end=self.end)
         return BatchCursor(plan.with_epoch(self.plan.epoch))
 
 

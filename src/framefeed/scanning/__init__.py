@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framefeed.scanning._braces import expand_braces
+from framefeed.scanning._chunks import Chunk, ChunkResult, Survey, surveying_by
 from framefeed.scanning._explanations import explain_lost_facts, explain_no_media
 from framefeed.scanning._journal import JOURNALED
 from framefeed.scanning._list_columns import ListOptions
@@ -20,9 +21,12 @@ from framefeed.scanning._walk import is_glob
 __all__ = [
     "JOURNALED",
     "VIDEO_SUFFIXES",
+    "Chunk",
+    "ChunkResult",
     "ListOptions",
     "ScanRequest",
     "ScanStats",
+    "Survey",
     "check_fps",
     "count_times",
     "expand_braces",
@@ -32,4 +36,5 @@ __all__ = [
     "list_roots",
     "scan",
     "scan_roots",
+    "surveying_by",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -27,6 +28,20 @@ from framefeed.scanning._still_rows import StillRows
 
 T = TypeVar("T")
 R = TypeVar("R")
+Survey = Callable[["Chunk"], "ChunkResult"]
+SurveyAll = Callable[[Survey, Sequence["Chunk"]], Generator["ChunkResult"]]
+"""Surveys chunks and returns their results in order, as they are ready."""
+_SURVEY_ALL: ContextVar[SurveyAll | None] = ContextVar("_SURVEY_ALL", default=None)
+
+
+@contextmanager
+def surveying_by(survey_all: SurveyAll) -> Iterator[None]:
+    """Let scans in this context have their chunks surveyed by a function, in place of threads and processes."""
+    token = _SURVEY_ALL.set(survey_all)
+    try:
+        yield
+    finally:
+        _SURVEY_ALL.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,18 +305,9 @@ def survey_chunks(
     Raises:
         WorkerLost: A worker process died.
     """
-    are_remote = any(has_objects(group) for chunk in chunks for group in chunk.groups)
-    workers, kind = choose_workers(chunks, options)
+    survey_all = _SURVEY_ALL.get()
     work = partial(survey_chunk, options=options)
-    results = ordered_map(
-        work if kind == "processes" else partial(work, record=record),
-        chunks,
-        workers=workers,
-        kind=kind,
-        max_in_flight=max(IN_FLIGHT_PER_WORKER * max(1, workers), OBJECT_CHUNKS_IN_FLIGHT if are_remote else 1),
-        max_bytes=MAX_BYTES_IN_FLIGHT,
-        size_of=lambda surveyed: surveyed.facts.nbytes + sum(batch.nbytes for batch in surveyed.frames),
-    )
+    results = _map_here(work, chunks, options, record) if survey_all is None else closing(survey_all(work, chunks))
     bar: Any = nullcontext()
     if can_show_bar(options.progress):  # Not with tqdm's disable=True, which starts a thread, too.
         from tqdm import tqdm  # 30 ms that only a bar needs
@@ -310,14 +316,29 @@ def survey_chunks(
         unit_scale = total >= _MIN_FILES_FOR_UNIT_SCALE
         bar = tqdm(total=total, initial=num_known, unit="file", unit_scale=unit_scale, file=sys.stderr)
     read = failed = 0
-    with results, bar as visible_bar, _naming_lost_files(chunks):
-        for result in results:
+    with results as surveyed, bar as visible_bar, _naming_lost_files(chunks):
+        for result in surveyed:
             yield result
             if visible_bar is not None:
                 read += result.bytes_read
                 failed += len(result) - result.facts.column("error_type").null_count
                 visible_bar.set_postfix_str(f"{format_bytes(read)} read, {failed:,} failed", refresh=False)
                 visible_bar.update(len(result))
+
+
+def _map_here(work: Any, chunks: Sequence[Chunk], options: SurveyOptions, record: RecordResult | None) -> Any:
+    """Survey chunks in threads or processes of this machine."""
+    are_remote = any(has_objects(group) for chunk in chunks for group in chunk.groups)
+    workers, kind = choose_workers(chunks, options)
+    return ordered_map(
+        work if kind == "processes" else partial(work, record=record),
+        chunks,
+        workers=workers,
+        kind=kind,
+        max_in_flight=max(IN_FLIGHT_PER_WORKER * max(1, workers), OBJECT_CHUNKS_IN_FLIGHT if are_remote else 1),
+        max_bytes=MAX_BYTES_IN_FLIGHT,
+        size_of=lambda surveyed: surveyed.facts.nbytes + sum(batch.nbytes for batch in surveyed.frames),
+    )
 
 
 @contextmanager

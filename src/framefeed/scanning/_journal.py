@@ -42,8 +42,12 @@ _PART = re.compile(r"(\d{6,})-([0-9a-f]{16})\.part")
 _UNFINISHED = "unfinished.tmp"
 _LOCK = "lock"
 _ARGUMENTS = "arguments.json"
-WAIT_SECONDS = 0.1
-"""Between two looks whether another scan has ended."""
+WAIT_SECONDS = (0.01, 0.1)
+"""Between two looks whether another scan has ended: at first, and at most."""
+WAIT_SHARE = 0.005
+"""Length of a pause as a share of the wait so far, between these two: the wait for a short scan is not much longer."""
+SHOWN_SECONDS = 1.0
+"""A shorter wait is not shown: ranks wait some milliseconds for each other where the catalog is up to date."""
 # Facts of pictures are mostly nulls and repetitions: compressing them takes less time than writing the rest.
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _SETTINGS = b"framefeed"
@@ -97,7 +101,7 @@ class Journal(ClosedByWith):
 
     def _wait_for_lock(self, target: str, given: Mapping[str, str], show_line: Callable[[str], object] | None) -> int:
         """Lock the journal; the lock of a process ends with it, so that nothing else bounds the wait."""
-        others, is_shown = list[str](), False
+        others, is_shown, since = list[str](), False, monotonic()
         while True:
             with suppress(BlockingIOError):
                 return lock_folder(self.folder, _LOCK)
@@ -111,11 +115,13 @@ class Journal(ClosedByWith):
                     f"{target}: another process is scanning to this catalog with other arguments "
                     f"({', '.join(others)}): choose another out=, or wait until it has ended"
                 )
-            if show_line is not None and not (is_shown or others):
+            waited = monotonic() - since
+            if show_line is not None and waited >= SHOWN_SECONDS and not (is_shown or others):
                 show_line(f"{target}: another process is scanning to this catalog: waiting for it")
                 is_shown = True
             self.has_waited = True
-            sleep(WAIT_SECONDS)
+            least, most = WAIT_SECONDS
+            sleep(most if others else min(most, max(least, WAIT_SHARE * waited)))
 
     def read_parts(self) -> Iterator[SurveyedSources]:
         """Read the results of earlier scans, the oldest first, but for damaged parts and those of other settings.

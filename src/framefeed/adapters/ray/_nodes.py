@@ -1,0 +1,94 @@
+"""Check that the nodes of a cluster have this version of framefeed, and can open what is sent to them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from framefeed.errors import MissingDependency, UsageError
+
+_VERSION = importlib.metadata.version("framefeed")
+_SECONDS = 60
+"""A node that does not answer for so long is not checked: its tasks say themselves what it lacks."""
+
+
+def check_cluster(what: str) -> None:
+    """Check that this process is connected to a cluster.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if not ray.is_initialized():
+        raise UsageError(
+            f'{what} needs a running Ray: call ray.init() first, for this machine alone, or ray.init(address="auto") '
+            "for a cluster that runs already"
+        )
+
+
+def count_cpus() -> int:
+    """Count the CPUs of the cluster."""
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def get_node_name() -> str:
+    """Name this node, for messages."""
+    return f"{platform.node()} ({ray.util.get_node_ip_address()})"
+
+
+def check_nodes() -> None:
+    """Check that all nodes have this version of framefeed.
+
+    Raises:
+        MissingDependency: A node lacks framefeed.
+        UsageError: A node has another version.
+    """
+    for name, version in ask_nodes(_make_question()):
+        if version is None:
+            raise MissingDependency(
+                f"node {name} lacks framefeed {_VERSION}: install 'framefeed[ray]=={_VERSION}' in the Python that its "
+                'workers run, or give ray.init(runtime_env={"pip": ["framefeed[ray]"]})'
+            )
+        if version != _VERSION:
+            raise UsageError(
+                f"node {name} has framefeed {version}, and this process {_VERSION}: install one version on all nodes"
+            )
+
+
+def ask_nodes(question: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Call a function on each node, and return the answers of those that answer."""
+    task = ray.remote(num_cpus=0, max_retries=0)(question)
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    asked = [
+        task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*arguments)
+        for node in nodes
+    ]
+    ready, _ = ray.wait(asked, num_returns=len(asked), timeout=_SECONDS)
+    answers = []
+    for each in ready:
+        with suppress(ray.exceptions.RayError):  # it has just gone, or cannot start a worker: Ray tells of it
+            answers.append(ray.get(each))
+    return answers
+
+
+def _make_question() -> Callable[[], tuple[str, str | None]]:
+    """Make a function that Ray sends by value, as it is none of a module: a node may lack ours."""
+
+    def answer() -> tuple[str, str | None]:
+        import importlib.metadata
+        import sys
+
+        import ray
+
+        name = f"{ray.util.get_node_ip_address()} ({sys.executable})"
+        try:
+            return name, importlib.metadata.version("framefeed")
+        except importlib.metadata.PackageNotFoundError:
+            return name, None
+
+    return answer

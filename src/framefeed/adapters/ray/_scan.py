@@ -1,0 +1,110 @@
+"""Scan on all nodes of a cluster: tasks survey parts of one listing, and their results are gathered in order."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections import deque
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import pyarrow.compute as pc
+import ray
+
+from framefeed import scanning
+from framefeed._checks import check_integer
+from framefeed.adapters.ray._nodes import check_cluster, check_nodes, count_cpus, get_node_name
+from framefeed.catalog import Catalog
+from framefeed.errors import ResourceExhausted, UsageError, WorkerLost
+from framefeed.scanning import Chunk, ChunkResult, Survey, surveying_by
+
+_IN_FLIGHT_PER_CPU = 4
+"""As for the workers of one machine."""
+_LOOK_SECONDS = 30
+_MISSING = "MissingMedia"
+
+
+@functools.wraps(scanning.scan)
+def scan(roots: Any, **options: Any) -> Catalog:
+    """Make a catalog of many files on all nodes of a cluster of Ray; else as ``ff.scan``.
+
+    This process lists the files, and writes the journal and the catalog; tasks open the files, which all nodes must see
+    at the same paths. A node that is lost costs its tasks, which Ray runs again. Where this process or the cluster is
+    killed, the same call continues from the journal.
+
+    Args:
+        roots: As of ``ff.scan``.
+        **options: As of ``ff.scan``; ``workers`` is the most tasks at once in the cluster, each of one CPU.
+
+    Raises:
+        UsageError: Ray does not run, or a node has another version of framefeed, or cannot see a file.
+        MissingDependency: A node lacks framefeed.
+    """
+    check_cluster("ff.ray.scan")
+    workers = options.get("workers")
+    most = None if workers is None else max(1, check_integer("workers", workers, least=0))
+    with surveying_by(functools.partial(_survey_all, most=most)):
+        return scanning.scan(roots, **options)
+
+
+scan.__signature__ = inspect.signature(scanning.scan)  # type: ignore[attr-defined]
+Answer = tuple[ChunkResult, str]
+
+
+def _survey_chunk(survey: Survey, chunk: Chunk) -> Answer:
+    """Survey a chunk; return the result, and the name of this node."""
+    return survey(chunk), get_node_name()
+
+
+def _survey_all(survey: Survey, chunks: Sequence[Chunk], *, most: int | None) -> Generator[ChunkResult]:
+    """Survey chunks in tasks, and return their results in order."""
+    check_nodes()
+    # A task that was lost with its node gives the same result again.
+    task = ray.remote(num_cpus=1, max_retries=-1)(_survey_chunk)
+    shared = ray.put(survey)
+    in_flight = most or _IN_FLIGHT_PER_CPU * count_cpus()
+    pending: deque[tuple[Chunk, Any]] = deque()
+    left = iter(chunks)
+    try:
+        while True:
+            while len(pending) < in_flight and (chunk := next(left, None)) is not None:
+                pending.append((chunk, task.remote(shared, chunk)))
+            if not pending:
+                return
+            chunk, ref = pending.popleft()
+            yield _take(chunk, ref)
+    finally:
+        for _, ref in pending:
+            ray.cancel(ref, force=True)
+
+
+def _take(chunk: Chunk, ref: Any) -> ChunkResult:
+    try:
+        # Ray waits for ever for a node that has a CPU.
+        while not ray.wait([ref], timeout=_LOOK_SECONDS)[0]:
+            if not ray.cluster_resources().get("CPU"):
+                raise WorkerLost("no node of the cluster has a CPU any more: add one, and run the same scan again")
+        result, node = ray.get(ref)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, Exception) else error from None
+    except ray.exceptions.OutOfMemoryError as error:
+        raise ResourceExhausted(f"a task of Ray ran out of memory: {error}") from error
+    except ray.exceptions.RayError as error:
+        raise WorkerLost(f"a task of Ray that read {len(chunk)} files was lost: {error}") from error
+    _check_missing(chunk, result, node)
+    return result  # type: ignore[no-any-return]
+
+
+def _check_missing(chunk: Chunk, result: ChunkResult, node: str) -> None:
+    """Check that files which a node did not find are missing here, too."""
+    kinds = result.facts.column("error_type")
+    if not pc.any(pc.equal(kinds, _MISSING)).as_py():
+        return
+    paths = [path for group in chunk.groups for path in group.paths()]
+    for path, kind in zip(paths, kinds.to_pylist(), strict=True):
+        if kind == _MISSING and isinstance(path, str) and os.path.exists(path):
+            raise UsageError(
+                f"node {node} cannot see {path}, which this process can: mount the storage on all nodes at the same "
+                "path, or scan URLs"
+            )

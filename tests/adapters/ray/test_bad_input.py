@@ -1,0 +1,184 @@
+"""What Ray's users get wrong, and clusters that are not as they should be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framefeed as ff
+from framefeed.adapters.ray import _nodes
+from framefeed.decode import BaseDecoder, as_decoder
+from framefeed.testing import make_folder
+from tests.adapters.ray.conftest import SETTINGS, Nodes, find_paths, find_processes
+from tests.lengths import IS_LONG
+from tests.load.media import catalog, folder, plan_of
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: make ray runs this in .venv-ray")
+
+
+def read(plan: ff.EpochPlan, **options: Any) -> list[int]:
+    dataset = ff.ray.dataset(plan, batch_size=2, **options)
+    return [row["position"] for row in dataset.select_columns(["position"]).iter_rows()]
+
+
+class Unsendable(BaseDecoder):
+    """A decoder with what cannot be pickled."""
+
+    name = "unsendable"
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class EndsItsProcess(BaseDecoder):
+    """A decoder whose first call ends the worker process, as the system does where memory ran out."""
+
+    name = "ends"
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def decode(self, source: Any, index: Any, slots: Any) -> Any:
+        try:
+            os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return as_decoder("auto").decode(source, index, slots)
+        os._exit(1)
+
+
+@pytest.mark.usefixtures("nodes")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size"),
+        ({"concurrency": 0}, "concurrency"),
+        ({"concurrency": "all"}, "concurrency"),
+        ({"on_error": "ignore"}, "on_error"),
+        ({"backend": "nothing"}, "nothing"),
+        ({"cache": "folder"}, "cache"),
+        ({"backend": Unsendable()}, "cannot be sent to the nodes"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ff.UsageError, match=message):
+        ff.ray.dataset(plan_of(), **options)
+
+
+@pytest.mark.usefixtures("nodes")
+def test_plans_whose_rows_differ_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ff.UsageError, match="expected an EpochPlan"):
+        ff.ray.dataset(catalog())  # type: ignore[arg-type]
+    with pytest.raises(ff.UsageError, match="no common shape"):
+        ff.ray.dataset(plan_of(unequal=True))
+    path = next(folder().rglob("*.mp4"))
+    requests = [ff.DecodeRequest(source=path, indices=[0]), ff.DecodeRequest(source=path, indices=[0, 1])]
+    with pytest.raises(ff.UsageError, match="differ in their number of frames"):
+        ff.ray.dataset(ff.plan_requests(requests))
+    named = ff.plan_requests([ff.DecodeRequest(source=path, indices=[0])], columns={"row": [1]})
+    with pytest.raises(ff.UsageError, match=r"columns \['row'\] have the same names"):
+        ff.ray.dataset(named)
+    large = ff.plan_requests([ff.DecodeRequest(source=path.read_bytes() + bytes(65_000_000), indices=[0])])
+    with pytest.raises(ff.UsageError, match="save it with"):
+        ff.ray.dataset(large)
+    with pytest.warns(UserWarning, match="has no rows"):
+        empty = ff.plan_clips(catalog().take([]), ff.Uniform(4), seed=0, size=(8, 8))
+    with pytest.raises(ff.UsageError, match="this plan has no clips"):
+        ff.ray.dataset(empty)
+
+
+def test_ray_must_run(monkeypatch: pytest.MonkeyPatch, nodes: Nodes) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    for call in (lambda: ff.ray.dataset(plan_of()), lambda: ff.ray.scan(folder())):
+        with pytest.raises(ff.UsageError, match=r"needs a running Ray: call ray\.init\(\) first"):
+            call()
+
+
+def test_nodes_must_have_this_version(monkeypatch: pytest.MonkeyPatch, nodes: Nodes) -> None:
+    monkeypatch.setattr(_nodes, "_VERSION", "9.9")
+    with pytest.raises(ff.UsageError, match=r"node \S+ \(.*python.*\) has framefeed 0\.1\.0, and this process 9\.9"):
+        ff.ray.dataset(plan_of())
+    monkeypatch.setattr(_nodes, "ask_nodes", lambda question: [("a (/bin/python)", None)])
+    with pytest.raises(ff.MissingDependency, match=r"node a \(/bin/python\) lacks framefeed 9\.9: install"):
+        ff.ray.scan(folder())
+
+
+@pytest.mark.usefixtures("nodes")
+def test_files_that_nodes_do_not_see_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_folder(tmp_path, classes=1, videos_per_class=2, seconds=0.5, size=(32, 48))
+    plan = ff.plan_clips(ff.scan(tmp_path, workers=0), ff.Uniform(2), seed=0)
+    (gone,) = [path for path in tmp_path.rglob("*.mp4") if path.name.endswith("0.mp4")]
+    gone.unlink()
+    monkeypatch.setattr(os.path, "exists", lambda path: True)  # this process sees it
+    with pytest.raises(ff.UsageError, match=r"node \S+ .*cannot see .*0\.mp4, which the process .* mount the storage"):
+        ff.ray.dataset(plan, on_error="skip")
+
+
+@pytest.mark.usefixtures("nodes")
+def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
+    plan = plan_of()
+    assert read(plan, backend=EndsItsProcess(str(tmp_path / "mark"))) == list(range(12))
+    assert (tmp_path / "mark").exists()
+
+
+@pytest.mark.usefixtures("nodes")
+def test_a_store_that_is_full_is_emptied_to_disk() -> None:
+    held = [ray.put(np.zeros(40 << 20, np.uint8)) for _ in range(3)]
+    assert read(plan_of()) == list(range(12))
+    del held
+
+
+PROGRAM = """
+import sys
+import ray, framefeed as ff
+ray.init(num_cpus=1, object_store_memory=100 << 20, include_dashboard=False, log_to_driver=False)
+plan = ff.plan_clips(ff.Catalog.open(sys.argv[1]), ff.Dense(4), seed=0, clips_per_video=500)
+for number, batch in enumerate(ff.ray.dataset(plan, batch_size=2).iter_batches(batch_size=2)):
+    if number == 1:
+        print("begun", flush=True)
+"""
+
+
+def test_an_interrupted_driver_leaves_nothing(tmp_path: Path, short_folder: Path) -> None:
+    ff.scan(folder(), out=tmp_path / "cat.parquet", workers=0)
+    settings = {**os.environ, **SETTINGS, "RAY_TMPDIR": str(short_folder / "i")}
+    settings["PYTHONPATH"] = os.pathsep.join(find_paths())
+    (short_folder / "i" / "ray").mkdir(parents=True)
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "cat.parquet")]
+    with subprocess.Popen(
+        command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        program.send_signal(signal.SIGINT)
+        assert program.wait(60) != 0
+    assert not find_processes(str(short_folder / "i"))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: it starts two clusters")
+def test_a_cluster_follows_another(short_folder: Path, tmp_path: Path) -> None:
+    ff.scan(folder(), out=tmp_path / "cat.parquet", workers=0)
+    (short_folder / "t" / "ray").mkdir(parents=True)
+    code = (
+        "import sys, ray, framefeed as ff\n"
+        "plan = ff.plan_clips(ff.Catalog.open(sys.argv[1]), ff.Uniform(4), seed=0)\n"
+        "for _ in range(2):\n"
+        "    ray.init(num_cpus=1, object_store_memory=100 << 20, include_dashboard=False, log_to_driver=False)\n"
+        "    print(ff.ray.dataset(plan).select_columns(['position']).take_all())\n"
+        "    ray.shutdown()\n"
+    )
+    settings = {**os.environ, **SETTINGS, "RAY_TMPDIR": str(short_folder / "t")}
+    settings["PYTHONPATH"] = os.pathsep.join(find_paths())
+    command = [sys.executable, "-c", code, str(tmp_path / "cat.parquet")]
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("{'position': 5}") == 2

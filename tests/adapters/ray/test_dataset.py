@@ -1,0 +1,190 @@
+"""Datasets of Ray: the rows of a plan, each once, in order, with the values that a loader in one process gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framefeed as ff
+from framefeed.load import ClipLoader
+from tests.adapters.ray.conftest import Nodes
+from tests.load import stream_media
+from tests.load.media import folder, plan_of
+
+ray = pytest.importorskip("ray.data", reason="Ray is not installed: make ray runs this in .venv-ray")
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.usefixtures("nodes")
+
+
+def load(plan: ff.EpochPlan, **options: Any) -> dict[str, np.ndarray]:
+    """Load all clips in this process: arrays by the names of the columns of rows."""
+    with ClipLoader(plan, batch_size=max(1, len(plan)), workers=0, **options) as loader:
+        (batch,) = loader
+    own = {"data": batch.data, "pts_seconds": batch.pts_seconds, "valid": batch.valid}
+    if isinstance(batch.data, dict):
+        own = {f"{name}/{stream}": each for name, values in own.items() for stream, each in values.items()}
+    else:
+        own |= {} if batch.boxes is None else {"box": batch.boxes}
+    own |= {} if batch.flipped is None else {"flipped": batch.flipped}
+    return {**own, "position": batch.positions, "row": batch.rows, "ok": batch.ok, **batch.columns}
+
+
+def read(plan: ff.EpochPlan, batch_size: int = 5, **options: Any) -> dict[str, np.ndarray]:
+    """Read all rows of a dataset."""
+    dataset = ff.ray.dataset(plan, batch_size=batch_size, **options)
+    batches = list(dataset.iter_batches(batch_size=batch_size, batch_format="numpy"))
+    assert [len(batch["position"]) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+
+def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert found[name].dtype == values.dtype, name
+        assert np.array_equal(found[name], values, equal_nan=values.dtype.kind == "f"), name
+
+
+PLANS = {
+    "random frames": lambda: plan_of(),
+    "another epoch": lambda: plan_of().with_epoch(3),
+    "videos together": lambda: plan_of(shuffle="videos", clips_per_video=3),
+    "a border": lambda: plan_of(size=ff.Letterbox((32, 32)), horizontal_flip=0.5),
+    "random crops": lambda: plan_of(crop=ff.RandomResizedCrop((24, 24))),
+    "every frame": lambda: plan_of(ff.EveryFrame(), clips_per_video=1, shuffle=False, size=(24, 32)),
+    "streams": lambda: stream_media.plan_of(size=(24, 32)),
+    "a mixture": lambda: ff.mix_plans([(plan_of(), 2), (plan_of(seed=8), 1)], num_clips=15, seed=1),
+    "bytes": lambda: ff.plan_requests(
+        [ff.DecodeRequest(source=path.read_bytes(), indices=[0, 5, 29]) for path in sorted(folder().rglob("*.mp4"))[:3]]
+    ),
+    "requests with columns": lambda: ff.plan_requests(
+        [ff.DecodeRequest(source=path, seconds=[0, 1]) for path in sorted(folder().rglob("*.mp4"))],
+        columns={"name": ["a", "b", "a", "c", "b", "b"], "point": np.arange(12.0).reshape(6, 2)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_rows_are_those_of_one_process(name: str) -> None:
+    plan = PLANS[name]()
+    assert_same(read(plan), load(plan))
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+def test_blocks_are_batches(batch_size: int) -> None:
+    plan = plan_of()
+    dataset = ff.ray.dataset(plan, batch_size=batch_size)
+    assert dataset.count() == len(plan)
+    assert dataset.schema().names == ["data", "pts_seconds", "valid", "position", "row", "ok", "label"]
+    assert_same(read(plan, batch_size), load(plan))
+
+
+@pytest.mark.parametrize("tail", ["pad", "drop"])
+def test_one_dataset_a_rank_has_the_plan_together(tail: Any) -> None:
+    plans = [plan_of(clips_per_video=1, rank=rank, world_size=4, tail=tail) for rank in range(4)]
+    positions = []
+    for plan in plans:
+        found = read(plan, 2)
+        assert_same(found, load(plan))
+        positions += found["position"].tolist()
+    expected = [*range(6), 0, 1] if tail == "pad" else [*range(4)]
+    assert sorted(positions) == sorted(expected)
+
+
+def test_iterating_again_gives_the_same_epoch_and_leaves_the_context_alone() -> None:
+    context = ray.DataContext.get_current()
+    before = context.execution_options.preserve_order, context.target_max_block_size
+    dataset = ff.ray.dataset(plan_of(), batch_size=4)
+    first, second = (
+        [batch["data"].sum() for batch in dataset.iter_batches(batch_size=4, batch_format="numpy")] for _ in range(2)
+    )
+    assert first == second
+    assert (context.execution_options.preserve_order, context.target_max_block_size) == before
+
+
+def test_order_holds_through_other_operators_and_splits() -> None:
+    plan = plan_of()
+    dataset = ff.ray.dataset(plan, batch_size=2)
+    mapped = dataset.map_batches(lambda batch: {"position": batch["position"]}, batch_size=2)
+    assert [row["position"] for row in mapped.iter_rows()] == list(range(12))
+    (split,) = dataset.streaming_split(1)
+    assert [row["position"] for row in split.iter_rows()] == list(range(12))
+
+
+def test_collate_gives_tensors_of_their_own_and_lists_of_text() -> None:
+    plan = plan_of()
+    dataset = ff.ray.dataset(plan, batch_size=4, on_error="skip").materialize()
+    expected = load(plan)
+    for _ in range(2):  # what is written to a batch is not what the next one has
+        for number, batch in enumerate(dataset.iter_torch_batches(batch_size=4, collate_fn=ff.ray.collate)):
+            rows = slice(4 * number, 4 * number + 4)
+            assert batch["error"] == [None] * 4
+            assert batch["valid"].dtype == torch.bool
+            assert np.array_equal(batch["data"].numpy(), expected["data"][rows])
+            assert np.array_equal(batch["label"].numpy(), expected["label"][rows])
+            batch["data"][...] = 0
+    with pytest.raises((TypeError, RuntimeError), match="object"):
+        next(iter(dataset.iter_torch_batches(batch_size=4)))
+    plain = next(iter(ff.ray.dataset(plan, batch_size=4).iter_torch_batches(batch_size=4)))
+    assert np.array_equal(plain["data"].numpy(), expected["data"][:4])
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> ff.Catalog:
+    """Four videos, one of which cannot be read any more."""
+    for number in range(4):
+        path = tmp_path / f"{number}.mp4"
+        path.write_bytes(sorted(folder().rglob("*.mp4"))[number].read_bytes())
+    scanned = ff.scan(tmp_path, workers=0)
+    whole = (tmp_path / "2.mp4").read_bytes()
+    (tmp_path / "2.mp4").write_bytes(whole[:-2000] + bytes(2000))
+    return scanned
+
+
+@pytest.mark.parametrize("on_error", ["skip", "substitute"])
+def test_clips_that_fail_are_as_in_the_loader(damaged: ff.Catalog, on_error: Any) -> None:
+    plan = ff.plan_clips(damaged, ff.Uniform(4), seed=0, shuffle=False)
+    expected = load(plan, on_error=on_error)
+    found = read(plan, 2, on_error=on_error)
+    errors = found.pop("error")
+    assert_same(found, expected)
+    assert [error is None for error in errors] == [True, True, False, True]
+    assert errors[2].startswith("StaleSource: ")
+    assert ("is in its place" in errors[2]) == (on_error == "substitute")
+    assert found["ok"].tolist() == [True, True, on_error == "substitute", True]
+
+
+def test_an_error_says_what_and_where(damaged: ff.Catalog) -> None:
+    plan = ff.plan_clips(damaged, ff.Uniform(4), seed=0, shuffle=False)
+    with pytest.raises(ff.StaleSource, match=r"2\.mp4") as caught:
+        read(plan, 2)
+    assert (caught.value.position, Path(caught.value.source).name) == (2, "2.mp4")
+    assert "(on node " in str(caught.value)
+
+
+def test_a_cache_is_shared_by_nodes_and_epochs(tmp_path: Path) -> None:
+    plan = plan_of(ff.Uniform(4), clips_per_video=1)
+    expected = load(plan)
+    with ff.FrameCache(tmp_path / "cache") as cache:
+        assert_same(read(plan, 2, cache=cache), expected)
+    with ff.FrameCache(tmp_path / "cache") as cache:
+        with ClipLoader(plan, batch_size=6, workers=0, cache=cache) as loader:
+            list(loader)
+        assert cache.stats().frames_missed == 0
+
+
+def test_concurrency_and_columns_of_text(nodes: Nodes) -> None:
+    plan = PLANS["requests with columns"]()
+    assert_same(read(plan, 2, concurrency=1), load(plan))
+
+
+def test_a_saved_catalog_travels_as_its_path_or_as_data(tmp_path: Path) -> None:
+    saved = ff.scan(folder(), out=tmp_path / "cat.parquet", label_from="parent", workers=0)
+    plan = ff.plan_clips(saved, ff.Uniform(4), seed=0, columns=["label"])
+    expected = load(plan)
+    assert_same(read(plan), expected)
+    for path in tmp_path.glob("cat*"):
+        path.rename(path.with_name("hidden-" + path.name))  # as if no node but this process saw it
+    assert_same(read(plan), expected)

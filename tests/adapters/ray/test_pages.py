@@ -1,0 +1,78 @@
+"""The page about several machines, as programs."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import framefeed as ff
+from framefeed.testing import ClipSpec, write_clip
+from tests.cli.running import environment
+from tests.test_docs import ROOT, as_documented, blocks_of
+
+pytest.importorskip("ray.data", reason="Ray is not installed: make ray runs this in .venv-ray")
+pytest.importorskip("torch")
+
+SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1", "RAY_enable_metrics_collection": "0"}
+
+
+@pytest.fixture
+def at_home(tmp_path: Path) -> Path:
+    for number in range(6):
+        (folder := tmp_path / "videos" / f"class_{number % 2}").mkdir(parents=True, exist_ok=True)
+        write_clip(folder / f"{number}.mp4", ClipSpec(num_frames=16, height=96, width=128, seed=number))
+    return tmp_path
+
+
+def run(code: str, folder: Path, settings: dict[str, str]) -> str:
+    (folder / "page.py").write_text(code, encoding="utf-8")
+    command = [sys.executable, "page.py"]
+    done = subprocess.run(
+        command, cwd=folder, env=environment({**SETTINGS, **settings}), capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.mark.timeout(300)  # Ray Train starts processes that import PyTorch
+def test_recipes_of_ray_are_one_program(at_home: Path) -> None:
+    blocks = [block.code for block in blocks_of(ROOT / "docs" / "scale.md") if block.reason == "needs Ray"]
+    code = "\n".join(blocks)
+    # Two CPUs and a small store, in a folder of its own: paths of sockets must be short.
+    with_limits = "ray.init(num_cpus=2, object_store_memory=150 << 20, include_dashboard=False, log_to_driver=True)"
+    assert code.count("ray.init()") == 1
+    with tempfile.TemporaryDirectory(prefix="ff", dir="/tmp") as folder:
+        Path(folder, "ray").mkdir()
+        printed = run(code.replace("ray.init()", with_limits) + "\nray.shutdown()\n", at_home, {"RAY_TMPDIR": folder})
+    assert printed.count("torch.Size([4, 8, 3, 64, 64])") == 2
+    assert "[True, True, True, True] [None, None, None, None]" in printed
+    assert "6 files" in printed
+    assert "[16, 16, 16, 16, 16, 16] frames" in printed
+    assert sorted(path.name for path in at_home.glob("dark*.mp4")) == [f"dark{row}.mp4" for row in range(6)]
+
+
+def test_the_recipe_of_slurm_gives_each_rank_its_share(at_home: Path) -> None:
+    (block,) = [block.code for block in blocks_of(ROOT / "docs" / "scale.md") if "SLURM" in block.code]
+    printed = "".join(run(block, at_home, {"SLURM_PROCID": str(rank), "SLURM_NTASKS": "2"}) for rank in range(2))
+    assert sorted(printed.splitlines()) == ["0 [0, 2]", "0 [4]", "1 [1, 3]", "1 [5]"]
+
+
+def test_signatures_are_those_of_the_code() -> None:
+    documented = [
+        line
+        for block in blocks_of(ROOT / "docs" / "reference.md")
+        if block.language == "signature"
+        for line in block.code.splitlines()
+        if line.startswith("ray.")
+    ]
+    assert [line.partition("(")[0] for line in documented] == ["ray.dataset", "ray.scan"]
+    for line in documented:
+        name, expected = as_documented(line)
+        actual = inspect.signature(getattr(ff.ray, name.removeprefix("ray.")))
+        plain = [each.replace(annotation=inspect.Parameter.empty) for each in actual.parameters.values()]
+        assert list(expected.parameters.values()) == plain

@@ -1,0 +1,126 @@
+"""Scans by tasks of Ray: the catalog of one process, with each of its values."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framefeed as ff
+from framefeed.adapters.ray import _scan
+from framefeed.testing import ClipSpec, make_folder, write_clip
+from tests.adapters.ray.conftest import SETTINGS, Nodes, find_paths, find_processes
+from tests.scanning.small_chunks import OF_ONE_VIDEO
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: make ray runs this in .venv-ray")
+
+
+@pytest.fixture
+def media(tmp_path: Path) -> Path:
+    """Videos in two folders, pictures, a file that is none, and one that is cut short."""
+    root = tmp_path / "media"
+    make_folder(root, classes=2, videos_per_class=10, seconds=0.5, size=(32, 48))
+    (root / "pictures").mkdir()
+    from PIL import Image
+
+    for number in range(5):
+        Image.new("RGB", (20 + number, 10)).save(root / "pictures" / f"{number}.png")
+    (root / "text.mp4").write_text("no video")
+    whole = next(root.rglob("*.mp4")).read_bytes()
+    (root / "cut.mp4").write_bytes(whole[: len(whole) // 2])
+    return root
+
+
+def assert_same(ours: ff.Catalog, expected: ff.Catalog) -> None:
+    assert ours.table.equals(expected.table)
+    assert ours.fingerprint == expected.fingerprint
+    for row in expected.plannable_rows.tolist():
+        one, other = ours.frame_index(row), expected.frame_index(row)
+        assert np.array_equal(one.pts, other.pts)
+        assert np.array_equal(one.packets.offset, other.packets.offset)
+        assert np.array_equal(one.frame_packet, other.frame_packet)
+
+
+@pytest.mark.usefixtures("nodes")
+@pytest.mark.parametrize("options", [{}, {"workers": 1}, {"depth": "header"}, {"label_from": "parent"}], ids=repr)
+def test_the_catalog_is_that_of_one_process(media: Path, options: dict[str, Any]) -> None:
+    assert_same(ff.ray.scan(media, **options), ff.scan(media, **{**options, "workers": 0}))
+
+
+def test_a_saved_catalog_is_the_same_and_is_brought_up_to_date(media: Path, tmp_path: Path, nodes: Nodes) -> None:
+    out = tmp_path / "cat.parquet"
+    assert_same(ff.ray.scan(media, out=out), ff.scan(media, workers=0))
+    write_clip(media / "new.mp4", ClipSpec(num_frames=5))
+    assert_same(ff.ray.scan(media, out=out), ff.scan(media, workers=0))
+    assert not list(tmp_path.glob("*.journal"))
+
+
+def test_a_node_that_is_lost_costs_its_tasks(media: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = ff.scan(media, workers=0)
+    take, taken = _scan._take, list[int]()
+
+    def take_and_lose(chunk: Any, ref: Any) -> Any:
+        result = take(chunk, ref)
+        taken.append(len(chunk))
+        if len(taken) == 1:
+            nodes.lose()
+        return result
+
+    monkeypatch.setattr(_scan, "_take", take_and_lose)
+    monkeypatch.setattr("framefeed.scanning._chunks.CHUNK_WEIGHT", OF_ONE_VIDEO)
+    try:
+        assert_same(ff.ray.scan(media), expected)
+    finally:
+        nodes.add()
+    assert len(taken) > 20
+
+
+def test_a_scan_goes_on_where_its_cluster_was_killed(
+    media: Path, tmp_path: Path, nodes: Nodes, short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, expected = tmp_path / "cat.parquet", ff.scan(media, workers=0)
+    settings = {**os.environ, **SETTINGS, "RAY_TMPDIR": str(short_folder / "k")}
+    settings["PYTHONPATH"] = os.pathsep.join(find_paths())
+    (short_folder / "k" / "ray").mkdir(parents=True)
+    command = [sys.executable, "-m", "tests.adapters.ray.scan_and_stop", str(media), str(out)]
+    with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True, start_new_session=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "stopped\n"
+        os.killpg(program.pid, signal.SIGKILL)
+    for line in find_processes(str(short_folder / "k")):
+        os.kill(int(line.split()[0]), signal.SIGKILL)
+    surveyed, take = list[int](), _scan._take
+    monkeypatch.setattr(_scan, "_take", lambda chunk, ref: surveyed.append(len(chunk)) or take(chunk, ref))
+    assert_same(ff.ray.scan(media, out=out), expected)
+    assert 0 < sum(surveyed) <= len(expected) - 2  # what was in the journal was not opened again
+
+
+def test_a_file_that_a_node_does_not_see_is_an_error(
+    media: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "exists", lambda path: True)
+    (media / "gone.mp4").symlink_to(media / "nowhere.mp4")
+    catalog = ff.scan(media, workers=0)
+    assert "MissingMedia" in catalog.table["error_type"].to_pylist()
+    with pytest.raises(ff.UsageError, match=r"node .* cannot see .*gone\.mp4, which this process can: mount"):
+        ff.ray.scan(media)
+
+
+def test_an_interrupted_scan_cancels_its_tasks(media: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(chunk: Any, ref: Any) -> Any:
+        raise KeyboardInterrupt
+
+    cancelled = list[Any]()
+    monkeypatch.setattr(_scan, "_take", interrupt)
+    monkeypatch.setattr("framefeed.scanning._chunks.CHUNK_WEIGHT", OF_ONE_VIDEO)
+    cancel = ray.cancel
+    monkeypatch.setattr(ray, "cancel", lambda ref, force: cancelled.append(ref) or cancel(ref, force=force))
+    with pytest.raises(KeyboardInterrupt):
+        ff.ray.scan(media)
+    assert cancelled
