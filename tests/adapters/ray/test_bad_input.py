@@ -137,7 +137,7 @@ def test_a_store_that_is_full_is_emptied_to_disk() -> None:
 
 def test_a_cluster_without_cpus_is_waited_for_and_then_an_error(monkeypatch: pytest.MonkeyPatch, nodes: Nodes) -> None:
     never = ray.remote(resources={"of no node": 1})(end_process).remote(None, None)
-    monkeypatch.setattr(ray, "cluster_resources", lambda: {})
+    monkeypatch.setattr(ray, "cluster_resources", dict)
     monkeypatch.setattr(_scan, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(_scan, "_NODE_SECONDS", 0.05)
     with pytest.raises(ff.WorkerLost, match="no node of the cluster has a CPU: add one"):

@@ -112,7 +112,7 @@ def read_run(ref: Any, first: int, last: int) -> Iterator[pa.Table]:
         begin, end = reading.plan.global_position(first), reading.plan.global_position(last - 1)
         raise WorkerLost(
             f"the processes that read the clips at positions {begin} to {end} were lost, {times} times: a file of them "
-            "may need too much memory, or end each process. Plan without it; a ClipLoader over these positions finds it",
+            "may need too much memory, or end each process. A ClipLoader over them finds it: plan without it",
             position=begin,
         )
     batches = loader.iterate_run(first, last)

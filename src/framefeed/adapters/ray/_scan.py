@@ -24,7 +24,7 @@ _IN_FLIGHT_PER_CPU = 4
 """As for the workers of one machine."""
 _LOOK_SECONDS = 30
 _NODE_SECONDS = 600
-"""So long a cluster may have no node with a CPU: one that starts nodes as they are needed takes minutes for the first."""
+"""So long a cluster may have no node with a CPU: one that starts nodes when they are needed takes minutes for one."""
 _MISSING = "MissingMedia"
 
 
