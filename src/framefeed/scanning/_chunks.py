@@ -36,7 +36,10 @@ _SURVEY_ALL: ContextVar[SurveyAll | None] = ContextVar("_SURVEY_ALL", default=No
 
 @contextmanager
 def surveying_by(survey_all: SurveyAll) -> Iterator[None]:
-    """Let scans in this context have their chunks surveyed by a function, in place of threads and processes."""
+    """Let scans in this context have their chunks surveyed by a function, in place of threads and processes.
+
+    Its errors pass as they are.
+    """
     token = _SURVEY_ALL.set(survey_all)
     try:
         yield
@@ -316,7 +319,8 @@ def survey_chunks(
         unit_scale = total >= _MIN_FILES_FOR_UNIT_SCALE
         bar = tqdm(total=total, initial=num_known, unit="file", unit_scale=unit_scale, file=sys.stderr)
     read = failed = 0
-    with results as surveyed, bar as visible_bar, _naming_lost_files(chunks):
+    naming = _naming_lost_files(chunks) if survey_all is None else nullcontext()
+    with results as surveyed, bar as visible_bar, naming:
         for result in surveyed:
             yield result
             if visible_bar is not None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,11 @@ import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed.adapters.ray import _nodes
-from framefeed.decode import BaseDecoder, as_decoder
+from framefeed.adapters.ray import _nodes, _scan
+from framefeed.scanning import Chunk
 from framefeed.testing import make_folder
 from tests.adapters.ray.conftest import SETTINGS, Nodes, find_paths, find_processes
+from tests.adapters.ray.decoders import EndsItsProcess, Unsendable
 from tests.lengths import IS_LONG
 from tests.load.media import catalog, folder, plan_of
 
@@ -27,31 +27,6 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: make ray runs thi
 def read(plan: ff.EpochPlan, **options: Any) -> list[int]:
     dataset = ff.ray.dataset(plan, batch_size=2, **options)
     return [row["position"] for row in dataset.select_columns(["position"]).iter_rows()]
-
-
-class Unsendable(BaseDecoder):
-    """A decoder with what cannot be pickled."""
-
-    name = "unsendable"
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-class EndsItsProcess(BaseDecoder):
-    """A decoder whose first call ends the worker process, as the system does where memory ran out."""
-
-    name = "ends"
-
-    def __init__(self, mark: str) -> None:
-        self.mark = mark
-
-    def decode(self, source: Any, index: Any, slots: Any) -> Any:
-        try:
-            os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return as_decoder("auto").decode(source, index, slots)
-        os._exit(1)
 
 
 @pytest.mark.usefixtures("nodes")
@@ -93,6 +68,9 @@ def test_plans_whose_rows_differ_are_refused(tmp_path: Path) -> None:
         empty = ff.plan_clips(catalog().take([]), ff.Uniform(4), seed=0, size=(8, 8))
     with pytest.raises(ff.UsageError, match="this plan has no clips"):
         ff.ray.dataset(empty)
+    share = plan_of(clips_per_video=1, rank=7, world_size=8, tail="drop")  # of a plan with clips, none
+    assert ff.ray.dataset(share).count() == len(share) == 0
+    assert list(ff.ray.dataset(share).iter_batches()) == []
 
 
 def test_ray_must_run(monkeypatch: pytest.MonkeyPatch, nodes: Nodes) -> None:
@@ -123,10 +101,28 @@ def test_files_that_nodes_do_not_see_are_named(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("nodes")
-def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
-    plan = plan_of()
-    assert read(plan, backend=EndsItsProcess(str(tmp_path / "mark"))) == list(range(12))
-    assert (tmp_path / "mark").exists()
+def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
+    assert read(plan_of(), backend=EndsItsProcess(tmp_path, 2)) == list(range(12))
+    assert {path.name for path in tmp_path.iterdir()} == {"end 0", "end 1"}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: it starts a worker process for each of many retries")
+@pytest.mark.usefixtures("nodes")
+def test_clips_that_end_every_process_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ff.WorkerLost, match=r"the clips at positions 0 to 1 were lost, 6 times: a file of them"):
+        read(plan_of(clips_per_video=1), concurrency=1, backend=EndsItsProcess(tmp_path, 1000))
+
+
+def test_files_that_end_every_process_are_an_error(monkeypatch: pytest.MonkeyPatch, nodes: Nodes) -> None:
+    monkeypatch.setattr(_scan, "MOST_RETRIES", 1)
+    monkeypatch.setattr(_scan, "_survey_chunk", end_process)
+    with pytest.raises(ff.WorkerLost, match=r"the task of Ray that read .*\.mp4 and 5 more files was lost, and again"):
+        ff.ray.scan(folder())
+
+
+def end_process(survey: Any, chunk: Any) -> None:
+    os._exit(1)
 
 
 @pytest.mark.usefixtures("nodes")
@@ -134,6 +130,19 @@ def test_a_store_that_is_full_is_emptied_to_disk() -> None:
     held = [ray.put(np.zeros(40 << 20, np.uint8)) for _ in range(3)]
     assert read(plan_of()) == list(range(12))
     del held
+    plan = plan_of(ff.Dense(16), clips_per_video=26, size=(224, 224))  # 375 MB for two stores of 150
+    held = ff.ray.dataset(plan, batch_size=8).materialize()
+    assert [row["position"] for row in held.select_columns(["position"]).iter_rows()] == list(range(156))
+
+
+def test_a_cluster_without_cpus_is_waited_for_and_then_an_error(monkeypatch: pytest.MonkeyPatch, nodes: Nodes) -> None:
+    never = ray.remote(resources={"of no node": 1})(end_process).remote(None, None)
+    monkeypatch.setattr(ray, "cluster_resources", dict)
+    monkeypatch.setattr(_scan, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(_scan, "_NODE_SECONDS", 0.05)
+    with pytest.raises(ff.WorkerLost, match="no node of the cluster has a CPU: add one"):
+        _scan._take(Chunk(()), never)
+    ray.cancel(never, force=True)
 
 
 PROGRAM = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,10 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed.adapters.ray import _reading
 from framefeed.load import ClipLoader
 from tests.adapters.ray.conftest import Nodes
+from tests.adapters.ray.decoders import EndsItsProcess, Meets
 from tests.load import stream_media
 from tests.load.media import folder, plan_of
 
@@ -55,6 +59,12 @@ PLANS = {
     "random crops": lambda: plan_of(crop=ff.RandomResizedCrop((24, 24))),
     "every frame": lambda: plan_of(ff.EveryFrame(), clips_per_video=1, shuffle=False, size=(24, 32)),
     "streams": lambda: stream_media.plan_of(size=(24, 32)),
+    "streams of a rank": lambda: stream_media.plan_of(size=(24, 32), rank=1, world_size=2),
+    "a mixture of streams": lambda: ff.mix_plans(
+        [(stream_media.plan_of(size=(24, 32)), 1), (stream_media.plan_of(size=(24, 32), seed=9), 1)],
+        num_clips=9,
+        seed=1,
+    ),
     "a mixture": lambda: ff.mix_plans([(plan_of(), 2), (plan_of(seed=8), 1)], num_clips=15, seed=1),
     "bytes": lambda: ff.plan_requests(
         [ff.DecodeRequest(source=path.read_bytes(), indices=[0, 5, 29]) for path in sorted(folder().rglob("*.mp4"))[:3]]
@@ -70,6 +80,44 @@ PLANS = {
 def test_rows_are_those_of_one_process(name: str) -> None:
     plan = PLANS[name]()
     assert_same(read(plan), load(plan))
+
+
+def test_both_nodes_read_at_once(tmp_path: Path) -> None:
+    plan = plan_of()
+    assert_same(read(plan, 1, backend=Meets(tmp_path, 30)), load(plan))
+    assert (tmp_path / "met").exists()
+    assert len([*tmp_path.glob("node *")]) == 2
+
+
+def test_concurrency_is_the_most_tasks_at_once(tmp_path: Path) -> None:
+    plan = plan_of()
+    # In its first seconds Ray begins a second task only after some time: without concurrency=1, after 1 s here.
+    assert_same(read(plan, 1, concurrency=1, backend=Meets(tmp_path, 3)), load(plan))
+    assert not (tmp_path / "met").exists()
+
+
+def test_the_schema_and_the_number_of_rows_are_known_without_a_task(tmp_path: Path) -> None:
+    dataset = ff.ray.dataset(plan_of(), batch_size=4, on_error="skip", backend=EndsItsProcess(tmp_path, 1))
+    schema = dataset.schema()
+    assert dict(zip(schema.names, map(str, schema.types), strict=True)) == {
+        "data": "ArrowTensorTypeV2(shape=(4, 3, 48, 64), dtype=uint8)",
+        "pts_seconds": "ArrowTensorTypeV2(shape=(4,), dtype=double)",
+        "valid": "ArrowTensorTypeV2(shape=(4,), dtype=bool)",
+        "position": "int64", "row": "int64", "ok": "bool", "label": "int64", "error": "string",
+    }  # fmt: skip
+    assert dataset.count() == 12
+    assert not (tmp_path / "end 0").exists()
+
+
+def test_blocks_stay_as_they_are_while_others_are_read(nodes: Nodes) -> None:
+    from ray import put
+
+    plan = plan_of()
+    reading = _reading.Reading(plan, 2, "auto", None, None, "raise", ())
+    kept = list(_reading.read_run(put(reading), 0, 12))
+    assert [block.num_rows for block in kept] == [2] * 6
+    found = np.concatenate([block.column("data").combine_chunks().to_numpy_ndarray() for block in kept])
+    assert np.array_equal(found, load(plan)["data"])
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
@@ -94,23 +142,31 @@ def test_one_dataset_a_rank_has_the_plan_together(tail: Any) -> None:
 
 
 def test_iterating_again_gives_the_same_epoch_and_leaves_the_context_alone() -> None:
-    context = ray.DataContext.get_current()
-    before = context.execution_options.preserve_order, context.target_max_block_size
+    before = copy.deepcopy(ray.DataContext.get_current())
     dataset = ff.ray.dataset(plan_of(), batch_size=4)
     first, second = (
-        [batch["data"].sum() for batch in dataset.iter_batches(batch_size=4, batch_format="numpy")] for _ in range(2)
+        [batch["data"].tobytes() for batch in dataset.iter_batches(batch_size=4, batch_format="numpy")]
+        for _ in range(2)
     )
     assert first == second
-    assert (context.execution_options.preserve_order, context.target_max_block_size) == before
+    assert ray.DataContext.get_current() == before
 
 
-def test_order_holds_through_other_operators_and_splits() -> None:
-    plan = plan_of()
-    dataset = ff.ray.dataset(plan, batch_size=2)
+def test_order_holds_through_other_operators() -> None:
+    dataset = ff.ray.dataset(plan_of(), batch_size=2)
     mapped = dataset.map_batches(lambda batch: {"position": batch["position"]}, batch_size=2)
     assert [row["position"] for row in mapped.iter_rows()] == list(range(12))
-    (split,) = dataset.streaming_split(1)
-    assert [row["position"] for row in split.iter_rows()] == list(range(12))
+    assert [row["position"] for row in dataset.limit(5).iter_rows()] == list(range(5))
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_splits_have_each_row_once_in_order(equal: bool) -> None:
+    splits = ff.ray.dataset(plan_of(), batch_size=2).streaming_split(2, equal=equal)
+    with ThreadPoolExecutor(2) as threads:
+        parts = list(threads.map(lambda split: [row["position"] for row in split.iter_rows()], splits))
+    assert sorted(parts[0] + parts[1]) == list(range(12))
+    assert all(part == sorted(part) for part in parts)
+    assert not equal or len(parts[0]) == len(parts[1])
 
 
 def test_collate_gives_tensors_of_their_own_and_lists_of_text() -> None:
@@ -141,6 +197,21 @@ def damaged(tmp_path: Path) -> ff.Catalog:
     whole = (tmp_path / "2.mp4").read_bytes()
     (tmp_path / "2.mp4").write_bytes(whole[:-2000] + bytes(2000))
     return scanned
+
+
+@pytest.mark.parametrize("on_error", ["skip", "substitute"])
+def test_many_clips_that_fail_are_as_in_the_loader(damaged: ff.Catalog, on_error: Any) -> None:
+    Path(damaged[0].source).unlink()
+    plan = ff.plan_clips(damaged, ff.RandomSegments(4), seed=3, clips_per_video=5)
+    expected = load(plan, on_error=on_error)
+    found = read(plan, 3, on_error=on_error)
+    errors = found.pop("error")
+    assert_same(found, expected)
+    kinds = {"StaleSource", "MissingMedia"}
+    assert {error.partition(":")[0] for error in errors if error is not None} == kinds
+    gone = ff.plan_clips(damaged.take([0]), ff.Uniform(4), seed=0)
+    with pytest.raises(ff.MissingMedia, match=r"0\.mp4: no such file \(on node "):
+        read(gone)
 
 
 @pytest.mark.parametrize("on_error", ["skip", "substitute"])
@@ -175,7 +246,7 @@ def test_a_cache_is_shared_by_nodes_and_epochs(tmp_path: Path) -> None:
         assert cache.stats().frames_missed == 0
 
 
-def test_concurrency_and_columns_of_text(nodes: Nodes) -> None:
+def test_columns_of_numbers_of_text(nodes: Nodes) -> None:
     plan = PLANS["requests with columns"]()
     assert_same(read(plan, 2, concurrency=1), load(plan))
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
+import tarfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import framefeed as ff
@@ -23,7 +27,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: make ray runs thi
 
 @pytest.fixture
 def media(tmp_path: Path) -> Path:
-    """Videos in two folders, pictures, a file that is none, and one that is cut short."""
+    """Videos in two folders, pictures, a file that is no video, and one that is cut short."""
     root = tmp_path / "media"
     make_folder(root, classes=2, videos_per_class=10, seconds=0.5, size=(32, 48))
     (root / "pictures").mkdir()
@@ -53,9 +57,24 @@ def test_the_catalog_is_that_of_one_process(media: Path, options: dict[str, Any]
     assert_same(ff.ray.scan(media, **options), ff.scan(media, **{**options, "workers": 0}))
 
 
+@pytest.mark.usefixtures("nodes")
+def test_archives_lists_and_folders_of_frames_are_as_in_one_process(media: Path, tmp_path: Path) -> None:
+    videos = sorted(map(str, media.rglob("*.mp4")))
+    with tarfile.open(tmp_path / "shard.tar", "w") as tar:
+        for path in videos[:3]:
+            tar.add(path, Path(path).name)
+    for roots in ([tmp_path / "shard.tar", media / "pictures"], videos[::-1]):
+        assert_same(ff.ray.scan(roots), ff.scan(roots, workers=0))
+    frames: dict[str, Any] = {"image_folders": "video", "fps": 5}
+    assert_same(ff.ray.scan(media / "pictures", **frames), ff.scan(media / "pictures", workers=0, **frames))
+
+
 def test_a_saved_catalog_is_the_same_and_is_brought_up_to_date(media: Path, tmp_path: Path, nodes: Nodes) -> None:
     out = tmp_path / "cat.parquet"
-    assert_same(ff.ray.scan(media, out=out), ff.scan(media, workers=0))
+    assert_same(ff.ray.scan(media, out=out), ff.scan(media, out=tmp_path / "expected.parquet", workers=0))
+    tables = [pa.ipc.open_file(path).read_all() for path in sorted(tmp_path.glob("*.frames.arrow"))]
+    assert len(tables) == 2
+    assert tables[0].equals(tables[1])
     write_clip(media / "new.mp4", ClipSpec(num_frames=5))
     assert_same(ff.ray.scan(media, out=out), ff.scan(media, workers=0))
     assert not list(tmp_path.glob("*.journal"))
@@ -112,15 +131,30 @@ def test_a_file_that_a_node_does_not_see_is_an_error(
         ff.ray.scan(media)
 
 
-def test_an_interrupted_scan_cancels_its_tasks(media: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(chunk: Any, ref: Any) -> Any:
+def test_an_interrupted_scan_ends_its_tasks(
+    media: Path, tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(begun := tmp_path / "begun")
+    os.mkfifo(never := tmp_path / "never")
+    running = list[int]()
+
+    def survey_for_ever(survey: Any, chunk: Any) -> None:
+        with open(begun, "w") as pipe:
+            pipe.write(f"{os.getpid()}\n")
+        never.read_text()
+
+    def interrupt(ref: Any) -> None:
+        while len(running) < 2:
+            running.extend(map(int, begun.read_text().split()))
         raise KeyboardInterrupt
 
-    cancelled = list[Any]()
-    monkeypatch.setattr(_scan, "_take", interrupt)
+    monkeypatch.setattr(_scan, "_survey_chunk", survey_for_ever)
+    monkeypatch.setattr(_scan, "_wait", interrupt)
     monkeypatch.setattr("framefeed.scanning._chunks.CHUNK_WEIGHT", OF_ONE_VIDEO)
-    cancel = ray.cancel
-    monkeypatch.setattr(ray, "cancel", lambda ref, force: cancelled.append(ref) or cancel(ref, force=force))
     with pytest.raises(KeyboardInterrupt):
         ff.ray.scan(media)
-    assert cancelled
+    for pid in running:
+        with suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            assert select.select([process], [], [], 30)[0], "a task goes on"
+            os.close(process)

@@ -16,6 +16,9 @@ from framefeed.errors import MissingDependency, UsageError
 _VERSION = importlib.metadata.version("framefeed")
 _SECONDS = 60
 """A node that does not answer for so long is not checked: its tasks say themselves what it lacks."""
+MOST_RETRIES = 5
+"""Of a task whose node or worker process is lost. Without a bound, a file that ends each process that reads it would be
+read for ever."""
 
 
 def check_cluster(what: str) -> None:
@@ -32,8 +35,15 @@ def check_cluster(what: str) -> None:
 
 
 def count_cpus() -> int:
-    """Count the CPUs of the cluster."""
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+    """Count the CPUs of the cluster; 0 while it has no node for tasks."""
+    return int(ray.cluster_resources().get("CPU", 0))
+
+
+def count_retries() -> int:
+    """Count how often Ray has begun the task of this process before; 0 where Ray does not say."""
+    worker = getattr(ray._private.worker.global_worker, "core_worker", None)
+    get_number = getattr(worker, "get_current_task_attempt_number", None)
+    return 0 if get_number is None else int(get_number())
 
 
 def get_node_name() -> str:
@@ -42,7 +52,7 @@ def get_node_name() -> str:
 
 
 def check_nodes() -> None:
-    """Check that all nodes have this version of framefeed.
+    """Check that all nodes with CPUs have this version of framefeed.
 
     Raises:
         MissingDependency: A node lacks framefeed.
@@ -61,9 +71,9 @@ def check_nodes() -> None:
 
 
 def ask_nodes(question: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """Call a function on each node, and return the answers of those that answer."""
+    """Call a function on each node that has CPUs for tasks, and return the answers of those that answer."""
     task = ray.remote(num_cpus=0, max_retries=0)(question)
-    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     asked = [
         task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*arguments)
         for node in nodes

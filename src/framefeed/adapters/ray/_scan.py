@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import time
 from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ import ray
 
 from framefeed import scanning
 from framefeed._checks import check_integer
-from framefeed.adapters.ray._nodes import check_cluster, check_nodes, count_cpus, get_node_name
+from framefeed.adapters.ray._nodes import MOST_RETRIES, check_cluster, check_nodes, count_cpus, get_node_name
 from framefeed.catalog import Catalog
 from framefeed.errors import ResourceExhausted, UsageError, WorkerLost
 from framefeed.scanning import Chunk, ChunkResult, Survey, surveying_by
@@ -22,10 +23,11 @@ from framefeed.scanning import Chunk, ChunkResult, Survey, surveying_by
 _IN_FLIGHT_PER_CPU = 4
 """As for the workers of one machine."""
 _LOOK_SECONDS = 30
+_NODE_SECONDS = 600
+"""So long a cluster may have no node with a CPU: one that starts nodes when they are needed takes minutes for one."""
 _MISSING = "MissingMedia"
 
 
-@functools.wraps(scanning.scan)
 def scan(roots: Any, **options: Any) -> Catalog:
     """Make a catalog of many files on all nodes of a cluster of Ray; else as ``ff.scan``.
 
@@ -61,19 +63,20 @@ def _survey_all(survey: Survey, chunks: Sequence[Chunk], *, most: int | None) ->
     """Survey chunks in tasks, and return their results in order."""
     check_nodes()
     # A task that was lost with its node gives the same result again.
-    task = ray.remote(num_cpus=1, max_retries=-1)(_survey_chunk)
+    task = ray.remote(num_cpus=1, max_retries=MOST_RETRIES)(_survey_chunk)
     shared = ray.put(survey)
-    in_flight = most or _IN_FLIGHT_PER_CPU * count_cpus()
     pending: deque[tuple[Chunk, Any]] = deque()
     left = iter(chunks)
     try:
         while True:
+            in_flight = most or _IN_FLIGHT_PER_CPU * max(1, count_cpus())  # nodes come and go
             while len(pending) < in_flight and (chunk := next(left, None)) is not None:
                 pending.append((chunk, task.remote(shared, chunk)))
             if not pending:
                 return
-            chunk, ref = pending.popleft()
-            yield _take(chunk, ref)
+            result = _take(*pending[0])
+            pending.popleft()
+            yield result
     finally:
         for _, ref in pending:
             ray.cancel(ref, force=True)
@@ -81,19 +84,47 @@ def _survey_all(survey: Survey, chunks: Sequence[Chunk], *, most: int | None) ->
 
 def _take(chunk: Chunk, ref: Any) -> ChunkResult:
     try:
-        # Ray waits for ever for a node that has a CPU.
-        while not ray.wait([ref], timeout=_LOOK_SECONDS)[0]:
-            if not ray.cluster_resources().get("CPU"):
-                raise WorkerLost("no node of the cluster has a CPU any more: add one, and run the same scan again")
+        _wait(ref)
         result, node = ray.get(ref)
     except ray.exceptions.RayTaskError as error:
         raise error.cause if isinstance(error.cause, Exception) else error from None
     except ray.exceptions.OutOfMemoryError as error:
-        raise ResourceExhausted(f"a task of Ray ran out of memory: {error}") from error
+        raise ResourceExhausted(f"a task of Ray ran out of memory at {_name(chunk)}: {error}") from error
     except ray.exceptions.RayError as error:
-        raise WorkerLost(f"a task of Ray that read {len(chunk)} files was lost: {error}") from error
+        raise WorkerLost(
+            f"the task of Ray that read {_name(chunk)} was lost, and again each time that it was repeated: {error}"
+        ) from error
     _check_missing(chunk, result, node)
     return result  # type: ignore[no-any-return]
+
+
+def _wait(ref: Any) -> None:
+    """Wait until a task has ended. Ray itself waits for ever for a node that has a CPU.
+
+    Raises:
+        WorkerLost: The cluster has had no such node for ten minutes.
+    """
+    without_since: float | None = None
+    while not ray.wait([ref], timeout=_LOOK_SECONDS)[0]:
+        now = time.monotonic()
+        without_since = None if count_cpus() else (without_since or now)
+        if without_since is not None and now - without_since >= _NODE_SECONDS:
+            raise WorkerLost("no node of the cluster has a CPU: add one, and run the same scan again")
+
+
+def _name(chunk: Chunk) -> str:
+    """Name the files of a chunk by the first and their number."""
+    first = next(path for group in chunk.groups for path in group.paths())
+    return str(first) if len(chunk) == 1 else f"{first} and {len(chunk) - 1} more files"
+
+
+def _list_files(chunk: Chunk) -> list[Any]:
+    """List the local file of each source of a chunk, or what a source is if it is none."""
+    files = list[Any]()
+    for group in chunk.groups:
+        container = group.find_local_container()
+        files += group.paths() if container is None else [container] * len(group)
+    return files
 
 
 def _check_missing(chunk: Chunk, result: ChunkResult, node: str) -> None:
@@ -101,8 +132,7 @@ def _check_missing(chunk: Chunk, result: ChunkResult, node: str) -> None:
     kinds = result.facts.column("error_type")
     if not pc.any(pc.equal(kinds, _MISSING)).as_py():
         return
-    paths = [path for group in chunk.groups for path in group.paths()]
-    for path, kind in zip(paths, kinds.to_pylist(), strict=True):
+    for path, kind in zip(_list_files(chunk), kinds.to_pylist(), strict=True):
         if kind == _MISSING and isinstance(path, str) and os.path.exists(path):
             raise UsageError(
                 f"node {node} cannot see {path}, which this process can: mount the storage on all nodes at the same "
