@@ -14,7 +14,7 @@ from ray.data.block import BlockMetadata
 from ray.data.datasource import ReadTask
 
 from framefeed._arrays import AnyArray
-from framefeed._checks import check_integer, expected
+from framefeed._checks import check_integer, expected, refuse_names
 from framefeed._values import Limits
 from framefeed.adapters.ray._nodes import ask_nodes, check_cluster, check_nodes
 from framefeed.adapters.ray._reading import Reading, explain_unreadable, make_block, read_run
@@ -37,6 +37,17 @@ _MOST_SEEN = 16
 _OWN_COLUMNS = ("row", "position", "box", "error")
 
 
+@refuse_names(
+    "ray.dataset",
+    {
+        "workers": "use concurrency=, the most tasks at once",
+        "num_workers": "use concurrency=, the most tasks at once",
+        "epoch": "give plan.with_epoch(epoch)",
+        "shuffle": "the plan has its order: give shuffle= to plan_clips",
+        "transform": "use dataset.map_batches(function)",
+        "collate_fn": "give it to dataset.iter_torch_batches",
+    },
+)
 def dataset(
     plan: EpochPlan,
     *,
@@ -137,7 +148,7 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
 
     def get_name(self) -> str:
         """Name it for Ray's progress bars and statistics."""
-        return "ReadClips"
+        return "Clips"
 
     def count_tasks(self) -> int:
         """Count the tasks, of whole batches."""
