@@ -14,8 +14,14 @@ import numpy as np
 
 import framefeed as ff
 from framefeed.load import ClipLoader
+from tests.load.media import plan_of
 
 _BATCH = 2
+
+
+def make_plan() -> ff.EpochPlan:
+    """Make a plan of 72 clips of 1.2 MB: blocks lie in the stores of the nodes, where smaller ones go to the driver."""
+    return plan_of(ff.Dense(8), clips_per_video=12, size=(224, 224))
 
 
 def read_and_lose(plan: ff.EpochPlan, nodes: Any, seed: int) -> tuple[list[int], Any]:
@@ -43,12 +49,11 @@ def read_and_lose(plan: ff.EpochPlan, nodes: Any, seed: int) -> tuple[list[int],
 def main() -> None:
     """Lose a node for each seed."""
     from tests.adapters.ray.conftest import Nodes, set_up
-    from tests.load.media import plan_of
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     seeds = parser.parse_args().seeds
-    plan = plan_of(clips_per_video=8)
+    plan = make_plan()
     with ClipLoader(plan, batch_size=len(plan), workers=0) as loader:
         (expected,) = loader
     with tempfile.TemporaryDirectory(prefix="ff", dir="/tmp", ignore_cleanup_errors=True) as folder:

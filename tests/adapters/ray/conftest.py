@@ -76,18 +76,21 @@ def short_folder() -> Iterator[Path]:
     """A folder with a short path, because those of sockets must be."""
     with tempfile.TemporaryDirectory(prefix="ff", dir="/tmp", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+        assert not find_processes(folder), "processes of Ray are left"
+    assert not Path(folder).exists(), "files of Ray are left"
 
 
 @pytest.fixture(scope="session")
 def nodes(short_folder: Path) -> Iterator[Nodes]:
     set_up(short_folder / "c")
+    shared = set(os.listdir("/dev/shm"))
     made = Nodes(short_folder / "c")
     try:
         yield made
     finally:
         made.stop()
         shutil.rmtree(short_folder / "c", ignore_errors=True)
-    assert not find_processes(str(short_folder)), "processes of Ray are left"
+    assert set(os.listdir("/dev/shm")) <= shared, "shared memory is left"
 
 
 def set_up(folder: Path) -> None:

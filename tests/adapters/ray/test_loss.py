@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from framefeed.load import ClipLoader
-from tests.adapters.ray.chaos import read_and_lose
+from tests.adapters.ray.chaos import make_plan, read_and_lose
 from tests.adapters.ray.conftest import Nodes
-from tests.load.media import plan_of
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_node_that_is_lost_costs_no_row(nodes: Nodes, seed: int) -> None:
-    plan = plan_of(clips_per_video=6)
+    plan = make_plan()
     with ClipLoader(plan, batch_size=len(plan), workers=0) as loader:
         (expected,) = loader
     positions, clips = read_and_lose(plan, nodes, seed)
