@@ -57,10 +57,11 @@ ROWS: dict[str, dict[str, list[Job]]] = {
         "a loop of PyAV": [{"side": "decode", **PARTS}],
     },
     "two nodes": {
-        "one process": [LOADER],
-        "two processes": [{**LOADER, "rank": rank, "world_size": 2} for rank in range(2)],
-        "one node": [DATASET],
-        "two nodes": [{**DATASET, "nodes": 2}],
+        # Twice as long: the second until the first batch comes is one that no node shortens.
+        "one process": [{**LOADER, "clips_per_video": 16}],
+        "two processes": [{**LOADER, "clips_per_video": 16, "rank": rank, "world_size": 2} for rank in range(2)],
+        "one node": [{**DATASET, "clips_per_video": 16}],
+        "two nodes": [{**DATASET, "clips_per_video": 16, "nodes": 2}],
     },
     "store": {
         "as it is": [DATASET],
