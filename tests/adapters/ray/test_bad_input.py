@@ -130,6 +130,12 @@ def test_a_store_that_is_full_is_emptied_to_disk() -> None:
     held = [ray.put(np.zeros(40 << 20, np.uint8)) for _ in range(3)]
     assert read(plan_of()) == list(range(12))
     del held
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: it writes 100 MB to disk")
+@pytest.mark.usefixtures("nodes")
+def test_a_dataset_larger_than_the_stores_is_kept_on_disk() -> None:
     plan = plan_of(ff.Dense(16), clips_per_video=26, size=(224, 224))  # 375 MB for two stores of 150
     held = ff.ray.dataset(plan, batch_size=8).materialize()
     assert [row["position"] for row in held.select_columns(["position"]).iter_rows()] == list(range(156))

@@ -20,6 +20,7 @@ from framefeed.adapters.ray import _scan
 from framefeed.load import ClipLoader
 from framefeed.testing import make_folder
 from tests.adapters.ray.conftest import Nodes
+from tests.lengths import IS_LONG
 from tests.load.media import folder
 from tests.scanning.small_chunks import OF_ONE_VIDEO
 
@@ -89,13 +90,14 @@ def scan_on_all_nodes(roots: Path, meeting: Path, monkeypatch: pytest.MonkeyPatc
     meeting.mkdir()
     os.mkfifo(begun := meeting / "begun")
     os.mkfifo(go := meeting / "go")
+    gate = os.open(go, os.O_RDWR)  # what is written stays until it is read
     have_met, survey_chunk, wait = meeting / "have met", _scan._survey_chunk, _scan._wait
 
     def survey_together(survey: Any, chunk: Any) -> Any:
         if not have_met.exists():
-            with open(begun, "w") as pipe:
-                pipe.write("x")
-            go.read_text()
+            begun.write_text("x")
+            with open(go, "rb", buffering=0) as pipe:
+                pipe.read(1)
         return survey_chunk(survey, chunk)
 
     def wait_for_all(ref: Any) -> None:
@@ -104,16 +106,21 @@ def scan_on_all_nodes(roots: Path, meeting: Path, monkeypatch: pytest.MonkeyPatc
             at_once += len(begun.read_text())
         if not have_met.exists():
             have_met.touch()
-            go.write_text("")
+            os.write(gate, b"xxx")
         wait(ref)
 
     with monkeypatch.context() as patched:
         patched.setattr(_scan, "_survey_chunk", survey_together)
         patched.setattr(_scan, "_wait", wait_for_all)
         patched.setattr("framefeed.scanning._chunks.CHUNK_WEIGHT", OF_ONE_VIDEO)
-        ff.ray.scan(roots)
+        try:
+            ff.ray.scan(roots)
+        finally:
+            os.close(gate)
 
 
+@pytest.mark.long
+@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: it adds a node")
 def test_nodes_without_cpus_are_not_asked(nodes: Nodes, tmp_path: Path) -> None:
     make_folder(tmp_path / "a", classes=1, videos_per_class=1, seconds=0.5, size=(32, 48))
     plan = ff.plan_clips(ff.scan(tmp_path / "a", workers=0), ff.Uniform(2), seed=0)
