@@ -110,7 +110,7 @@ def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
 @pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: it starts a worker process for each of many retries")
 @pytest.mark.usefixtures("nodes")
 def test_clips_that_end_every_process_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ff.WorkerLost, match=r"the clips at positions 0 to 1 were lost, 6 times: a file of them"):
+    with pytest.raises(ff.WorkerLost, match=r"the clips at positions 0 to 1 were lost, 11 times: a file of them"):
         read(plan_of(clips_per_video=1), concurrency=1, backend=EndsItsProcess(tmp_path, 1000))
 
 

@@ -16,7 +16,7 @@ from framefeed.errors import MissingDependency, UsageError
 _VERSION = importlib.metadata.version("framefeed")
 _SECONDS = 60
 """A node that does not answer for so long is not checked: its tasks say themselves what it lacks."""
-MOST_RETRIES = 5
+MOST_RETRIES = 10
 """Of a task whose node or worker process is lost. Without a bound, a file that ends each process that reads it would be
 read for ever."""
 
