@@ -270,7 +270,9 @@ def test_a_directory_where_none_fits_is_refused(at: int, value: int) -> None:
         read(write(data, len(data) - at, "<L", value))
 
 
-@pytest.mark.parametrize("data", [b"", b"x", b"text\n" * 300, os.urandom(4096), bytes(100), gzip.compress(b"x" * 99)])
+@pytest.mark.parametrize(
+    "data", [b"", b"x", b"text\n" * 300, os.urandom(4096), bytes(100), gzip.compress(b"x" * 99, mtime=0)]
+)
 def test_what_is_no_archive_is_refused(data: bytes) -> None:
     with pytest.raises(UnreadableMedia, match=r"^x\.zip: (is empty \(0 bytes\)|has no directory at its end)"):
         read(data)
