@@ -148,6 +148,7 @@ def tensorflow_and_jax_name_their_extras() -> None:
 
 def engines_name_their_extras() -> None:
     expect_extra("dali", lambda: ff.dali.pipeline)
+    expect_extra("ray", lambda: ff.ray.dataset)
     expect_extra("dali", lambda: ff.VideoDecoder(CLIP, backend="dali"))
     for backend in ("opencv", "torchcodec", "torchcodec-approximate", "decord"):
         expect_extra("engines", lambda backend=backend: ff.VideoDecoder(CLIP, backend=backend))  # type: ignore[misc]
