@@ -225,7 +225,7 @@ class UnequalMemory(ClipMemory):
 
     def share(self, slot: int) -> SharedArray | None:
         """Return memory for a clip; a result of a transform can have any form."""
-        if self._buffers.clips is not None:
+        if self.has_results:
             return None
         dtype = self._buffers.dtype or np.uint8
         self._clips[slot], shared = self._buffers.singles.lease_shared(self._shapes[slot], dtype)
@@ -245,7 +245,7 @@ class UnequalMemory(ClipMemory):
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the list of the clips; one that failed is zeros like the transform's result for a black clip."""
-        if self._buffers.clips is not None and make_result is not None:
+        if self.has_results and make_result is not None:
             for slot in set(range(len(self._clips))).difference(slots):
                 outcome = catch_error(make_result, np.zeros(self._shapes[slot], np.uint8))
                 if isinstance(outcome, Ok):

@@ -201,13 +201,14 @@ class PendingBatch:
         """List the slots of some clips: those of all streams, one stream after the other."""
         return list(clips)
 
-    def join_streams(self, clips: Sequence[Any]) -> dict[str, Any]:
-        """Join the clips [T, ...] of the streams of the plan to those of the streams of batches."""
-        return dict(zip(self.streams, clips, strict=True))
+    def join_clips(self, clips: Sequence[Any]) -> Any:
+        """Make what a transform gets of the decoded clips [T, ...] of one clip: of several streams a dict."""
+        (clip,) = clips
+        return clip
 
-    def list_result_slots(self, clip: int) -> list[int]:
-        """List the slots of the results of a transform of a clip of several streams, in the order of batches."""
-        return self.list_slots([clip])
+    def split_result(self, clip: int, result: Any) -> dict[int, Any]:
+        """Split the result of a transform by the slots that it is put into."""
+        return {clip: result}
 
     def find_error(self, clip: int) -> FramefeedError | None:
         """Return the error of a clip."""

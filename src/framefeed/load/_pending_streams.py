@@ -71,15 +71,16 @@ class PendingStreams(PendingBatch):
         """List the slots of some clips: those of all streams, one stream after the other."""
         return [number * self.count + clip for number in range(len(self.streams)) for clip in clips]
 
-    def join_streams(self, clips: Sequence[Any]) -> dict[str, Any]:
+    def join_clips(self, clips: Sequence[Any]) -> dict[str, Any]:
         """Join the clips [T, ...] of the streams of the plan to those of the streams of batches."""
         clip_of = dict(zip(self.streams, clips, strict=True))
         each = {name: [clip_of[part] for part in parts] for name, parts in self.batch_streams.items()}
         return {name: one[0] if len(one) == 1 else np.concatenate(one) for name, one in each.items()}
 
-    def list_result_slots(self, clip: int) -> list[int]:
-        """List the slots of the results of a transform of a clip: of each stream of batches the first of its parts."""
-        return [self.streams.index(parts[0]) * self.count + clip for parts in self.batch_streams.values()]
+    def split_result(self, clip: int, result: dict[str, Any]) -> dict[int, Any]:
+        """Split the result of a transform by slots: of each stream of batches that of the first of its parts."""
+        slots = [self.streams.index(parts[0]) * self.count + clip for parts in self.batch_streams.values()]
+        return dict(zip(slots, result.values(), strict=True))
 
     def find_error(self, clip: int) -> FramefeedError | None:
         """Return the error of a clip: of the first stream that failed."""
@@ -219,7 +220,7 @@ class PendingStreams(PendingBatch):
 
         def make_result(name: str, black: Pixels) -> Any:
             assert apply_transform is not None
-            clips = self.join_streams([np.zeros(shape, np.uint8) for shape in shapes])
+            clips = self.join_clips([np.zeros(shape, np.uint8) for shape in shapes])
             if len(self.batch_streams[name]) == 1:
                 clips[name] = black
             return apply_transform((clips, self.positions[0]))[name]

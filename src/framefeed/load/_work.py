@@ -388,16 +388,12 @@ class ClipWorker:
         return [slots for slots in each if all(slot in clips for slot in slots)]
 
     def _put_clip(self, batch: PendingBatch, slots: list[int], clips: list[Pixels]) -> int:
-        results: Sequence[Any] = clips
+        results: dict[int, Any] = dict(zip(slots, clips, strict=True))
         if self._transform is not None:
-            position = batch.positions[slots[0]]
-            if batch.streams:
-                results = list(self.apply_transform((batch.join_streams(clips), position)).values())
-                slots = batch.list_result_slots(batch.find_clips(slots)[0])
-            else:
-                results = [self.apply_transform((clips[0], position))]
+            result = self.apply_transform((batch.join_clips(clips), batch.positions[slots[0]]))
+            results = batch.split_result(batch.find_clips(slots)[0], result)
         nbytes = 0
-        for slot, result in zip(slots, results, strict=True):
+        for slot, result in results.items():
             batch.memory.put(slot, result, self._normaliser)
             nbytes += result.size * (result if self._normaliser is None else self._normaliser.array_dtype).itemsize
         return nbytes

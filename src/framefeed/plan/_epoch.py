@@ -409,8 +409,8 @@ class EpochPlan:
         number = check_integer("number", number, least=0)
         if not others:
             return position
-        own = make_permutation(others, hash_words(self.options.seed, SUBSTITUTES, position), self.options.epoch)
-        return (position + 1 + own(number % others)) % (others + 1)
+        permute = make_permutation(others, hash_words(self.options.seed, SUBSTITUTES, position), self.options.epoch)
+        return (position + 1 + permute(number % others)) % (others + 1)
 
     def without(
         self, clips: int | Sequence[int], world_size: int | None = None, balance: Balance | None = None

@@ -219,11 +219,11 @@ def find_batch_lengths(
     parts: Mapping[str, EpochPlan], batch_streams: Mapping[str, Sequence[str]]
 ) -> dict[str, int | None]:
     """Find T of each stream of batches from the plans of its parts; None where clips differ in it."""
-    each = {name: [parts[part].frames_per_clip for part in names] for name, names in batch_streams.items()}
-    return {
-        name: sum(known) if len(known := [n for n in of if n is not None]) == len(of) else None
-        for name, of in each.items()
-    }
+    lengths: dict[str, int | None] = {}
+    for name, names in batch_streams.items():
+        known = [length for part in names if (length := parts[part].frames_per_clip) is not None]
+        lengths[name] = sum(known) if len(known) == len(names) else None
+    return lengths
 
 
 def name_stream(error: FramefeedError, name: str) -> None:

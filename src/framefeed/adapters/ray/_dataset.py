@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def dataset(
     as_decoder(backend, limits)
     check_cache(cache)
     check_cluster("ff.ray.dataset")
-    source = ClipSource(plan, count, backend, limits, cache, on_error)
+    source = ClipSource(Reading(plan, count, backend, limits, cache, on_error, _list_seen(plan)))
     num_tasks = max(1, source.count_tasks())
     made = ray.data.read_datasource(
         source, num_cpus=1, override_num_blocks=num_tasks, concurrency=None if most is None else min(most, num_tasks)
@@ -106,32 +107,19 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
     """The clips of a plan.
 
     Args:
-        plan: At the epoch of the dataset.
-        batch_size: Most clips of a block.
-        backend: Name of a decoder, or a Decoder.
-        limits: What a file may claim, or None.
-        cache: A frame cache, or None.
-        on_error: What is done with clips that fail.
+        asked: What is read and how; large batches are read as several blocks.
     """
 
-    def __init__(
-        self,
-        plan: EpochPlan,
-        batch_size: int,
-        backend: str | Decoder,
-        limits: Limits | None,
-        cache: FrameCache | None,
-        on_error: OnError,
-    ) -> None:
+    def __init__(self, asked: Reading) -> None:
         super().__init__()
-        self._length, self._unit = len(plan), plan.options.unit
-        specs = _describe(plan)
+        self._length, self._unit = len(asked.plan), asked.plan.options.unit
+        specs = _describe(asked.plan)
         self._clip_bytes = sum(map(_count_bytes, specs.values()))
-        self._batch_size = min(batch_size, max(1, _MOST_BLOCK_BYTES // max(1, self._clip_bytes)))
-        errors: list[str | None] | None = None if on_error == "raise" else []
+        self._batch_size = min(asked.batch_size, max(1, _MOST_BLOCK_BYTES // max(1, self._clip_bytes)))
+        errors: list[str | None] | None = None if asked.on_error == "raise" else []
         empty = {name: map_streams(_make_empty, each) for name, each in specs.items()}
         self._schema = make_block(empty, np.empty(0, np.int64), errors).schema
-        reading = Reading(plan, self._batch_size, backend, limits, cache, on_error, _list_seen(plan))
+        reading = replace(asked, batch_size=self._batch_size)
         check_nodes()
         self._ref = _put(reading)
         if any(ask_nodes(explain_unreadable, [self._ref])):
