@@ -166,7 +166,7 @@ for number, batch in enumerate(ff.ray.dataset(plan, batch_size=2).iter_batches(b
 @pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: under load Ray may swallow the only interrupt")
 def test_an_interrupted_driver_leaves_nothing(tmp_path: Path, short_folder: Path) -> None:
     ff.scan(folder(), out=tmp_path / "cat.parquet", workers=0)
-    settings = {**os.environ, **SETTINGS, "RAY_TMPDIR": str(short_folder / "i")}
+    settings = {**os.environ, **SETTINGS, "HOME": str(tmp_path), "RAY_TMPDIR": str(short_folder / "i")}
     settings["PYTHONPATH"] = os.pathsep.join(find_paths())
     (short_folder / "i" / "ray").mkdir(parents=True)
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "cat.parquet")]
@@ -193,7 +193,7 @@ def test_a_cluster_follows_another(short_folder: Path, tmp_path: Path) -> None:
         "    print(ff.ray.dataset(plan).select_columns(['position']).take_all())\n"
         "    ray.shutdown()\n"
     )
-    settings = {**os.environ, **SETTINGS, "RAY_TMPDIR": str(short_folder / "t")}
+    settings = {**os.environ, **SETTINGS, "HOME": str(tmp_path), "RAY_TMPDIR": str(short_folder / "t")}
     settings["PYTHONPATH"] = os.pathsep.join(find_paths())
     command = [sys.executable, "-c", code, str(tmp_path / "cat.parquet")]
     done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=100)

@@ -33,7 +33,12 @@ def run(code: str, folder: Path, settings: dict[str, str]) -> str:
     (folder / "page.py").write_text(code, encoding="utf-8")
     command = [sys.executable, "page.py"]
     done = subprocess.run(
-        command, cwd=folder, env=environment({**SETTINGS, **settings}), capture_output=True, text=True, timeout=280
+        command,
+        cwd=folder,
+        env=environment({**SETTINGS, "HOME": str(folder), **settings}),
+        capture_output=True,
+        text=True,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout

@@ -104,7 +104,7 @@ def test_a_scan_goes_on_where_its_cluster_was_killed(
     media: Path, tmp_path: Path, nodes: Nodes, short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, expected = tmp_path / "cat.parquet", ff.scan(media, workers=0)
-    settings = {**os.environ, **SETTINGS, "RAY_TMPDIR": str(short_folder / "k")}
+    settings = {**os.environ, **SETTINGS, "HOME": str(tmp_path), "RAY_TMPDIR": str(short_folder / "k")}
     settings["PYTHONPATH"] = os.pathsep.join(find_paths())
     (short_folder / "k" / "ray").mkdir(parents=True)
     command = [sys.executable, "-m", "tests.adapters.ray.scan_and_stop", str(media), str(out)]
