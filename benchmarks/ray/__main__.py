@@ -45,6 +45,8 @@ BASE: Job = {"media": "whole", "clips_per_video": 8, "seed": 7, "batch_size": 8}
 PARTS: Job = {"media": "parts", "clips_per_video": 1, "seed": 7, "batch_size": 8}
 LOADER: Job = {"side": "loader", **BASE}
 DATASET: Job = {"side": "dataset", "nodes": 1, **BASE}
+LONG: Job = {**DATASET, "clips_per_video": 48}
+HALF: Job = {**DATASET, "clips_per_video": 24}
 ROWS: dict[str, dict[str, list[Job]]] = {
     "one node": {
         "ClipLoader": [LOADER],
@@ -57,28 +59,21 @@ ROWS: dict[str, dict[str, list[Job]]] = {
         "a loop of PyAV": [{"side": "decode", **PARTS}],
     },
     "two nodes": {
-        # Twice as long: the second until the first batch comes is one that no node shortens.
-        "one process": [{**LOADER, "clips_per_video": 16}],
-        "two processes": [{**LOADER, "clips_per_video": 16, "rank": rank, "world_size": 2} for rank in range(2)],
-        "one node": [{**DATASET, "clips_per_video": 16}],
-        "two nodes": [{**DATASET, "clips_per_video": 16, "nodes": 2}],
+        # Six times as long: Ray begins the second task after a second, and tasks grow with the epoch and the store.
+        "one process": [{**LOADER, "clips_per_video": 48}],
+        "two processes": [{**LOADER, "clips_per_video": 48, "rank": rank, "world_size": 2} for rank in range(2)],
+        "one node": [LONG],
+        "two nodes": [{**LONG, "nodes": 2}],
+        "two nodes, stores of 300 MiB": [{**LONG, "nodes": 2, "store_mib": 300}],
     },
     "store": {
-        "as it is": [DATASET],
-        "prefetch_batches=0": [{**DATASET, "prefetch": 0}],
-        **{
-            f"a slow consumer{title}": [{**DATASET, "seconds_a_batch": 2.5, **options}]
-            for title, options in {
-                "": {},
-                ", prefetch_batches=0": {"prefetch": 0},
-                ", generators buffer 1 block": {"buffer": 1},
-                ", store of 300 MiB": {"store_mib": 300},
-                ", resource_limits of 60 MB": {"limit_mb": 60},
-                ", resource_limits of 40 MB, prefetch_batches=0": {"limit_mb": 40, "prefetch": 0},
-                ", two nodes": {"nodes": 2},
-            }.items()
-        },
-        "batch_size=4": [{**DATASET, "batch_size": 4}],
+        "as it is": [HALF],
+        "prefetch_batches=0": [{**HALF, "prefetch": 0}],
+        "a slow consumer": [{**HALF, "seconds_a_batch": 2}],
+        "a slow consumer, prefetch_batches=0": [{**HALF, "seconds_a_batch": 2, "prefetch": 0}],
+        "two nodes": [{**HALF, "nodes": 2}],
+        "two nodes, a slow consumer": [{**HALF, "nodes": 2, "seconds_a_batch": 1}],
+        "batch_size=4": [{**HALF, "batch_size": 4}],
     },
 }
 """The sides of each row; two jobs run at once."""
@@ -225,6 +220,9 @@ FIGURES: dict[str, Figures] = {
         "share of the gain of two plain processes": lambda r: (
             gain_of(r, "two nodes", "one node") / gain_of(r, "two processes", "one process")
         ),
+        "the same with stores of 300 MiB": lambda r: (
+            gain_of(r, "two nodes, stores of 300 MiB", "one node") / gain_of(r, "two processes", "one process")
+        ),
         "two nodes by two processes, clips a CPU second, daemons included": lambda r: (
             rate_of_all(r["two nodes"]) / rate_of_all(r["two processes"])
         ),
@@ -232,6 +230,7 @@ FIGURES: dict[str, Figures] = {
         "two nodes by one, wall": lambda r: 1 + gain_of(r, "two nodes", "one node"),
         "two nodes by two processes, wall": lambda r: speed_of(r["two nodes"]) / speed_of(r["two processes"]),
         "object store at its peak on the fullest node, MB": lambda r: peak_of(r["two nodes"]),
+        "the same with stores of 300 MiB, MB": lambda r: peak_of(r["two nodes, stores of 300 MiB"]),
         "spilled, MB": lambda r: peak_of(r["two nodes"], "spilled"),
     },
     "store": {

@@ -116,14 +116,7 @@ def iterate_plan(job: Job, epoch: int) -> Iterator[int]:
     import framefeed as ff
 
     plan = make_plan(job).with_epoch(1) if epoch else make_plan(job, 1)
-    dataset = ff.ray.dataset(plan, batch_size=job["batch_size"], concurrency=job.get("concurrency"))
-    if "buffer" in job:
-        dataset.context._max_num_blocks_in_streaming_gen_buffer = job["buffer"]
-    if "limit_mb" in job:
-        from ray.data import ExecutionResources
-
-        limit = ExecutionResources.for_limits(object_store_memory=1e6 * job["limit_mb"])
-        dataset.context.execution_options.resource_limits = limit
+    dataset = ff.ray.dataset(plan, batch_size=job["batch_size"])
     options = {"prefetch_batches": job["prefetch"]} if "prefetch" in job else {}
     for batch in dataset.iter_torch_batches(batch_size=job["batch_size"], **options):
         yield len(batch["position"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed.adapters.ray import _reading
+from framefeed.adapters.ray import _dataset, _reading
 from framefeed.load import ClipLoader
 from tests.adapters.ray.conftest import Nodes
 from tests.adapters.ray.decoders import EndsItsProcess, Meets
@@ -80,6 +80,32 @@ PLANS = {
 def test_rows_are_those_of_one_process(name: str) -> None:
     plan = PLANS[name]()
     assert_same(read(plan), load(plan))
+
+
+@pytest.mark.parametrize("name", ["random frames", "streams", "a mixture", "videos together"])
+def test_rows_are_the_same_where_a_task_reads_several_batches(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = PLANS[name]()
+    monkeypatch.setattr(_dataset, "_LEAST_TASKS", 0.5)  # a task, for two CPUs
+    assert make_source(plan, 2).count_tasks() == 1
+    assert_same(read(plan, 2), load(plan))
+
+
+def make_source(plan: ff.EpochPlan, batch_size: int) -> _dataset.ClipSource:
+    return _dataset.ClipSource(_reading.Reading(plan, batch_size, "auto", None, None, "raise", ()))
+
+
+def test_tasks_last_seconds_fit_the_store_and_leave_work_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(clips_per_video=400)  # 2400 clips of 36864 bytes
+    assert make_source(plan, 2).count_tasks() == 16  # 8 for each of two CPUs
+    assert make_source(plan_of(), 2).count_tasks() == 6  # no less than a batch
+    with monkeypatch.context() as patched:
+        patched.setattr(_dataset, "_GOOD_SECONDS", plan.describe().predicted_cpu_seconds / 40)
+        assert make_source(plan, 2).count_tasks() == 40
+    with monkeypatch.context() as patched:
+        patched.setattr(_dataset, "count_store_bytes", lambda: 8 * 2400 * 37_000 // 60)
+        assert make_source(plan, 2).count_tasks() == 60
+    monkeypatch.setattr(_dataset, "_MOST_TASKS", 8)
+    assert make_source(plan, 2).count_tasks() == 8
 
 
 def test_both_nodes_read_at_once(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ray.data.datasource import ReadTask
 from framefeed._arrays import AnyArray
 from framefeed._checks import check_integer, expected, refuse_names
 from framefeed._values import Limits
-from framefeed.adapters.ray._nodes import ask_nodes, check_cluster, check_nodes
+from framefeed.adapters.ray._nodes import ask_nodes, check_cluster, check_nodes, count_cpus, count_store_bytes
 from framefeed.adapters.ray._reading import Reading, explain_unreadable, make_block, read_run
 from framefeed.catalog import sending_as_data
 from framefeed.decode import Decoder, as_decoder
@@ -32,6 +32,12 @@ _MOST_BLOCK_BYTES = 128 << 20
 """As Ray's own target_max_block_size; larger batches are several blocks."""
 _MOST_TASKS = 10_000
 """Each takes about 10 ms of Ray's, and its driver keeps a list of them."""
+_GOOD_SECONDS = 10.0
+"""Of a task: after each its CPU waits 0.1 to 0.3 s for the next, as Ray's driver looks for ended tasks each 0.1 s."""
+_STORE_SHARE = 0.25
+"""Of the object store of a CPU: blocks of a task are there until those of the tasks before it were taken."""
+_LEAST_TASKS = 8
+"""For each CPU of the cluster, so that all have work until the end."""
 _JOINED = 0.9
 """Ray joins what a task yields until it is as large as the target, and cuts what is half as large again."""
 _MOST_SEEN = 16
@@ -112,7 +118,7 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
 
     def __init__(self, asked: Reading) -> None:
         super().__init__()
-        self._length, self._unit = len(asked.plan), asked.plan.options.unit
+        self._length = len(asked.plan)
         specs = _describe(asked.plan)
         self._clip_bytes = sum(map(_count_bytes, specs.values()))
         self._batch_size = min(asked.batch_size, max(1, _MOST_BLOCK_BYTES // max(1, self._clip_bytes)))
@@ -121,6 +127,7 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
         self._schema = make_block(empty, np.empty(0, np.int64), errors).schema
         reading = replace(asked, batch_size=self._batch_size)
         check_nodes()
+        self._task_clips = self._count_clips(asked.plan)
         self._ref = _put(reading)
         if any(ask_nodes(explain_unreadable, [self._ref])):
             # Perhaps a node does not see the catalog.
@@ -140,14 +147,21 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
 
     def count_tasks(self) -> int:
         """Count the tasks, of whole batches."""
-        return -(-self._length // self._count_clips())
+        return -(-self._length // self._task_clips)
 
-    def _count_clips(self) -> int:
+    def _count_clips(self, plan: EpochPlan) -> int:
         """Count the clips of a task: whole batches, of whole files where the plan keeps the clips of one together."""
         size = self._batch_size
-        step = math.lcm(size, self._unit)
+        step = math.lcm(size, plan.options.unit)
         step = step if step <= 8 * size else size
-        return step * max(1, -(-self._length // (step * _MOST_TASKS)))
+        cpus = max(1, count_cpus())
+        seconds = plan.describe().predicted_cpu_seconds / max(1, self._length) * step
+        most = min(
+            _GOOD_SECONDS / max(1e-9, seconds),
+            _STORE_SHARE * count_store_bytes() / cpus / max(1, step * self._clip_bytes),
+            self._length / (step * _LEAST_TASKS * cpus),
+        )
+        return step * max(1, round(most), -(-self._length // (step * _MOST_TASKS)))
 
     def estimate_inmemory_data_size(self) -> int:
         """Bytes of all rows."""
@@ -157,7 +171,7 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
         """Make the tasks, in the order of the positions."""
-        ref, clips = self._ref, self._count_clips()
+        ref, clips = self._ref, self._task_clips
         tasks = []
         for first in range(0, self._length, clips):
             last = min(first + clips, self._length)

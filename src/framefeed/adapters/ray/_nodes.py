@@ -39,6 +39,11 @@ def count_cpus() -> int:
     return int(ray.cluster_resources().get("CPU", 0))
 
 
+def count_store_bytes() -> int:
+    """Count the bytes of the object stores of the cluster."""
+    return int(ray.cluster_resources().get("object_store_memory", 0))
+
+
 def count_retries() -> int:
     """Count how often Ray has begun the task of this process before; 0 where Ray does not say."""
     worker = getattr(ray._private.worker.global_worker, "core_worker", None)
