@@ -13,6 +13,7 @@ import pytest
 import framefeed as ff
 from framefeed.testing import ClipSpec, write_clip
 from tests.cli.running import environment
+from tests.lengths import IS_LONG
 from tests.test_docs import ROOT, as_documented, blocks_of
 
 pytest.importorskip("ray.data", reason="Ray is not installed: make ray runs this in .venv-ray")
@@ -81,3 +82,48 @@ def test_signatures_are_those_of_the_code() -> None:
         actual = inspect.signature(getattr(ff.ray, name.removeprefix("ray.")))
         plain = [each.replace(annotation=inspect.Parameter.empty) for each in actual.parameters.values()]
         assert list(expected.parameters.values()) == plain
+
+
+TRAIN = """
+import framefeed as ff
+import ray
+from ray.train import DataConfig, ScalingConfig, get_context, get_dataset_shard
+from ray.train.torch import TorchTrainer
+
+ray.init(num_cpus=4, object_store_memory=150 << 20, include_dashboard=False, log_to_driver=False)
+catalog = ff.scan("videos/", out="cat.parquet")
+
+
+def plan_of(rank):
+    return ff.plan_clips(catalog, ff.Dense(4), seed=0, clips_per_video=4, rank=rank, world_size=2, size=(32, 32))
+
+
+def train():
+    rank = get_context().get_world_rank()
+    with ff.ClipLoader(plan_of(rank), batch_size=4) as loader:
+        own = [(batch.positions.tolist(), batch.data.tobytes()) for batch in loader]
+    shard = get_dataset_shard(f"rank{rank}")
+    batches = shard.iter_torch_batches(batch_size=4)
+    dealt = [(batch["position"].tolist(), batch["data"].cpu().numpy().tobytes()) for batch in batches]
+    assert dealt == own
+    with open(f"HOME/rank{rank}", "w") as file:
+        print(*(position for positions, _ in own for position in positions), file=file)
+
+
+datasets = {f"rank{rank}": ff.ray.dataset(plan_of(rank), batch_size=4) for rank in range(2)}
+only_own = DataConfig(datasets_to_split=[])
+TorchTrainer(train, scaling_config=ScalingConfig(num_workers=2), datasets=datasets, dataset_config=only_own).fit()
+ray.shutdown()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: four processes import PyTorch at once")
+@pytest.mark.timeout(300)
+def test_two_ranks_of_ray_train_have_the_plan_together(at_home: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="ff", dir="/tmp") as folder:
+        Path(folder, "ray").mkdir()
+        run(TRAIN.replace("HOME", str(at_home)), at_home, {"RAY_TMPDIR": folder})
+    dealt = [list(map(int, (at_home / f"rank{rank}").read_text().split())) for rank in range(2)]
+    assert [len(each) for each in dealt] == [12, 12]
+    assert sorted(dealt[0] + dealt[1]) == list(range(24))
