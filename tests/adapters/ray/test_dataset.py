@@ -88,6 +88,7 @@ def test_rows_are_the_same_where_a_task_reads_several_batches(name: str, monkeyp
     monkeypatch.setattr(_dataset, "_LEAST_TASKS", 0.5)  # a task, for two CPUs
     assert make_source(plan, 2).count_tasks() == 1
     assert_same(read(plan, 2), load(plan))
+    assert ff.ray.dataset(plan, batch_size=2).materialize().num_blocks() == -(-len(plan) // 2)
 
 
 def make_source(plan: ff.EpochPlan, batch_size: int) -> _dataset.ClipSource:
@@ -98,6 +99,8 @@ def test_tasks_last_seconds_fit_the_store_and_leave_work_for_all(monkeypatch: py
     plan = plan_of(clips_per_video=400)  # 2400 clips of 36864 bytes
     assert make_source(plan, 2).count_tasks() == 16  # 8 for each of two CPUs
     assert make_source(plan_of(), 2).count_tasks() == 6  # no less than a batch
+    together = plan_of(shuffle="videos", clips_per_video=3)
+    assert make_source(together, 2).count_tasks() == 3  # of two whole videos, as they are decoded together
     with monkeypatch.context() as patched:
         patched.setattr(_dataset, "_GOOD_SECONDS", plan.describe().predicted_cpu_seconds / 40)
         assert make_source(plan, 2).count_tasks() == 40
@@ -106,6 +109,18 @@ def test_tasks_last_seconds_fit_the_store_and_leave_work_for_all(monkeypatch: py
         assert make_source(plan, 2).count_tasks() == 60
     monkeypatch.setattr(_dataset, "_MOST_TASKS", 8)
     assert make_source(plan, 2).count_tasks() == 8
+
+
+@pytest.mark.parametrize("name", ["random frames", "streams"])
+def test_files_of_all_clips_and_streams_are_looked_for(name: str) -> None:
+    plan = PLANS[name]()
+    files = {source.source for at in range(len(plan)) for source in list_sources(plan, at)}
+    assert set(_dataset._list_seen(plan)) == files
+
+
+def list_sources(plan: ff.EpochPlan, position: int) -> list[ff.MediaInfo]:
+    rows = plan.rows_at(position) if plan.streams else [plan.row_at(position)]
+    return [plan.catalog[row] for row in rows]
 
 
 def test_both_nodes_read_at_once(tmp_path: Path) -> None:
