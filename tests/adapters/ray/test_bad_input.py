@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed.adapters.ray import _nodes, _scan
+from framefeed.adapters.ray import _nodes, _reading, _scan
 from framefeed.scanning import Chunk
 from framefeed.testing import make_folder
 from tests.adapters.ray.conftest import SETTINGS, Nodes, find_paths, find_processes
@@ -112,6 +112,19 @@ def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
 def test_clips_that_end_every_process_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ff.WorkerLost, match=r"the clips at positions 0 to 1 were lost, 11 times: a file of them"):
         read(plan_of(clips_per_video=1), concurrency=1, backend=EndsItsProcess(tmp_path, 1000))
+
+
+def test_clips_that_end_every_process_are_named_by_positions_of_the_epoch(
+    monkeypatch: pytest.MonkeyPatch, nodes: Nodes
+) -> None:
+    plan = plan_of(clips_per_video=1, rank=1, world_size=2)
+    reading = ray.put(_reading.Reading(plan, 2, "auto", None, None, "raise", ()))
+    monkeypatch.setattr(_reading, "count_retries", lambda: _nodes.MOST_RETRIES)
+    assert next(_reading.read_run(reading, 0, 2)).num_rows == 2
+    monkeypatch.setattr(_reading, "count_retries", lambda: _nodes.MOST_RETRIES + 1)
+    with pytest.raises(ff.WorkerLost, match=r"the clips at positions 1 to 3 were lost, 11 times") as caught:
+        next(_reading.read_run(reading, 0, 2))
+    assert caught.value.position == 1
 
 
 def test_files_that_end_every_process_are_an_error(monkeypatch: pytest.MonkeyPatch, nodes: Nodes) -> None:

@@ -128,9 +128,6 @@ def read_run(ref: Any, first: int, last: int) -> Iterator[pa.Table]:
     except (MissingMedia, StaleSource) as error:
         error.args = (f"{error.plain_message} (on node {get_node_name()})",)
         raise
-    finally:
-        if reading.cache is not None:
-            reading.cache.flush()  # other processes find these frames
 
 
 def _list_errors(batch: ClipBatch, entries: Sequence[LedgerEntry]) -> list[str | None]:
