@@ -134,6 +134,16 @@ def test_files_that_end_every_process_are_an_error(monkeypatch: pytest.MonkeyPat
         ff.ray.scan(folder())
 
 
+def test_files_that_memory_runs_out_for_are_an_error(monkeypatch: pytest.MonkeyPatch, nodes: Nodes) -> None:
+    # In this process: Ray itself would wait for longer and longer before it tries again.
+    monkeypatch.setattr(_scan, "count_retries", lambda: _nodes.MOST_RETRIES + 1)
+    monkeypatch.setattr(_scan, "_take", lambda chunk, ref: _scan._survey_chunk(ray.get(surveys[0]), chunk)[0])
+    surveys, put = [], ray.put
+    monkeypatch.setattr(ray, "put", lambda survey: surveys.append(put(survey)) or surveys[-1])
+    with pytest.raises(ff.WorkerLost, match=r"the processes that read .*\.mp4 and 5 more files were lost, 11 times"):
+        ff.ray.scan(folder())
+
+
 def end_process(survey: Any, chunk: Any) -> None:
     os._exit(1)
 

@@ -15,7 +15,14 @@ import ray
 
 from framefeed import scanning
 from framefeed._checks import check_integer
-from framefeed.adapters.ray._nodes import MOST_RETRIES, check_cluster, check_nodes, count_cpus, get_node_name
+from framefeed.adapters.ray._nodes import (
+    MOST_RETRIES,
+    check_cluster,
+    check_nodes,
+    count_cpus,
+    count_retries,
+    get_node_name,
+)
 from framefeed.catalog import Catalog
 from framefeed.errors import ResourceExhausted, UsageError, WorkerLost
 from framefeed.scanning import Chunk, ChunkResult, Survey, surveying_by
@@ -55,7 +62,17 @@ Answer = tuple[ChunkResult, str]
 
 
 def _survey_chunk(survey: Survey, chunk: Chunk) -> Answer:
-    """Survey a chunk; return the result, and the name of this node."""
+    """Survey a chunk; return the result, and the name of this node.
+
+    Raises:
+        WorkerLost: The processes that did so were lost time and again; those that memory ran out for, Ray would replace
+            for ever.
+    """
+    if (times := count_retries()) > MOST_RETRIES:
+        raise WorkerLost(
+            f"the processes that read {_name(chunk)} were lost, {times} times: a file of them may need too much "
+            "memory, or end each process. ff.scan finds it: scan without it"
+        )
     return survey(chunk), get_node_name()
 
 
