@@ -161,6 +161,19 @@ def test_blocks_stay_as_they_are_while_others_are_read(nodes: Nodes) -> None:
     assert np.array_equal(found, load(plan)["data"])
 
 
+def test_a_process_keeps_the_loaders_of_the_datasets_that_it_read_last(nodes: Nodes) -> None:
+    from ray import put
+
+    reading = _reading.Reading(plan_of(), 2, "auto", None, None, "raise", ())
+    refs = [put(reading) for _ in range(3)]
+    first, second = (_reading.open_loader(ref)[1] for ref in refs[:2])
+    assert _reading.open_loader(refs[0])[1] is first
+    third = _reading.open_loader(refs[2])[1]
+    assert [_reading.open_loader(ref)[1] for ref in (refs[0], refs[2])] == [first, third]
+    with pytest.raises(ff.UsageError, match="is closed"):
+        next(iter(second))
+
+
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
 def test_blocks_are_batches(batch_size: int) -> None:
     plan = plan_of()
@@ -251,6 +264,7 @@ def test_many_clips_that_fail_are_as_in_the_loader(
     found = read(plan, 3, on_error=on_error)
     errors = found.pop("error")
     assert_same(found, expected)
+    assert [error is not None for error in errors] == [plan.row_at(position) in (0, 2) for position in range(20)]
     kinds = {"StaleSource", "MissingMedia"}
     assert {error.partition(":")[0] for error in errors if error is not None} == kinds
     gone = ff.plan_clips(damaged.take([0]), ff.Uniform(4), seed=0)
