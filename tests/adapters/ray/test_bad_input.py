@@ -119,9 +119,9 @@ def test_clips_that_end_every_process_are_named_by_positions_of_the_epoch(
 ) -> None:
     plan = plan_of(clips_per_video=1, rank=1, world_size=2)
     reading = ray.put(_reading.Reading(plan, 2, "auto", None, None, "raise", ()))
-    monkeypatch.setattr(_reading, "count_retries", lambda: _nodes.MOST_RETRIES)
+    monkeypatch.setattr(_nodes, "count_retries", lambda: _nodes.MOST_RETRIES)
     assert next(_reading.read_run(reading, 0, 2)).num_rows == 2
-    monkeypatch.setattr(_reading, "count_retries", lambda: _nodes.MOST_RETRIES + 1)
+    monkeypatch.setattr(_nodes, "count_retries", lambda: _nodes.MOST_RETRIES + 1)
     with pytest.raises(ff.WorkerLost, match=r"the clips at positions 1 to 3 were lost, 11 times") as caught:
         next(_reading.read_run(reading, 0, 2))
     assert caught.value.position == 1
@@ -136,7 +136,7 @@ def test_files_that_end_every_process_are_an_error(monkeypatch: pytest.MonkeyPat
 
 def test_files_that_memory_runs_out_for_are_an_error(monkeypatch: pytest.MonkeyPatch, nodes: Nodes) -> None:
     # In this process: Ray itself would wait for longer and longer before it tries again.
-    monkeypatch.setattr(_scan, "count_retries", lambda: _nodes.MOST_RETRIES + 1)
+    monkeypatch.setattr(_nodes, "count_retries", lambda: _nodes.MOST_RETRIES + 1)
     monkeypatch.setattr(_scan, "_take", lambda chunk, ref: _scan._survey_chunk(ray.get(surveys[0]), chunk)[0])
     surveys, put = [], ray.put
     monkeypatch.setattr(ray, "put", lambda survey: surveys.append(put(survey)) or surveys[-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -46,15 +45,15 @@ def run(code: str, folder: Path, settings: dict[str, str]) -> str:
 
 
 @pytest.mark.timeout(300)  # Ray Train starts processes that import PyTorch
-def test_recipes_of_ray_are_one_program(at_home: Path) -> None:
+def test_recipes_of_ray_are_one_program(at_home: Path, short_folder: Path) -> None:
     blocks = [block.code for block in blocks_of(ROOT / "docs" / "scale.md") if block.reason == "needs Ray"]
     code = "\n".join(blocks)
-    # Two CPUs and a small store, in a folder of its own: paths of sockets must be short.
+    # Two CPUs and a small store.
     with_limits = "ray.init(num_cpus=2, object_store_memory=150 << 20, include_dashboard=False, log_to_driver=True)"
     assert code.count("ray.init()") == 1
-    with tempfile.TemporaryDirectory(prefix="ff", dir="/tmp") as folder:
-        Path(folder, "ray").mkdir()
-        printed = run(code.replace("ray.init()", with_limits) + "\nray.shutdown()\n", at_home, {"RAY_TMPDIR": folder})
+    (short_folder / "p" / "ray").mkdir(parents=True)
+    settings = {"RAY_TMPDIR": str(short_folder / "p")}
+    printed = run(code.replace("ray.init()", with_limits) + "\nray.shutdown()\n", at_home, settings)
     assert printed.count("torch.Size([4, 8, 3, 64, 64])") == 2
     assert "[True, True, True, True] [None, None, None, None]" in printed
     assert "6 files" in printed
@@ -120,10 +119,9 @@ ray.shutdown()
 @pytest.mark.long
 @pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: four processes import PyTorch at once")
 @pytest.mark.timeout(300)
-def test_two_ranks_of_ray_train_have_the_plan_together(at_home: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="ff", dir="/tmp") as folder:
-        Path(folder, "ray").mkdir()
-        run(TRAIN.replace("HOME", str(at_home)), at_home, {"RAY_TMPDIR": folder})
+def test_two_ranks_of_ray_train_have_the_plan_together(at_home: Path, short_folder: Path) -> None:
+    (short_folder / "r" / "ray").mkdir(parents=True)
+    run(TRAIN.replace("HOME", str(at_home)), at_home, {"RAY_TMPDIR": str(short_folder / "r")})
     dealt = [list(map(int, (at_home / f"rank{rank}").read_text().split())) for rank in range(2)]
     assert [len(each) for each in dealt] == [12, 12]
     assert sorted(dealt[0] + dealt[1]) == list(range(24))

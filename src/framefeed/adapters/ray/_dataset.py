@@ -155,7 +155,9 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
         step = math.lcm(size, plan.options.unit)
         step = step if step <= 8 * size else size
         cpus = max(1, count_cpus())
-        seconds = plan.describe().predicted_cpu_seconds / max(1, self._length) * step
+        # Of the whole epoch: that of a rank would compare the ranks, too.
+        whole = plan.whole
+        seconds = whole.describe().predicted_cpu_seconds / max(1, len(whole)) * step
         most = min(
             _GOOD_SECONDS / max(1e-9, seconds),
             _STORE_SHARE * count_store_bytes() / cpus / max(1, step * self._clip_bytes),

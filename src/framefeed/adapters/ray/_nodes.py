@@ -11,7 +11,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from framefeed.errors import MissingDependency, UsageError
+from framefeed.errors import MissingDependency, UsageError, WorkerLost
 
 _VERSION = importlib.metadata.version("framefeed")
 _SECONDS = 60
@@ -49,6 +49,27 @@ def count_retries() -> int:
     worker = getattr(ray._private.worker.global_worker, "core_worker", None)
     get_number = getattr(worker, "get_current_task_attempt_number", None)
     return 0 if get_number is None else int(get_number())
+
+
+def check_retries(what: str, advice: str, position: int | None = None) -> None:
+    """Check that the task of this process has not lost its processes time and again.
+
+    Ray itself bounds neither the retries of a dataset nor those of tasks that were killed for memory.
+
+    Args:
+        what: It reads, for the message.
+        advice: How to go on without it.
+        position: Of its first clip.
+
+    Raises:
+        WorkerLost: It has.
+    """
+    if (times := count_retries()) > MOST_RETRIES:
+        raise WorkerLost(
+            f"the processes that read {what} were lost, {times} times: a file of them may need too much memory, or end "
+            f"each process. {advice}",
+            position=position,
+        )
 
 
 def get_node_name() -> str:

@@ -15,10 +15,10 @@ from ray.data.extensions.tensor_extension import ArrowTensorArray
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._per_process import PerProcess
 from framefeed._values import Limits
-from framefeed.adapters.ray._nodes import MOST_RETRIES, count_retries, get_node_name
+from framefeed.adapters.ray._nodes import check_retries, get_node_name
 from framefeed.cache import FrameCache
 from framefeed.decode import Decoder
-from framefeed.errors import FramefeedError, MissingMedia, StaleSource, UsageError, WorkerLost
+from framefeed.errors import FramefeedError, MissingMedia, StaleSource, UsageError
 from framefeed.load import ClipBatch, ClipLoader, LedgerEntry, OnError, list_arrays
 from framefeed.plan import EpochPlan
 
@@ -108,13 +108,9 @@ def read_run(ref: Any, first: int, last: int) -> Iterator[pa.Table]:
         WorkerLost: The processes that read these clips were lost time and again; Ray would go on for ever.
     """
     reading, loader = open_loader(ref)
-    if (times := count_retries()) > MOST_RETRIES:
-        begin, end = reading.plan.global_position(first), reading.plan.global_position(last - 1)
-        raise WorkerLost(
-            f"the processes that read the clips at positions {begin} to {end} were lost, {times} times: a file of them "
-            "may need too much memory, or end each process. A ClipLoader over them finds it: plan without it",
-            position=begin,
-        )
+    begin, end = reading.plan.global_position(first), reading.plan.global_position(last - 1)
+    advice = "A ClipLoader over them finds it: plan without it"
+    check_retries(f"the clips at positions {begin} to {end}", advice, begin)
     batches = loader.iterate_run(first, last)
     known = len(loader.ledger)
     try:

@@ -19,8 +19,8 @@ from framefeed.adapters.ray._nodes import (
     MOST_RETRIES,
     check_cluster,
     check_nodes,
+    check_retries,
     count_cpus,
-    count_retries,
     get_node_name,
 )
 from framefeed.catalog import Catalog
@@ -68,11 +68,7 @@ def _survey_chunk(survey: Survey, chunk: Chunk) -> Answer:
         WorkerLost: The processes that did so were lost time and again; those that memory ran out for, Ray would replace
             for ever.
     """
-    if (times := count_retries()) > MOST_RETRIES:
-        raise WorkerLost(
-            f"the processes that read {_name(chunk)} were lost, {times} times: a file of them may need too much "
-            "memory, or end each process. ff.scan finds it: scan without it"
-        )
+    check_retries(_name(chunk), "ff.scan finds it: scan without it")
     return survey(chunk), get_node_name()
 
 
