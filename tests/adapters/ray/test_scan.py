@@ -10,6 +10,7 @@ import sys
 import tarfile
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -158,3 +159,29 @@ def test_an_interrupted_scan_ends_its_tasks(
             process = os.pidfd_open(pid)
             assert select.select([process], [], [], 30)[0], "a task goes on"
             os.close(process)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.usefixtures("nodes")
+def test_workers_is_the_most_tasks_at_once(workers: int, media: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, at_once, remote, take = list[Any](), list[int](), ray.remote, _scan._take
+
+    def begin(**options: Any) -> Any:
+        def wrap(function: Any) -> Any:
+            task = remote(**options)(function)
+            if not options["num_cpus"]:  # a question to a node
+                return task
+            return SimpleNamespace(remote=lambda *given: begun.append(task.remote(*given)) or begun[-1])
+
+        return wrap
+
+    def count_and_take(chunk: Any, ref: Any) -> Any:
+        at_once.append(len(begun) - len(at_once))
+        return take(chunk, ref)
+
+    monkeypatch.setattr("framefeed.scanning._chunks.CHUNK_WEIGHT", OF_ONE_VIDEO)
+    monkeypatch.setattr(ray, "remote", begin)
+    monkeypatch.setattr(_scan, "_take", count_and_take)
+    ff.ray.scan(media, workers=workers)
+    assert len(begun) > workers
+    assert max(at_once) == workers
