@@ -70,3 +70,9 @@ def test_the_citation_names_this_version_and_licence() -> None:
     assert fields["license"] == declared["license"]
     assert "message" in fields
     assert re.search(r"^authors:\n  - ", text, re.M)
+
+
+def test_readme_and_citation_name_the_repository_of_pyproject() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
+    assert f"git clone {declared} " in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"repository-code: {declared}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
