@@ -78,6 +78,8 @@ def cut(field: bytes) -> bytes:
 
 def has_right_sum(block: bytes) -> bool:
     """Whether a header has its checksum right, of unsigned bytes or, as old programs sum them, of signed ones."""
+    if len(block) < BLOCK:
+        return False
     try:
         claimed = read_number(block[_SUM])
     except OddHeader:
