@@ -127,6 +127,8 @@ OWN = {
     "pax path taken back": (
         make_pax((b"path", b"x"), kind=b"g") + make_pax((b"path", b"")) + make_member(b"1"), ["1"]),
     "pax size": (make_pax((b"size", b"3")) + make_header(b"a", 0) + pad(b"123") + make_member(b"b"), ["a", "b"]),
+    "pax size with blanks": (
+        make_pax((b"size", b" 3 ")) + make_header(b"a", 0) + pad(b"123") + make_member(b"b"), ["a", "b"]),
     "pax records that say nothing of names": (
         make_pax((b"mtime", b"1.5"), (b"SCHILY.xattr.user.x", b"a=b\n\0c")) + make_member(b"a"), ["a"]),
     "padded pax records": (
@@ -165,8 +167,10 @@ def test_archives_by_the_byte(case: str, end: bytes, reason: str | None) -> None
 def test_the_sizes_that_headers_write_in_odd_ways_are_right() -> None:
     for case in ("V7", "V7, sizes with blanks", "sizes that end with a blank", "twelve digits", "base 256", "a prefix"):
         assert read(OWN[case][0] + END).size[0] == len(OWN[case][0][BLOCK:].partition(b"\0")[0]), case
-    table = read(OWN["pax size"][0] + END)
-    assert table.size.tolist() == [3, 0]
+    for case in ("pax size", "pax size with blanks"):
+        table = read(OWN[case][0] + END)
+        assert rows(table) == rows_of_tarfile(OWN[case][0] + END)
+        assert table.size.tolist() == [3, 0]
 
 
 def test_folders_of_v7_have_no_data_whatever_their_size_says() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from framefeed._values import BytesReader, Limits
 from framefeed.archives import MemberKind, read_zip, walk_zip
 from tests.archives.tars import CountingReader, with_holes
-from tests.archives.zips import make_zip, read, rows, rows_of_zipfile
+from tests.archives.zips import make_zip, read, rows, rows_of_zipfile, widen
 
 NAMES = st.text("ab/._é日 \n:%", min_size=1, max_size=12)
 MEMBERS = st.dictionaries(NAMES, st.binary(max_size=300), max_size=8)
@@ -30,6 +30,15 @@ def test_members_are_those_of_zipfile(
     assert table.damage is None
     assert rows(table, data) == rows_of_zipfile(data)
     assert not table.reasons or method != zipfile.ZIP_STORED
+
+
+@pytest.mark.parametrize("behind", [b"\n", b"<html>", bytes(60_000), b"PK\5\6", b"PK\5\6" + b"\xff" * 40])
+def test_bytes_behind_an_archive_are_passed_over(behind: bytes) -> None:
+    members = [("a.mp4", b"1"), ("b.mp4", b"2")]
+    for data in (make_zip(members, comment=b"some"), widen(make_zip(members))):
+        assert rows(read(data + behind), data) == rows_of_zipfile(data)
+        if b"PK" not in behind:
+            assert rows_of_zipfile(data + behind) == rows_of_zipfile(data)
 
 
 def test_a_comment_that_holds_the_end_of_another_archive_is_a_comment() -> None:

@@ -155,7 +155,7 @@ def size_from(records: Mapping[bytes, bytes]) -> int | None:
     Raises:
         OddHeader: It is no number.
     """
-    size = records.get(_SIZE_KEY)
+    size = records.get(_SIZE_KEY, b"").strip()  # As tarfile does.
     if not size:
         return None
     if not size.isdigit() or len(size) > 20:
