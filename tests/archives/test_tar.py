@@ -99,6 +99,11 @@ def test_many_members_come_in_several_tables() -> None:
     assert repr(whole) == "MemberTable(9000 members)"
 
 
+def test_targets_have_the_rows_of_their_links_in_all_tables() -> None:
+    links = [make_header(b"l", 0, b"2", link=b"%d" % number) for number in range(4200)]
+    assert read(b"".join(links) + END).targets == {number: f"{number}" for number in range(4200)}
+
+
 def test_headers_that_are_not_checked_together_with_their_members() -> None:
     """A table ends between a long name and its member."""
     plain = make_member(b"a") * 4095

@@ -43,6 +43,7 @@ SOUND = {
     "two joined": (A + B, NAMES),
     "two joined, of two blocks": (SHORT_A + SHORT_B, NAMES),
     "two joined, of both kinds": (SHORT_A + B, NAMES),
+    "three joined, of both kinds": (SHORT_A + B + make_shard("c"), [*NAMES, *name("c")]),
     "three joined, the first of them empty": (bytes(RECORD) + A + B, NAMES),
     "records for all of the first alone": (
         make_pax((b"path", b"x.png"), kind=b"g") + make_member(b"1.png", PNG) + END + SHORT_B, ["x.png", *name("b")]),
@@ -61,6 +62,7 @@ LACKING = {
     "the second one begins with damage": (A + b"?" + B[1:], name("a"), "other bytes"),
     "one block of zeros, and members": (SHORT_A[:-BLOCK] + SHORT_B, NAMES, "one block of zeros"),
     "a page of zeros, and members": (SHORT_A[: 30 * STEP] + bytes(4096) + SHORT_B, NAMES, "zeros in its middle"),
+    "two records of zeros, and members": (A[: 30 * STEP] + bytes(2 * RECORD) + B, NAMES, "zeros in its middle"),
     "much of zeros, and members": (SHORT_A + bytes(200 * BLOCK) + SHORT_B, NAMES, "more zeros than end"),
     "zeros alone": (bytes(2**15 + BLOCK), [], "more zeros than end"),
 }  # fmt: skip

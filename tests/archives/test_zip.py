@@ -64,6 +64,18 @@ def test_more_members_than_16_bits_count_come_in_several_tables() -> None:
     assert repr(table) == "MemberTable(66000 members)"
 
 
+def test_reasons_have_the_rows_of_their_members_in_all_tables() -> None:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for number in range(4200):
+            method = zipfile.ZIP_DEFLATED if number in (5, 4100) else zipfile.ZIP_STORED
+            archive.writestr(f"{number}", b"data", method)
+    data = target.getvalue()
+    assert [len(table) for table in walk_zip(BytesReader(data), "x.zip", Limits())] == [4096, 104]
+    assert list(read(data).reasons) == [5, 4100]
+    assert rows(read(data), data) == rows_of_zipfile(data)
+
+
 @pytest.mark.parametrize("before", [0, 100])
 def test_members_beyond_4_gb(before: int) -> None:
     """The bytes of an archive from zipfile, with a hole of 5 GB where its second member begins."""
