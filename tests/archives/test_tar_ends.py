@@ -79,7 +79,7 @@ def test_sound_ends(case: str, reads: ReadSizes) -> None:
 
 @pytest.mark.parametrize("reads", [LOCAL_READS, REMOTE_READS, ReadSizes(BLOCK, BLOCK, 0), ReadSizes(700, 5000, 1)])
 @pytest.mark.parametrize("case", LACKING)
-def test_an_end_that_lacks_something_is_damage_with_its_reason(case: str, reads: ReadSizes) -> None:
+def test_D15_an_end_that_lacks_something_is_damage_with_its_reason(case: str, reads: ReadSizes) -> None:
     data, names, reason = LACKING[case]
     table = read(data, reads=reads)
     assert list(table.names) == names
@@ -90,7 +90,7 @@ def test_an_end_that_lacks_something_is_damage_with_its_reason(case: str, reads:
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_a_scan_has_all_members_that_are_there_and_one_failed_row_for_the_rest(
+def test_D15_a_scan_has_all_members_that_are_there_and_one_failed_row_for_the_rest(
     is_remote: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if is_remote:
