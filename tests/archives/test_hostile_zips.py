@@ -217,6 +217,7 @@ def test_members_are_bounded_by_what_is_claimed_and_by_what_is_there() -> None:
         read(write(data, len(data) - 12, "<H", 0), Limits(max_members=3))
 
 
+@pytest.mark.slow
 def test_C16_a_directory_of_many_entries_is_bounded_in_memory() -> None:
     entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, 0, 8, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0) + b"a"
     total = 66_000

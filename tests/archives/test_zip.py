@@ -53,6 +53,7 @@ def test_a_zip_in_a_zip_is_a_file() -> None:
     assert rows(read(data), data) == [("inner.zip", MemberKind.FILE, inner), ("a.mp4", MemberKind.FILE, b"2")]
 
 
+@pytest.mark.slow
 def test_more_members_than_16_bits_count_come_in_several_tables() -> None:
     data = make_zip((f"{number:06}", b"%d" % number) for number in range(66_000))
     tables = list(walk_zip(BytesReader(data), "x.zip", Limits()))
