@@ -8,15 +8,14 @@ import random
 import struct
 import tracemalloc
 import zipfile
-from itertools import pairwise
 
 import pytest
 
 from framefeed._values import BytesReader, Limits, SourceStat
-from framefeed.archives import read_zip
+from framefeed.archives import MemberKind, read_zip
 from framefeed.errors import CorruptMedia, LimitExceeded, UnreadableMedia
 from tests.archives.tars import MadeUpReader, with_holes
-from tests.archives.zips import make_zip, read, rows
+from tests.archives.zips import make_zip, read, rows, widen
 
 MEMBERS = {"a/clip.mp4": b"first" * 40, "b.jpg": b"second", "é.png": b"", "z.mp4": b"last" * 9}
 END_BYTES = 22
@@ -61,6 +60,16 @@ def test_an_archive_cut_anywhere_is_refused(is_stream: bool, comment: bytes) -> 
     for cut in range(1, len(data)):
         with pytest.raises(UnreadableMedia, match=r"^x\.zip: has no directory at its end: it is cut, or no zip"):
             read(data[:cut])
+
+
+def test_an_archive_cut_behind_another_one_in_it_is_refused() -> None:
+    """The end of the inner one is no end of the outer one, although all its members are there."""
+    inner = make_zip([("inner.mp4", b"1")])
+    for first in ([], [("first.mp4", b"2")]):
+        data = make_zip([*first, ("inner.zip", inner), ("a.mp4", b"3" * 900)])
+        for cut in range(data.index(inner) + len(inner), find_directory(data), 50):
+            with pytest.raises(UnreadableMedia, match="has no directory at its end"):
+                read(data[:cut] + b"more")
 
 
 @pytest.mark.parametrize("is_large", [False, True])
@@ -208,9 +217,10 @@ def test_members_are_bounded_by_what_is_claimed_and_by_what_is_there() -> None:
         read(write(data, len(data) - 12, "<H", 0), Limits(max_members=3))
 
 
-def test_C16_a_directory_of_millions_of_entries_is_bounded_in_memory() -> None:
+@pytest.mark.slow
+def test_C16_a_directory_of_many_entries_is_bounded_in_memory() -> None:
     entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, 0, 8, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0) + b"a"
-    total = 300_000
+    total = 66_000
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, total % 2**16, total % 2**16, total * len(entry), 0, 0)
 
     def make(offset: int, count: int) -> bytes:
@@ -256,6 +266,15 @@ def test_a_count_that_is_not_that_of_the_entries_is_damage() -> None:
     assert "has 4 entries, and its last record claims 5" in str(table.damage.error)
 
 
+def test_an_archive_behind_another_one_says_that_only_its_own_members_are_read() -> None:
+    first, second = make_zip(MEMBERS.items()), make_zip([("b.mp4", b"1")])
+    table = read(first + second)
+    assert rows(table, first + second) == [("b.mp4", MemberKind.FILE, b"1")]
+    assert table.damage is not None
+    assert f"its first {len(first)} bytes are another archive, whose members are not read" in str(table.damage.error)
+    assert read(b"a program that unpacks it" + second).damage is None
+
+
 def test_one_part_of_several_is_refused_with_the_command_that_joins_them() -> None:
     data = make_zip(MEMBERS.items())
     for at in (18, 16):
@@ -290,11 +309,11 @@ def test_a_file_that_gets_shorter_while_it_is_read_is_refused() -> None:
 
 
 def test_records_of_64_bits_that_lie_are_refused() -> None:
-    data = make_zip((f"{number:05}", b"") for number in range(65_600))
+    data = widen(make_zip(MEMBERS.items()))
     at = data.rfind(b"PK\6\6")
     for offset, value in ((40, 2**63), (48, 2**63), (40, 2**64 - 1), (48, 2**64 - 1)):
         with pytest.raises(UnreadableMedia, match="where none fits"):
             read(write(data, at + offset, "<Q", value))
     with pytest.raises(LimitExceeded):
         read(write(data, at + 32, "<Q", 2**40))
-    assert all(first < second for first, second in pairwise(read(data).names))
+    assert list(read(data).names) == list(MEMBERS)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from framefeed._values import BytesReader, Limits
 from framefeed.archives import MemberKind, read_zip, walk_zip
 from tests.archives.tars import CountingReader, with_holes
-from tests.archives.zips import make_zip, read, rows, rows_of_zipfile
+from tests.archives.zips import make_zip, read, rows, rows_of_zipfile, widen
 
 NAMES = st.text("ab/._é日 \n:%", min_size=1, max_size=12)
 MEMBERS = st.dictionaries(NAMES, st.binary(max_size=300), max_size=8)
@@ -32,6 +32,15 @@ def test_members_are_those_of_zipfile(
     assert not table.reasons or method != zipfile.ZIP_STORED
 
 
+@pytest.mark.parametrize("behind", [b"\n", b"<html>", bytes(60_000), b"PK\5\6", b"PK\5\6" + b"\xff" * 40])
+def test_bytes_behind_an_archive_are_passed_over(behind: bytes) -> None:
+    members = [("a.mp4", b"1"), ("b.mp4", b"2")]
+    for data in (make_zip(members, comment=b"some"), widen(make_zip(members))):
+        assert rows(read(data + behind), data) == rows_of_zipfile(data)
+        if b"PK" not in behind:
+            assert rows_of_zipfile(data + behind) == rows_of_zipfile(data)
+
+
 def test_a_comment_that_holds_the_end_of_another_archive_is_a_comment() -> None:
     inner = make_zip([("inner.mp4", b"1")])
     data = make_zip([("a.mp4", b"2")], comment=inner + b"more")
@@ -44,6 +53,7 @@ def test_a_zip_in_a_zip_is_a_file() -> None:
     assert rows(read(data), data) == [("inner.zip", MemberKind.FILE, inner), ("a.mp4", MemberKind.FILE, b"2")]
 
 
+@pytest.mark.slow
 def test_more_members_than_16_bits_count_come_in_several_tables() -> None:
     data = make_zip((f"{number:06}", b"%d" % number) for number in range(66_000))
     tables = list(walk_zip(BytesReader(data), "x.zip", Limits()))
@@ -53,6 +63,18 @@ def test_more_members_than_16_bits_count_come_in_several_tables() -> None:
     assert list(table.names) == [name for each in tables for name in each.names]
     assert rows(table, data)[65_999] == ("065999", MemberKind.FILE, b"65999")
     assert repr(table) == "MemberTable(66000 members)"
+
+
+def test_reasons_have_the_rows_of_their_members_in_all_tables() -> None:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for number in range(4200):
+            method = zipfile.ZIP_DEFLATED if number in (5, 4100) else zipfile.ZIP_STORED
+            archive.writestr(f"{number}", b"data", method)
+    data = target.getvalue()
+    assert [len(table) for table in walk_zip(BytesReader(data), "x.zip", Limits())] == [4096, 104]
+    assert list(read(data).reasons) == [5, 4100]
+    assert rows(read(data), data) == rows_of_zipfile(data)
 
 
 @pytest.mark.parametrize("before", [0, 100])

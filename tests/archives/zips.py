@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from collections.abc import Iterable
 from itertools import pairwise
@@ -57,10 +58,20 @@ def make_zip(
     return bytes(target.data) if isinstance(target, _Stream) else target.getvalue()
 
 
+def widen(data: bytes) -> bytes:
+    """Move what the last record says, of an archive without a comment, to one of 64 bits before it."""
+    count, size, offset = struct.unpack_from("<H2L", data, len(data) - 12)
+    record = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, size, offset)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, len(data) - 22, 1)
+    last = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, *[2**16 - 1] * 2, *[2**32 - 1] * 2, 0)
+    return data[:-22] + record + locator + last
+
+
 def read(data: bytes, limits: Limits | None = None, members: set[str] | None = None) -> MemberTable:
     """Read an archive's members, and check that all data lie within it and not over each other."""
     table = read_zip(BytesReader(data), "x.zip", limits or Limits(), members)
-    usable = [row for row in range(len(table)) if table.kind[row] == MemberKind.FILE and row not in table.reasons]
+    is_file = (table.kind == MemberKind.FILE).tolist()
+    usable = {row for row in range(len(table)) if is_file[row] and row not in table.reasons}
     spans = sorted((int(table.offset[row]), int(table.offset[row] + table.size[row])) for row in usable)
     assert all(0 < start <= stop <= len(data) for start, stop in spans)
     assert all(stop < following for (_, stop), (following, _) in pairwise(spans))

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from framefeed._values import BytesReader, Limits
+from framefeed._values import BytesReader, Limits, SourceStat
 from framefeed.archives import LOCAL_READS, NULL
-from framefeed.catalog import PackedFile
+from framefeed.catalog import PackedFile, find_kept_value
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, MissingMedia, UnreadableMedia
 
 MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -156,6 +156,27 @@ def test_C16_a_row_group_larger_than_the_limit_is_an_error_of_its_rows() -> None
         .find_values("video", LOCAL_READS)
         .errors
     )
+
+
+def test_C16_what_is_in_memory_obeys_the_limits_of_each_reader() -> None:
+    data, stamp = write(ROWS), "x.parquet, a version of this test"
+    reader = _Timed(data)
+    PackedFile(reader, "x.parquet", Limits(), stamp).read_value("video", 0)
+    assert find_kept_value(stamp, "video", 0, Limits()) is not None
+    small = Limits(max_row_group_bytes=100)
+    assert find_kept_value(stamp, "video", 0, small) is None
+    for find in (lambda file: file.read_value("video", 0), lambda file: file.find_value("video", 0, LOCAL_READS)):
+        with pytest.raises(LimitExceeded, match="max_row_group_bytes=100"):
+            find(PackedFile(reader, "x.parquet", small, stamp))
+    with pytest.raises(LimitExceeded, match="max_header_bytes=100"):
+        PackedFile(reader, "x.parquet", Limits(max_header_bytes=100), stamp)
+
+
+class _Timed(BytesReader):
+    """Has a time, so that what is read of it is kept."""
+
+    def stat(self) -> SourceStat:
+        return SourceStat(super().stat().bytes, 1)
 
 
 def test_C16_metadata_and_rows_are_bounded() -> None:

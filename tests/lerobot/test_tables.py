@@ -143,6 +143,21 @@ def test_wrong_texts_are_errors_that_name_the_file(texts: Path, values: str) -> 
     assert str(texts / FIRST_TABLE) in str(e.value)
 
 
+def test_texts_that_are_not_utf8_are_errors_that_name_row_and_column(texts: Path) -> None:
+    for name, column in ((FIRST_TABLE, "words"), ("meta/tasks.parquet", "task")):
+        path = texts / name
+        table = pq.read_table(path)
+        column = column if column in table.column_names else "__index_level_0__"
+        kept = path.read_bytes()
+        values = pa.array([b"\xff", *map(str.encode, table[column].to_pylist()[1:])])
+        odd = pa.Array.from_buffers(pa.string(), len(values), values.buffers())
+        pq.write_table(table.set_column(table.column_names.index(column), column, odd), path, use_dictionary=False)
+        with pytest.raises(ff.UnreadableMedia, match=rf"text '\\udcff' in row 0 of the column '{column}'") as caught:
+            _ = ff.lerobot.open(texts).rows(columns=["words"]), ff.lerobot.open(texts).meta.tasks
+        assert str(path) in str(caught.value)
+        path.write_bytes(kept)
+
+
 def test_texts_of_dictionaries_are_the_same(texts: Path) -> None:
     path = texts / FIRST_TABLE
     table = pq.read_table(path)

@@ -136,6 +136,17 @@ def test_labels_with_names_are_left_as_they_are_where_they_do_not_fit(tmp_path: 
     assert ff.scan([path, other]).classes == ["bee", "cat", "zebra"]
 
 
+def test_names_that_files_number_otherwise_are_sorted(tmp_path: Path) -> None:
+    """And each order of one list of names alone is that of the file."""
+    orders = [["cat", "dog", "ant"], ["dog", "ant", "cat"], ["ant", "dog", "cat"], ["dog", "cat", "ant"]]
+    paths = [write_classes(tmp_path / f"{number}.parquet", [0, 1, 2], names) for number, names in enumerate(orders)]
+    for first, path in enumerate(paths):
+        assert ff.scan(path).classes == orders[first]
+        for other in paths[:first]:
+            assert ff.scan([path, other]).classes == ["ant", "cat", "dog"]
+    assert ff.scan(paths).table["label"].to_pylist() == [name for names in orders for name in names]
+
+
 def test_label_from_takes_the_folders_of_paths_beside_media_and_warns_where_it_is_not_used(tmp_path: Path) -> None:
     data = saved(picture(), "JPEG")
 
@@ -268,6 +279,11 @@ def test_where_bytes_are_null_the_path_is_read_relative_to_the_file(media: Membe
     assert catalog.table["error_type"].to_pylist()[2:] == ["UnreadableMedia", "UnreadableMedia", "MissingMedia"]
     assert "is null, and has no path" in catalog.table["error"].to_pylist()[2]
     assert catalog.table["n"].to_pylist() == list(range(5))
+    (folder.parent / "lists").mkdir()
+    (folder / "m.parquet").rename(folder.parent / "lists" / "m.parquet")
+    moved = ff.scan(folder.parent / "lists" / "m.parquet", root=folder)
+    assert moved.shown_name(0) == catalog.shown_name(0)
+    assert moved.table["error_type"].to_pylist() == catalog.table["error_type"].to_pylist()
 
 
 def test_names_of_columns_are_those_of_lists(media: Members, tmp_path: Path) -> None:

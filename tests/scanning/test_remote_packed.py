@@ -164,6 +164,17 @@ def test_D09_the_version_of_an_object_is_compared_before_limits(
         decoder[0]
 
 
+def test_D09_metadata_of_an_object_that_names_no_version_are_read_anew(
+    server: FaultServer, media: Members, tmp_path: Path
+) -> None:
+    names = ["first", "other"]
+    objects = [write(tmp_path / name, media[:1], columns={name: [7]}).read_bytes() for name in names]
+    assert len(objects[0]) == len(objects[1])
+    for name, data in zip(names, objects, strict=True):
+        server.objects["/m.parquet"] = Stored(data, None, None)
+        assert ff.scan(f"{server.url}/m.parquet").table.column_names[-1] == name
+
+
 @pytest.mark.parametrize("kept", [{"row_group_size": 1}, PLAIN])
 def test_D09_the_same_media_in_another_layout_by_url_are_read_on(
     kept: dict[str, object], server: FaultServer, media: Members, tmp_path: Path

@@ -190,6 +190,26 @@ def test_names_in_json_are_bounded() -> None:
     assert rows.left_out
 
 
+def test_values_of_names_that_are_known_are_kept_behind_the_bound() -> None:
+    many = json.dumps({f"n{number}": number for number in range(MOST_JSON_COLUMNS)}).encode()
+    samples = [b'{"caption": "first"}', many, b'{"caption": "third"}']
+    rows = make_rows([
+        member for number, data in enumerate(samples)
+        for member in ((f"{number}.jpg", b"x", MemberKind.FILE), (f"{number}.json", data, MemberKind.FILE))
+    ])  # fmt: skip
+    assert list_values(rows)["json caption"] == ["first", None, "third"]
+    assert rows.left_out
+
+
+def test_a_byte_order_mark_before_a_value_is_no_part_of_it() -> None:
+    values = {"json": b'{"a": "x"}', "txt": b"a text", "cls": b"7"}
+    members = [("1.jpg", b"x", MemberKind.FILE)]
+    members += [(f"1.{field}", b"\xef\xbb\xbf" + data, MemberKind.FILE) for field, data in values.items()]
+    rows = make_rows(members)
+    assert not rows.errors
+    assert list_values(rows) == {"json a": ["x"], "txt": ["a text"], "cls": ["7"]}
+
+
 def test_a_member_that_got_shorter_is_an_error() -> None:
     maker = TarRowMaker("/x.tar", Limits(), lambda _offset, count: b"x" * (count - 1))
     names, numbers = ["1.jpg", "1.txt"], np.array([512, 1536], np.int64)

@@ -78,6 +78,8 @@ def cut(field: bytes) -> bytes:
 
 def has_right_sum(block: bytes) -> bool:
     """Whether a header has its checksum right, of unsigned bytes or, as old programs sum them, of signed ones."""
+    if len(block) < BLOCK:
+        return False
     try:
         claimed = read_number(block[_SUM])
     except OddHeader:
@@ -153,7 +155,7 @@ def size_from(records: Mapping[bytes, bytes]) -> int | None:
     Raises:
         OddHeader: It is no number.
     """
-    size = records.get(_SIZE_KEY)
+    size = records.get(_SIZE_KEY, b"").strip()  # As tarfile does.
     if not size:
         return None
     if not size.isdigit() or len(size) > 20:

@@ -49,10 +49,10 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveDamage:
-    """What ended a walk before the archive's end; all members before it are whole.
+    """What an archive lacks; the members in its table are whole.
 
     Attributes:
-        offset: Byte of the header where it was met.
+        offset: Byte of the header, or of the zeros in its place, where it was met.
         member: Name of the member that is cut; None if it concerns no member.
         error: Names the archive and what to do.
     """
@@ -75,7 +75,7 @@ class MemberTable:
         targets: What links of tar archives link to, by row.
         reasons: Why members that their kind does not exclude cannot be read, and what to do about it, by row, in the
             words of ``NO_FILE``; their offset and size are 0.
-        damage: What ended the walk early; None at the archive's end, and if the walk goes on.
+        damage: What ended the walk early, or is missing; None if nothing is, and if the walk goes on.
     """
 
     names: Sequence[str]

@@ -42,6 +42,15 @@ _EXTENSION_COST = 2**8
 _PLAIN = re.compile(rb"([0-7]{11})[\0 ].{20}0", re.DOTALL)
 _EXTENSIONS = frozenset(b"xXgLK")
 _NO_MEMBER = "it ends behind an extended header, without the member"
+_NO_END = (
+    "it ends there, without the two blocks of zeros that end an archive, so members may be missing (if none are, add "
+    "them: truncate -s %512 FILE, then head -c 1024 /dev/zero >> FILE)"
+)
+_END_BYTES = 2 * BLOCK
+# Zeros behind the end fill a record, whose size divides that of the archive: 20 blocks as nearly all programs write it,
+# or a power of two, for larger ones (`tar -b 128`). `tar --concatenate` may leave the zeros of two records.
+_RECORD, _LARGEST_RECORD = 20 * BLOCK, 2**20
+_MOST_ZEROS = 2 * _RECORD
 _LARGEST = 2**63
 # In headers of GNU tar's sparse files, and of the headers that continue them.
 _SPARSE_GOES_ON, _SPARSE_GOES_ON_AGAIN = 482, 504
@@ -157,12 +166,16 @@ class _Walk:
         self._name = name
         self._limits = limits
         self._at = 0
+        # First byte of the archive, of several that are joined.
+        self._start = 0
         self._count = 0
         # Pax records and GNU tar's long names for the next member, and pax records for all that follow.
         self._next: dict[bytes, bytes] = {}
         self._all: dict[bytes, bytes] = {}
         # Offset of the header that must follow an extended one.
         self._awaited = -1
+        # The first zeros before other members that are not the end of one of several archives.
+        self._doubt: _Ending | None = None
         self._ending: _Ending | None = None
         self.is_over = False
 
@@ -210,7 +223,7 @@ class _Walk:
         what = f"the data of the member {member!r} end beyond the archive's {self._window.end} bytes"
         error = ending.error or CorruptMedia(
             f"{self._name}: is damaged at byte {ending.offset}: {what if ending.is_cut else ending.reason}. The "
-            "members before it can be read; for the others copy the archive again, or write it anew",
+            "members that are listed can be read; for others copy the archive again, or write it anew",
             source=self._name,
             stage="open",
         )
@@ -264,9 +277,8 @@ class _Walk:
             self._end(count, at, "the file got shorter while it was read")
         elif at < window.end and any(window.read(at, BLOCK)):
             self._end(count, at, "it ends within a header")
-        elif self._awaited == at:
-            self._end(count, window.end, _NO_MEMBER)
-        self.is_over = True
+        else:
+            self._end(count, min(at, window.end), _NO_MEMBER if self._awaited == at else _NO_END)
         return False
 
     def _end(self, row: int, at: int, reason: str) -> None:
@@ -276,10 +288,7 @@ class _Walk:
         """Take any header, with the extended headers before it; return the offset of the next one, None at the end."""
         row = len(taken.blocks)
         if not block[0] and block.count(0) == BLOCK:
-            if self._awaited == at:
-                self._end(row, at, _NO_MEMBER)
-            self.is_over = True
-            return None
+            return self._take_zeros(row, at)
         try:
             size = read_number(block[SIZE])
             if block[KIND] in _EXTENSIONS:
@@ -290,6 +299,55 @@ class _Walk:
             taken.blocks[row:], taken.start[row:], taken.size[row:] = [block], [at], [0]
             self._end(row, at, f"a header is not as it should be: {odd}")
             return None
+
+    def _take_zeros(self, row: int, at: int) -> int | None:
+        """Check zeros in the place of a header; return where members go on behind them, None if they do not."""
+        end, zeros = self._window.end, self._count_zeros(at)
+        following = at + zeros - zeros % BLOCK
+        is_last = at + zeros == end
+        most = BLOCK + max(_MOST_ZEROS, min(end & -end, _LARGEST_RECORD))
+        reason = ""
+        if self._awaited == at:
+            reason = _NO_MEMBER
+        elif zeros < _END_BYTES:
+            reason = "one block of zeros, where two end an archive"
+        elif zeros > most:
+            reason = "more zeros than end an archive: that part was never written, or is not downloaded yet"
+        elif is_last and end % BLOCK:
+            reason = f"its last block is cut, for its size is no multiple of {BLOCK}"
+        elif not is_last and not self._is_joint(at, following):
+            reason = "zeros in its middle, where members may be missing"
+        if not is_last and self._awaited != at and has_right_sum(self._window.read(following, BLOCK)):
+            if reason and not self._doubt:
+                self._doubt = _Ending(0, at, reason=reason)
+            self._start, self._next, self._all = following, {}, {}
+            return following
+        if not is_last and not reason:
+            reason = "behind its end are other bytes, which are no archive"
+        if reason:
+            self._end(row, at, f"{reason} ({end - at} bytes from there on are not read)")
+        elif self._doubt:
+            self._end(row, self._doubt.offset, self._doubt.reason)
+        self.is_over = True
+        return None
+
+    def _is_joint(self, at: int, following: int) -> bool:
+        """Whether zeros before a header are the end of an archive: two blocks, or those that fill its last record.
+
+        A part that was lost could be zeros of any other length, or have its end between two records.
+        """
+        is_filled = following - at <= BLOCK + _RECORD and (following - self._start) % _RECORD == 0
+        return is_filled or following - at == _END_BYTES
+
+    def _count_zeros(self, at: int) -> int:
+        """Count the zeros at an offset, as far as the largest record goes."""
+        zeros = 0
+        for most in (_MOST_ZEROS, _LARGEST_RECORD):
+            data = self._window.read(at, min(BLOCK + most + 1, self._window.end - at))
+            zeros = len(data) - len(data.lstrip(b"\0"))
+            if zeros <= BLOCK + most:
+                break
+        return zeros
 
     def _take_member(self, taken: _Taken, block: bytes, at: int, size: int) -> int | None:
         records = {**self._all, **self._next} if self._all else self._next

@@ -140,6 +140,10 @@ def walk_zip(
     end = reader.stat().bytes
     directory = _find_directory(reader, end, name, limits)
     entries, odd = _read_entries(reader, directory, name, limits)
+    if odd is None and directory.shift and read_bytes(reader, 0, len(_LOCAL_MAGIC)) == _LOCAL_MAGIC:
+        odd = _make_damage(
+            name, 0, f"its first {directory.shift} bytes are another archive, whose members are not read"
+        )
     limit_of = _find_limits(entries, directory)
     last_of = {each: row for row, each in enumerate(entries.names)}
     wanted = [row for row in range(len(entries)) if members is None or entries.decode_name(row) in members]
@@ -153,13 +157,10 @@ def _find_directory(reader: ByteReader, end: int, name: str, limits: Limits) -> 
     """Find the directory by the records at the archive's end, and check what it claims."""
     base = max(end - _TAIL_BYTES, 0)
     tail = read_bytes(reader, base, end - base)
-    at = tail.rfind(_END_MAGIC)
-    # A comment may hold what looks like the record: only that one counts whose comment ends with the file.
-    while at >= 0 and (len(tail) < at + _END.size or at + _END.size + _END.unpack_from(tail, at)[7] != len(tail)):
-        at = tail.rfind(_END_MAGIC, 0, at + len(_END_MAGIC) - 1)
+    at, has_more = _find_end(tail)
+    no_directory = f"has no directory at its end: it is cut, or no zip archive. If it is one, {_COPY}"
     if at < 0:
-        what = f"has no directory at its end: it is cut, or no zip archive. If it is one, {_COPY}"
-        raise _make_error(name, what if end else "is empty (0 bytes), not a zip archive")
+        raise _make_error(name, no_directory if end else "is empty (0 bytes), not a zip archive")
     _, disk, first_disk, _, count, size, offset, _ = _END.unpack_from(tail, at)
     found = _find_end_64(reader, tail, base, at)
     if found is not None:
@@ -171,11 +172,29 @@ def _find_directory(reader: ByteReader, end: int, name: str, limits: Limits) -> 
     start = base + at - size
     if start < 0 or offset > start:
         raise _make_error(name, f"claims a directory of {size} bytes at byte {offset}, where none fits: {_COPY}")
+    if has_more and start != offset:  # It may be that of an archive within one that is cut.
+        raise _make_error(name, no_directory)
     if count > limits.max_members:
         raise make_limit_error(limits, "max_members", f"{count} members", name, "open")
     if size > limits.max_header_bytes:
         raise make_limit_error(limits, "max_header_bytes", f"a directory of {size} bytes", name, "open")
     return _Directory(start, size, count, start - offset)
+
+
+def _find_end(tail: bytes) -> tuple[int, bool]:
+    """Find the last record, and whether anything is behind it and its comment; -1 if there is none.
+
+    A comment may hold what looks like the record: that one counts whose comment ends with the file, if there is one.
+    """
+    last, at = -1, tail.rfind(_END_MAGIC, 0, max(len(tail) - _END.size + len(_END_MAGIC), 0))
+    while at >= 0:
+        stop = at + _END.size + _END.unpack_from(tail, at)[7]
+        if stop == len(tail):
+            return at, False
+        if last < 0 and stop < len(tail):
+            last = at
+        at = tail.rfind(_END_MAGIC, 0, at + len(_END_MAGIC) - 1)
+    return last, True
 
 
 def _find_end_64(reader: ByteReader, tail: bytes, base: int, at: int) -> tuple[tuple[int, ...], int] | None:
@@ -255,8 +274,7 @@ def _read_zip_64(extra: bytes, values: tuple[int, int, int]) -> Iterator[int]:
 
 def _make_damage(name: str, offset: int, reason: str) -> ArchiveDamage:
     error = CorruptMedia(
-        f"{name}: is damaged at byte {offset}: {reason}. The members that it lists before can be read; for the "
-        f"others {_COPY}",
+        f"{name}: is damaged at byte {offset}: {reason}. The members that are listed can be read; for others {_COPY}",
         source=name,
         stage="open",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.catalog._arrow import gather_rows
+from framefeed.catalog._arrow import find_odd_text, gather_rows
 from framefeed.catalog._assembly import ListedRows, SurveyedSources, build_catalog_data, collect_results
 from framefeed.catalog._cached_files import cache_file, make_stem, map_arrays
 from framefeed.catalog._catalog import Catalog, add_signatures, store_catalog
@@ -105,6 +105,7 @@ __all__ = [
     "find_classes",
     "find_first_rows",
     "find_kept_value",
+    "find_odd_text",
     "find_stored",
     "format_rate",
     "gather_rows",

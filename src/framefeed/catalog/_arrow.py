@@ -118,6 +118,30 @@ _PAIR = struct.Struct("<qq")
 """Two offsets."""
 
 
+def find_odd_text(column: pa.ChunkedArray) -> tuple[int, str] | None:
+    """Find the first row with text that is not UTF-8, which Arrow does not check as it reads, and that text.
+
+    Returns:
+        The row, and the text with surrogates for its bytes; None if there is none.
+
+    Raises:
+        pa.ArrowInvalid: The column is damaged in another way.
+    """
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if "UTF8" not in str(error):
+            raise
+        for row, value in enumerate(column):
+            try:
+                value.as_py()
+            except UnicodeDecodeError as odd:
+                return row, os.fsdecode(odd.object)
+            except ValueError:  # Of a time in nanoseconds beside it, which is none in Python.
+                continue
+    return None
+
+
 def view_numbers(array: pa.Array, dtype: npt.DTypeLike) -> AnyArray:
     """View a column of numbers, [R]; values at nulls are undefined.
 

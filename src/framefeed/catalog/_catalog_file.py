@@ -26,6 +26,7 @@ import xxhash
 from framefeed._arrays import IntArray
 from framefeed._files import check_writable, flush_folder, holding_file, name_special_kind, remove_unlocked
 from framefeed._names import make_printable
+from framefeed.catalog._arrow import find_odd_text
 from framefeed.catalog._columns import FACTS, LOCATION_FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_frame_tables, write_frame_tables
 from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
@@ -295,6 +296,8 @@ def _read_facts(path: str, file: pq.ParquetFile, plan_columns: PlanColumns | Non
             # The header of a page has no checksum.
             if len(column) != file.metadata.num_rows:
                 raise ValueError(f"{len(column)} values for {file.metadata.num_rows} rows")
+            if (odd := find_odd_text(column)) is not None:
+                raise ValueError(f"the text {odd[1]!r} in row {odd[0]} is not UTF-8")
             return column
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise _unreadable(path, f"column {name}: {error}; delete it") from error

@@ -129,6 +129,8 @@ class PackedFile:
         self._file: Any = self._call_arrow(
             lambda: pq.ParquetFile(pa.PythonFile(_ReaderFile(reader), mode="r"), metadata=footer.metadata)
         )
+        self.schema: pa.Schema = self._call_arrow(self._read_schema)
+        """Columns and their types, without extensions."""
         self.num_rows: int = footer.metadata.num_rows
         if self.num_rows > limits.max_members:
             raise make_limit_error(limits, "max_members", f"{self.num_rows} rows", name, "open")
@@ -151,9 +153,7 @@ class PackedFile:
     def _refuse_footer(self, count: int) -> NoReturn:
         raise make_limit_error(self._limits, "max_header_bytes", f"metadata of {count} bytes", self._name, "open")
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns and their types, without extensions."""
+    def _read_schema(self) -> pa.Schema:
         return pa.schema([(field.name, _get_storage(field.type)) for field in self._file.schema_arrow])
 
     def find_values(self, column: str, reads: ReadSizes, most_groups: int | None = None) -> PackedValues:
@@ -242,8 +242,12 @@ class PackedFile:
         if not self._is_struct(column):
             return [None] * self.num_rows
         table = self._call_arrow(lambda: self._file.read(columns=[f"{column}.{_PATH}"], use_threads=False))
-        paths: list[str | None] = pc.struct_field(take_storage(table.column(0)), _PATH).to_pylist()
-        return paths
+        paths = pc.struct_field(take_storage(table.column(0)), _PATH)
+        try:
+            known = paths.to_pylist()
+        except UnicodeDecodeError:  # Names of files may have any bytes.
+            known = [path.as_buffer().to_pybytes() if path.is_valid else None for path in paths]
+        return [os.fsdecode(path) if isinstance(path, (str, bytes)) else None for path in known]
 
     def read_columns(self, without: str) -> pa.Table:
         """Read all columns but one."""

@@ -16,7 +16,7 @@ from framefeed._files import open_regular, raise_file_error, stat_regular
 from framefeed._names import is_url, make_absolute
 from framefeed._shown import show_name, strip_url
 from framefeed._values import Limits, make_limit_error, read_bytes
-from framefeed.catalog import cache_file
+from framefeed.catalog import cache_file, find_odd_text
 from framefeed.errors import MediaError, MissingMedia, UnreadableMedia
 from framefeed.media import MediaSource, StorageOptions, copy_object, read_version
 from framefeed.parallel import try_again_in_shortage
@@ -138,7 +138,11 @@ class Files:
                 rows = f"{file.metadata.num_rows} rows"
                 raise make_limit_error(self.limits, "max_members", rows, show_name(self.join(name)), "open")
             names = [column for column in file.schema_arrow.names if keep(column)]
-            return file.read(columns=names, use_threads=False)
+            table = file.read(columns=names, use_threads=False)
+            for column, values in zip(table.column_names, table.columns, strict=True):
+                if (odd := find_odd_text(values)) is not None:
+                    raise ValueError(f"the text {odd[1]!r} in row {odd[0]} of the column {column!r} is not UTF-8")
+            return table
 
         return self._call_arrow(name, read)
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from framefeed._files import stat_regular
 from framefeed._names import escape, escape_invisible, is_url, make_absolute, split_part, unescape
 from framefeed._shown import show_name
-from framefeed.catalog import FACTS, LOCATION_FACTS, is_media_struct, take_storage
+from framefeed.catalog import FACTS, LOCATION_FACTS, find_odd_text, is_media_struct, take_storage
 from framefeed.errors import FramefeedError, MissingMedia, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, read_object
 from framefeed.parallel import try_again_in_shortage
@@ -34,6 +34,7 @@ from framefeed.scanning._list_table import (
     ListTable,
     find_first,
     has_text,
+    quote,
     shorten,
 )
 from framefeed.scanning._list_text import CSV_SUFFIXES, read_text, to_utf8
@@ -129,6 +130,8 @@ def read_arrow(table: pa.Table, options: ListOptions) -> Listing:
         return _make_listing(os.path.join(folder, "table"), _take_columns(table), options, folder)
     except UsageError as error:
         raise UsageError(f"table: {error}", source="table") from error
+    except (pa.ArrowException, UnicodeError) as error:
+        raise UsageError(f"table: cannot be read: {error}", source="table") from error
 
 
 def _refuse_bytes(table: pa.Table, options: ListOptions) -> None:
@@ -194,6 +197,13 @@ def _take_columns(table: pa.Table) -> ListTable:
     if FACTS.keys() - set(LOCATION_FACTS) <= set(names):
         # The table of a catalog: its sources are surveyed again.
         names = [name for name in names if name in ("source", LABEL) or name not in FACTS]
+    for name in names:
+        if (odd := find_odd_text(take_storage(table.column(name)))) is not None:
+            row, text = odd
+            raise UsageError(
+                f"row {row} (from 0): the text {quote(text)} of column {name!r} is not UTF-8: correct it, or write the "
+                "column as binary"
+            )
     columns = {name: _normalize(table.column(name)) for name in names}
     for name, column in columns.items():
         try:  # A column that cannot be written fails here, before hours of scanning.
@@ -267,9 +277,14 @@ def _read_names(listed: ListTable, path_name: str, bad: dict[int, str]) -> list[
     """Read the paths, and add the errors of rows without one."""
     column = listed.columns[path_name]
     if not isinstance(column, list) and not has_text(column):
+        reason = ""
+        if pa.types.is_struct(column.type):
+            reason = " (of structs only struct<bytes, path> is read, and none within another one)"
+        elif pa.types.is_nested(column.type):
+            reason = " (lists of media in one row are not read)"
         raise UsageError(
-            f"column {path_name!r} holds {column.type}, not paths (lists of media in one row are not read): name the "
-            'column of paths in columns={"path": ...}'
+            f"column {path_name!r} holds {column.type}, not paths{reason}: name the column of paths in "
+            'columns={"path": ...}'
         )
     values = column if isinstance(column, list) else column.to_pylist()
     names = [

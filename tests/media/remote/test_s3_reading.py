@@ -68,6 +68,17 @@ def test_an_archive_is_as_the_file(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one[5], other[5])
 
 
+def test_archives_that_are_joined_or_lack_their_end_are_as_the_files(store: Store, tmp_path: Path) -> None:
+    other = pack([("y/1.mp4", corpus_file(NAME).read_bytes())])
+    for data, usable, failed in ((SHARD + other, 2, 1), (SHARD + other + b"more" * 900, 2, 2)):
+        (tmp_path / "a.tar").write_bytes(data)
+        store.boto3().put_object(Bucket="videos", Key="shards/joined.tar", Body=data)
+        far, near = ff.scan("s3://videos/shards/joined.tar"), ff.scan(tmp_path / "a.tar")
+        assert get_facts(far).equals(get_facts(near))
+        assert [len(far.usable_rows), len(far.failures)] == [usable, failed]
+    assert "is damaged at byte" in str(far.error(len(far) - 1))
+
+
 @pytest.mark.usefixtures("store")
 def test_clips_are_those_of_the_file() -> None:
     catalog = ff.scan(["s3://videos/a/b.mp4", "s3://videos/a//b.mp4"], workers=1)
