@@ -77,7 +77,7 @@ def put_file(url: str, path: str, replaced: ObjectVersion | None, options: S3Opt
         options: How to reach the bucket.
 
     Returns:
-        The version of the new object; without ``etag`` if the server does not say it.
+        The version of the new object; without ``strong_etag`` if the server does not say it.
 
     Raises:
         StaleSource: Another version is there; not if it has the same bytes.
@@ -90,12 +90,12 @@ def put_file(url: str, path: str, replaced: ObjectVersion | None, options: S3Opt
             f"cannot write {name}: {nbytes / 2**30:.1f} GiB, and one request takes {MOST_PUT_BYTES >> 30} GiB: write "
             "to a local path, and copy the files with another program"
         )
-    if replaced is not None and replaced.etag is None:
+    if replaced is not None and replaced.strong_etag is None:
         raise UsageError(
             f"cannot write {name}: its server gives no strong ETag, without which two writers could mix their files: "
             "write to a local path, and copy the files"
         )
-    condition = {"If-None-Match": "*"} if replaced is None else {"If-Match": str(replaced.etag)}
+    condition = {"If-None-Match": "*"} if replaced is None else replaced.condition
     with open(path, "rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
     target = S3Target(url, options, method="PUT", body_sha256=digest)
