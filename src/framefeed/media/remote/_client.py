@@ -53,6 +53,7 @@ from framefeed.media.remote._connections import (
     is_public_answer,
     is_public_name,
     make_manager,
+    waiting_at_most,
 )
 from framefeed.media.remote._prices import GAP_PRICES, AnswerTime
 from framefeed.media.remote._s3_listing import MOST_ERROR_BYTES
@@ -73,6 +74,8 @@ _MOST_PAUSE_SECONDS = 20.0
 _MOST_MOVED = 2**14
 _MOST_DRAINED_BYTES = 2**12
 """Of the body of a redirect, which is read so that its connection can be used again."""
+_DOCUMENT_SECONDS = 5.0
+"""Of an error; without its end, the status says enough."""
 _REDIRECTS = (301, 302, 303, 307, 308)
 _DOT_SEGMENT = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 _BROKEN_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
@@ -270,7 +273,7 @@ class ObjectGet(ABC, Generic[R]):
     def _explain(self, response: Any) -> None:
         """Raise what the document of an error says, if it says more than its status."""
         document = b""
-        with suppress(HTTPError, OSError):
+        with suppress(HTTPError, OSError, WaitEndedError), waiting_at_most(_DOCUMENT_SECONDS):
             while len(document) <= MOST_ERROR_BYTES and (more := response.read1(MOST_ERROR_BYTES)):
                 document += more
         problem = self.target.explain(response.status, response.headers, document)
@@ -453,8 +456,9 @@ class RangeGet(ObjectGet[FetchedRange]):
                 self._read_piece(response, view, min(end, self._got + PIECE_BYTES))
         finally:
             view.release()
-        if body.is_exact and read_length(response.headers) is None:
-            with suppress(HTTPError, OSError):  # All bytes are here.
+        if body.is_exact and response.chunked:
+            # All bytes are here; behind the last chunk, which is nearly always here too, the connection is used again.
+            with suppress(HTTPError, OSError, WaitEndedError), waiting_at_most(_stopping.CHECK_SECONDS):
                 if response.read1(1):
                     raise self._make_error(f"{self._name}: the server sends more than the range that was asked for")
 

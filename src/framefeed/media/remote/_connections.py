@@ -264,6 +264,17 @@ def asking(is_over: Callable[[], bool]) -> Iterator[None]:
         del _THREAD.is_over
 
 
+@contextmanager
+def waiting_at_most(seconds: float) -> Iterator[None]:
+    """Wait no longer in the block, which `asking` is around: behind it, `WaitEndedError` is raised."""
+    is_over, until = _THREAD.is_over, monotonic() + seconds
+    _THREAD.is_over = lambda: is_over() or monotonic() > until  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        _THREAD.is_over = is_over  # type: ignore[method-assign]
+
+
 def make_manager(public_only: bool, proxy: str) -> urllib3.PoolManager:
     """Make a manager of pools; through a proxy, addresses are those of the proxy, and not checked."""
     options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS, "block": False, "num_pools": 32}
