@@ -316,9 +316,10 @@ def test_L27_a_silent_server_is_given_up_and_its_connection_closed(
     server: FaultServer, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     says = r"a\.mp4: the storage did not answer within 0\.2 s \(stage: read\)"
-    with monkeypatch.context() as patch, pytest.raises(DeadlineExceeded, match=says):
+    with monkeypatch.context() as patch:
         patch.setattr(_stopping, "SILENCE_SECONDS", 0.2)
-        get(server.plan("/a.mp4", fault))
+        with pytest.raises(DeadlineExceeded, match=says):
+            get(server.plan("/a.mp4", fault))
     server.wait_for_connections(0)
     assert server.count() == 1
     assert get(server.url + "/a.mp4").data == PART

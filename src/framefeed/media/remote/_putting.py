@@ -12,6 +12,7 @@ from typing import Any
 from framefeed._shown import show_name
 from framefeed._values import read_bytes
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.media.remote._addresses import Reach
 from framefeed.media.remote._answers import ObjectVersion, describe_refusal
 from framefeed.media.remote._client import _CLIENT, ObjectGet
 from framefeed.media.remote._reader import RangeReader
@@ -41,8 +42,8 @@ class _Change(ObjectGet[ObjectVersion]):
     def _make_headers(self) -> dict[str, str]:
         return self._headers
 
-    def _open(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
-        send = partial(_CLIENT.value.send, url, public_only=public_only, method=self._method)
+    def _open(self, url: str, headers: Mapping[str, str], reach: Reach) -> Any:
+        send = partial(_CLIENT.value.send, url, reach=reach, method=self._method)
         if self._path is None:
             return send(headers)
         with open(self._path, "rb") as body:
