@@ -31,6 +31,7 @@ from framefeed.errors import MediaError, MissingMedia, StaleSource, UnreadableMe
 from framefeed.media import (
     MediaSource,
     StorageOptions,
+    check_put_rights,
     check_put_url,
     copy_object,
     is_s3,
@@ -151,6 +152,16 @@ def find_stored(url: str, storage_options: StorageOptions | None) -> StoredCatal
     with suppress(MediaError):  # Without its frame tables, less is known.
         fetch_catalog(url, None, storage_options)
     return StoredCatalog(version, path)
+
+
+def check_bucket(url: str, storage_options: StorageOptions | None) -> None:
+    """Ask the server whether a catalog can be put there.
+
+    Raises:
+        MissingMedia: There is no such bucket.
+        UnreadableMedia: The server refuses.
+    """
+    check_put_rights(_get_frames_url(url, "check"), storage_options)
 
 
 @contextmanager

@@ -36,7 +36,15 @@ from framefeed.media._libav_errors import (
     send_packet,
 )
 from framefeed.media._members import READ_BY_ARROW, Location, find_members
-from framefeed.media._objects import check_put_url, copy_object, put_object, read_object, read_version, remove_object
+from framefeed.media._objects import (
+    check_put_rights,
+    check_put_url,
+    copy_object,
+    put_object,
+    read_object,
+    read_version,
+    remove_object,
+)
 from framefeed.media._packets import MisplacedPacket, demux_from, make_empty_error, number_after_seek, walk_packets
 from framefeed.media._parameter_sets import has_damaged_configuration, has_damaged_parameters, make_packet
 from framefeed.media._readers import FileReader, is_real_file
@@ -91,6 +99,7 @@ __all__ = [
     "VideoContainer",
     "bound_picture_bytes",
     "check_memory",
+    "check_put_rights",
     "check_put_url",
     "check_storage_options",
     "copy_object",

@@ -72,6 +72,16 @@ def check_put_url(url: str, storage_options: StorageOptions | None) -> None:
         raise UsageError(f"cannot write {name}: name a new object, such as s3://bucket/cat.parquet")
 
 
+def check_put_rights(url: str, storage_options: StorageOptions | None) -> None:
+    """Ask the server whether objects can be put where ``url``, which is not there, is.
+
+    Raises:
+        MissingMedia: There is no such bucket.
+        UnreadableMedia: The server refuses.
+    """
+    remote.check_rights(url, find_options(storage_options, url))
+
+
 def put_object(url: str, path: str, replaced: str | None, storage_options: StorageOptions | None) -> str | None:
     """Put a file as one object of S3, without a copy in memory.
 

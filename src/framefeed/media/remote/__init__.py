@@ -27,6 +27,7 @@ __all__ = [
     "SentRanges",
     "StorageOptions",
     "check_remote_url",
+    "check_rights",
     "check_storage_options",
     "fetch_ahead",
     "find_options",
@@ -184,6 +185,11 @@ def put_file(url: str, path: str, replaced: ObjectVersion | None, options: Mappi
     """
     put: Callable[..., ObjectVersion] = import_module("framefeed.media.remote._putting").put_file
     return put(url, path, replaced, parse_s3_options(options))
+
+
+def check_rights(url: str, options: Mapping[str, Any]) -> None:
+    """Check that objects can be put where ``url`` is; see `_putting.check_rights`."""
+    import_module("framefeed.media.remote._putting").check_rights(url, parse_s3_options(options))
 
 
 def remove_object(url: str, options: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from framefeed._shown import show_name
 from framefeed._values import read_bytes
-from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.errors import StaleSource, UnreadableMedia, UsageError
 from framefeed.media.remote._addresses import Reach
 from framefeed.media.remote._answers import ObjectVersion, describe_refusal
 from framefeed.media.remote._client import _CLIENT, ObjectGet
@@ -82,6 +82,7 @@ def put_file(url: str, path: str, replaced: ObjectVersion | None, options: S3Opt
 
     Raises:
         StaleSource: Another version is there; not if it has the same bytes.
+        MissingMedia: There is no such bucket.
         UsageError: The file is too large for one request.
         UnreadableMedia: The server refuses it.
     """
@@ -102,10 +103,6 @@ def put_file(url: str, path: str, replaced: ObjectVersion | None, options: S3Opt
     target = S3Target(url, options, method="PUT", body_sha256=digest)
     try:
         return _Change(target, path, condition)()
-    except MissingMedia:
-        if replaced is None:  # There is no such bucket.
-            raise
-        raise _make_replaced_error(name) from None
     except StaleSource:
         # Also where the answer to a first try was lost, or another process has written the same.
         if (version := _find_same(url, path, options)) is None:
@@ -126,6 +123,22 @@ def _find_same(url: str, path: str, options: S3Options) -> ObjectVersion | None:
         except (UnreadableMedia, StaleSource):
             return None
         return reader.version
+
+
+def check_rights(url: str, options: S3Options) -> None:
+    """Check that objects can be put beside an object, by a request whose condition none fulfils: it writes nothing.
+
+    Args:
+        url: Name of an object that is not there.
+        options: How to reach the bucket.
+
+    Raises:
+        MissingMedia: There is no such bucket.
+        UnreadableMedia: The server refuses.
+    """
+    with suppress(StaleSource):
+        _Change(S3Target(url, options, method="PUT"), headers={"If-Match": '"none"'})()
+        remove_object(url, options)  # of a server that looks at no conditions
 
 
 def remove_object(url: str, options: S3Options) -> None:

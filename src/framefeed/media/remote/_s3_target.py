@@ -136,6 +136,8 @@ class S3Target:
             known.renew()
         if code == "AccessDenied" and self.method != "GET":
             message = f"{code}: these credentials may not write it: they need the rights to put and to delete objects"
+        if code == "NoSuchKey" and self.method == "PUT":
+            return None  # The object that was to be replaced: its status says so.
         return Problem(message, code in TRANSIENT_CODES, code in _MISSING_CODES) if code else None
 
 
