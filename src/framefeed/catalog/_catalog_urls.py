@@ -34,7 +34,7 @@ from framefeed.media import (
     check_put_rights,
     check_put_url,
     copy_object,
-    is_s3,
+    is_listable,
     put_object,
     read_version,
     remove_object,
@@ -81,7 +81,7 @@ def get_url_folder(url: str) -> str:
 
 def _split_ending(url: str) -> tuple[str, str]:
     """Split the query, and of an object of S3 its version, from a URL."""
-    if is_s3(url):
+    if is_listable(url):
         return _ENDING.sub("", url), ""
     parts = urlsplit(url)
     query = f"?{parts.query}" if parts.query else ""

@@ -61,9 +61,12 @@ from framefeed.media.remote import (
     StorageOptions,
     check_storage_options,
     find_options,
+    is_http,
+    is_listable,
     is_read_by_ranges,
     is_s3,
     list_objects,
+    split_root,
 )
 
 __all__ = [
@@ -117,6 +120,8 @@ __all__ = [
     "hash_head",
     "is_damage_logged",
     "is_harmless",
+    "is_http",
+    "is_listable",
     "is_memory_there",
     "is_read_by_ranges",
     "is_real_file",
@@ -141,5 +146,6 @@ __all__ = [
     "send_packet",
     "sniff",
     "source_name",
+    "split_root",
     "walk_packets",
 ]

@@ -40,6 +40,7 @@ from framefeed.media.remote._answers import (
 )
 from framefeed.media.remote._connections import (
     HttpClient,
+    Moved,
     ProxyUrlError,
     WaitEndedError,
     asking,
@@ -213,16 +214,16 @@ class ObjectGet(ABC, Generic[R]):
         response = self._ask_where_it_was(original, headers, own)
         if response is not None:
             return response
-        url, reach = original, Reach.ANY
+        url, reach, etag = original, Reach.ANY, None
         for _ in range(_MOST_REDIRECTS + 1):
             response = self._send(url, headers, reach)
-            # Of S3, which moves no objects: a signature is for one host.
-            is_moved = response.status in _REDIRECTS and not self.target.explains
+            is_moved = response.status in _REDIRECTS and self.target.follows
             location = response.headers.get("Location") if is_moved else None
+            etag = self.target.find_tag(response.headers) or etag
             if location is None:
                 if url != original and response.status in (200, 206):
-                    client.set_moved(original, (url, reach))
-                return response
+                    client.set_moved(original, Moved(url, reach, etag))
+                return _set_tag(response, etag)
             is_public = is_public_answer(response, url)
             _close(response)
             next_url = self._find_next(url, location)
@@ -242,14 +243,13 @@ class ObjectGet(ABC, Generic[R]):
             return None
         response: Any = None
         try:
-            url, reach = moved
-            kept = _keep_headers(headers, own, original, url)
-            response = self._send(url, kept, reach)
+            kept = _keep_headers(headers, own, original, moved.url)
+            response = self._send(moved.url, kept, moved.reach)
         finally:
             if response is None or response.status not in (200, 206):
                 client.set_moved(original, None)
         if response.status in (200, 206):
-            return response
+            return _set_tag(response, moved.etag)
         _close(response)
         return None
 
@@ -314,11 +314,12 @@ class ObjectGet(ABC, Generic[R]):
             has_no_answer = isinstance(root, http.client.HTTPException | ConnectionResetError) and not self._got
             if has_no_answer and self._name.startswith("http://"):
                 advice += "; if the server speaks https, write https:// in place of http://"
-            if self.target.explains and what == "the server":
+            setting = self.target.server_setting
+            if setting and what == "the server":
                 what = f"the server {self._host}"  # which the URL does not name
-                advice = "check endpoint_url (storage_options or AWS_ENDPOINT_URL) and the network, then try again"
+                advice = f"check {setting} and the network, then try again"
             if isinstance(root, _BROKEN_TLS) and not self._got:
-                place = " in endpoint_url" if self.target.explains else ""
+                place = f" in {setting.partition(' ')[0]}" if setting else ""
                 advice += f"; if the server speaks no TLS, write http:// in place of https://{place}"
             failure = self._make_error(f"{self._name}: {what} {done} ({reason}): {advice}")
             return TryAgainError(failure, Exception(f"{type(error).__name__}: {reason}"))
@@ -416,6 +417,13 @@ def _keep_headers(headers: Mapping[str, str], own: Mapping[str, str], url: str, 
     if _has_same_host(url, next_url):
         return dict(headers)
     return {name: value for name, value in headers.items() if name in own}
+
+
+def _set_tag(response: Any, etag: str | None) -> Any:
+    """Set the entity tag of an answer to the one that is known from the redirects to it."""
+    if etag is not None:
+        response.headers["ETag"] = etag
+    return response
 
 
 def _has_same_host(one: str, other: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from time import monotonic, perf_counter
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -287,13 +287,27 @@ def _find_proxy_in(scheme: str, netloc: str, *_: str | None) -> str:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
+class Moved(NamedTuple):
+    """Where an object was found behind redirects.
+
+    Attributes:
+        url: Its URL.
+        reach: Which addresses may be asked for it.
+        etag: Its entity tag, if the redirects named it.
+    """
+
+    url: str
+    reach: Reach
+    etag: str | None = None
+
+
 class HttpClient:
     """Connections of one process, and where objects have moved."""
 
     def __init__(self) -> None:
         self._managers: dict[tuple[Reach, str], urllib3.PoolManager] = {}
         self._lock = threading.Lock()
-        self._moved = Lru[str, tuple[str, Reach]](_MOST_MOVED)
+        self._moved = Lru[str, Moved](_MOST_MOVED)
 
     def send(
         self,
@@ -340,12 +354,12 @@ class HttpClient:
                 manager = self._managers[reach, proxy] = make_manager(reach, proxy)
             return manager
 
-    def find_moved(self, url: str) -> tuple[str, Reach] | None:
-        """Where an object was found before, and which addresses may be asked for it."""
+    def find_moved(self, url: str) -> Moved | None:
+        """Where an object was found before."""
         with self._lock:
             return self._moved.get(url)
 
-    def set_moved(self, url: str, moved: tuple[str, Reach] | None) -> None:
+    def set_moved(self, url: str, moved: Moved | None) -> None:
         """Remember where an object is; None forgets it."""
         with self._lock:
             if moved is None:

@@ -85,6 +85,9 @@ class S3Target:
     body_sha256: str = EMPTY_SHA256
     query: tuple[tuple[str, str], ...] = ()
     explains: ClassVar[bool] = True
+    # S3 moves no objects, and a signature is for one host.
+    follows: ClassVar[bool] = False
+    server_setting: ClassVar[str] = "endpoint_url (storage_options or AWS_ENDPOINT_URL)"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", split_s3_url(self.url))
@@ -120,6 +123,10 @@ class S3Target:
             request = S3Request(self.method, address.host_header, address.target, self.body_sha256)
             sent = sign(request, headers, credentials, region, datetime.now(UTC))
         return f"{address.scheme}://{address.host_header}{address.target}", sent
+
+    def find_tag(self, headers: Mapping[str, str]) -> str | None:
+        """Find none: the answer has it."""
+        return None
 
     def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
         """Explain an error of S3; learn from it where the bucket is."""
