@@ -87,7 +87,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     Args:
         roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), archives (tar,
             zip), Parquet files with media, URLs of these, buckets and prefixes of S3 (``"s3://bucket/train/"``),
-            repositories and folders of the Hub of Hugging Face (``"hf://datasets/ORG/NAME/data/"``), or several of these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
+            repositories and folders of the Hub of Hugging Face (``"hf://datasets/ORG/NAME/data/"``), or several of
+            these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
         out: Where to save the catalog, such as ``"cat.parquet"`` or ``"s3://bucket/cat.parquet"``; by default it stays
             in memory.
         depth: "frames" finds every frame, "header" believes the header.
