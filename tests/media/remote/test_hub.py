@@ -120,6 +120,20 @@ def test_shards_are_read_in_place(root: str, hub: Hub, tmp_path: Path) -> None:
         assert len(decoder[0])
 
 
+@pytest.mark.parametrize("root", ROOTS.values(), ids=ROOTS)
+def test_a_new_commit_is_seen_by_the_same_process(root: str, hub: Hub, tmp_path: Path) -> None:
+    """The signed URL of the old bytes still holds."""
+    for data in (VIDEO, OTHER):
+        hub.put("new/a.mp4", data)
+        hub.list_files(f"{REPOSITORY}/tree/main/new", {"new/a.mp4": data})
+        hub.list_files("buckets/org/name/tree/new/", {"new/a.mp4": data})
+        catalog = ff.scan(f"{root}/new/", out=tmp_path / "cat.parquet")
+        for source in (catalog[0], f"{root}/new/a.mp4"):
+            with ff.VideoDecoder(source) as decoder, ff.VideoDecoder(data) as right:
+                assert len(decoder) == len(right)
+                np.testing.assert_array_equal(decoder[3], right[3])
+
+
 def test_revisions_are_named(hub: Hub) -> None:
     hub.put("a.mp4", VIDEO, "refs/convert/parquet")
     with ff.VideoDecoder(f"hf://{REPOSITORY}@refs/convert/parquet/a.mp4") as decoder:

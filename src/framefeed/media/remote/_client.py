@@ -239,7 +239,7 @@ class ObjectGet(ABC, Generic[R]):
         """Ask where an object was found before; None if it is not there now, as a signature for a time is over."""
         client = _CLIENT.value
         moved = client.find_moved(original)
-        if moved is None:
+        if moved is None or (moved.etag is not None and not self._is_of(moved.etag)):
             return None
         response: Any = None
         try:
@@ -252,6 +252,10 @@ class ObjectGet(ABC, Generic[R]):
             return _set_tag(response, moved.etag)
         _close(response)
         return None
+
+    def _is_of(self, etag: str) -> bool:
+        """Whether the object is asked for in the version with an entity tag, which may not be the newest."""
+        return False
 
     def _send(self, url: str, headers: Mapping[str, str], reach: Reach) -> Any:
         if self._is_over():
@@ -358,6 +362,9 @@ class RangeGet(ObjectGet[FetchedRange]):
 
     def _make_headers(self) -> dict[str, str]:
         return self._request.headers
+
+    def _is_of(self, etag: str) -> bool:
+        return self._version is not None and self._version.etag == etag
 
     def _take(self, response: Any) -> FetchedRange:
         body = check_answer(self._request, response.status, response.headers)
