@@ -14,6 +14,7 @@ from framefeed.media import _identity
 from framefeed.media.remote._hub import HubName, find_token, list_hub, split_hub_url
 from framefeed.media.remote._storage_options import HubOptions, find_options
 from framefeed.parallel import release_idle
+from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Fault
 from tests.media.remote.hub import REPOSITORY, TOKEN, Hub, serving_hub
@@ -132,6 +133,18 @@ def test_a_new_commit_is_seen_by_the_same_process(root: str, hub: Hub, tmp_path:
             with ff.VideoDecoder(source) as decoder, ff.VideoDecoder(data) as right:
                 assert len(decoder) == len(right)
                 np.testing.assert_array_equal(decoder[3], right[3])
+
+
+def test_a_data_set_of_lerobot_is_opened_on_the_hub(hub: Hub) -> None:
+    folder = CHECKOUT / "tests" / "lerobot" / "written_h264"
+    for path in (each for each in folder.rglob("*") if each.is_file()):
+        put = hub.put if path.suffix in (".mp4", ".parquet") else hub.put_small
+        put(path.relative_to(folder).as_posix(), path.read_bytes())
+    times = {"observation.images.top": [0.0]}
+    plans = [ff.lerobot.open(root).plan(times, seed=0) for root in (f"hf://{REPOSITORY}", folder)]
+    batches = [next(iter(ff.ClipLoader(plan, batch_size=4, workers=0))) for plan in plans]
+    assert all(batches[0].ok)
+    np.testing.assert_array_equal(*(batch.data["observation.images.top"] for batch in batches))
 
 
 def test_revisions_are_named(hub: Hub) -> None:
