@@ -70,6 +70,8 @@ def test_folders_and_patterns_are_listed_by_pages(root: str, hub: Hub, tmp_path:
         assert set(catalog.table["source"].to_pylist()) == rows
         assert not len(catalog.errors)
     assert all(each.headers.get("Authorization") for each in hub.hub.asked)
+    with pytest.raises(ff.MissingMedia, match=r"there are objects below .*/data/b/: write the slash"):
+        ff.scan(f"{root}/data/b")
     before = hub.bytes_host.count()
     ff.scan(f"{root}/**/*.mp4", out=tmp_path / "cat.parquet")
     assert hub.bytes_host.count() == before  # the list has the versions
@@ -188,7 +190,8 @@ def test_the_token_is_that_of_a_login(tmp_path: Path) -> None:
     assert find_token(HubOptions(), {"HF_HOME": str(tmp_path / "huggingface")}) == "hf_file"
     assert find_token(HubOptions(), {**home, "HF_TOKEN_PATH": str(tmp_path / "mine")}) == "hf_mine"
     assert find_token(HubOptions(), {"HF_HOME": str(tmp_path / "none")}) is None
-    assert find_token(HubOptions("hf_3"), {"HF_TOKEN": "hf_1"}) == "hf_3"
+    assert find_token(HubOptions("hf_3"), {"HF_TOKEN": "hf_1", "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}) == "hf_3"
+    assert find_token(HubOptions(), {"HF_TOKEN": "hf_1", "HF_HUB_DISABLE_IMPLICIT_TOKEN": "True"}) is None
     assert find_token(HubOptions(""), {"HF_TOKEN": "hf_1"}) is None
     with pytest.raises(ff.UsageError, match="log in again") as caught:
         find_token(HubOptions(), {"HF_TOKEN": "hf_SeCrEt\nX: y"})

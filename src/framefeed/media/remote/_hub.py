@@ -30,6 +30,7 @@ _KINDS = {"datasets": "datasets/", "models": "", "spaces": "spaces/", "buckets":
 _REFS = re.compile(r"refs/(?:convert/[\w.-]+|pr/\d+)")
 """Revisions with a slash that is no end of theirs."""
 _NEXT = re.compile(r'<([^<>]*)>\s*;[^,]*\brel="?next"?')
+_TRUE = ("1", "ON", "YES", "TRUE")
 _EXAMPLE = "hf://datasets/ORG/NAME/path, hf://datasets/ORG/NAME@REVISION/path or hf://buckets/ORG/NAME/path"
 _TOKEN = "the token (HF_TOKEN, or the file that `hf auth login` writes)"
 _MISSING_CODES = ("EntryNotFound", "RepoNotFound", "RevisionNotFound")
@@ -87,6 +88,8 @@ def find_token(options: HubOptions, environment: Mapping[str, str] = os.environ)
     """
     if options.token is not None:
         return options.token or None
+    if environment.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in _TRUE:
+        return None
     token = environment.get("HF_TOKEN") or environment.get("HUGGING_FACE_HUB_TOKEN")
     if not token:
         caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
