@@ -25,7 +25,7 @@ _CHAIN = re.compile(r"::(?=[A-Za-z][A-Za-z0-9+.-]*://)")
 # "@" and "?" belong to names: of files, of members of archives, of references.
 _LITERAL = {"data", "file", "git", "github", "libarchive", "local", "memory", "parquet", "tar", "zip"}
 # "?" belongs to keys.
-_BUCKETS = {"gcs", "gs", "s3", "s3a"}
+_BUCKETS = {"gcs", "gs", "hf", "s3", "s3a"}
 _SIGNING_PREFIXES = ("x-amz-", "x-goog-", "x-oss-", "x-obs-", "x-tos-", "q-sign-")
 # Of CloudFront and other networks, S3 and Google before version 4, Azure, and tokens under their usual names.
 _SIGNING = {

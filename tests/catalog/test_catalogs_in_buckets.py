@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -167,6 +168,30 @@ def test_to_parquet_writes_to_a_bucket_by_the_catalogs_options(store: Store, tmp
             catalog.to_parquet(url)
         with pytest.raises(ff.UsageError, match="of URLs, only those of S3"):
             scan(store, out=url)
+
+
+def test_to_parquet_twice_keeps_the_frame_tables(store: Store, tmp_path: Path) -> None:
+    scan(store, out=str(tmp_path / "cat.parquet"))
+    catalog = ff.Catalog.open(tmp_path / "cat.parquet", storage_options=options_of(store))
+    catalog.to_parquet(URL)
+    objects = read_store(store)
+    catalog.to_parquet(URL)
+    assert read_store(store) == objects
+    assert len(objects) == 2
+    shutil.rmtree(tmp_path / "cache")
+    assert ff.Catalog.open(URL, storage_options=options_of(store)).has_frame_indexes
+
+
+def test_a_bucket_is_asked_before_the_scan(store: Store, tmp_path: Path) -> None:
+    nowhere = {"s3://nobucket/": options_of(store)["s3://videos/"]}
+    with pytest.raises(ff.MissingMedia, match="NoSuchBucket"):
+        ff.scan(corpus_file("base.mp4"), out="s3://nobucket/cat.parquet", storage_options=nowhere)
+    with store.checking_signatures(), pytest.raises(ff.UnreadableMedia, match="403"):
+        scan(store)
+    with pytest.raises(ff.UsageError, match="names a folder: expected a file"):
+        scan(store, out="s3://videos/")
+    assert not (tmp_path / "cache" / "framefeed" / "journals").exists(), "nothing was scanned"
+    assert not keys_of(store)
 
 
 # --- two writers ------------------------------------------------------------------------------------

@@ -358,8 +358,12 @@ def test_a_list_of_missing_relative_paths_says_where_they_start(tmp_path: Path, 
         scan(lists / name, root=tmp_path, workers=0)
 
 
-def test_absolute_paths_that_are_missing_are_rows_alone(tmp_path: Path) -> None:
+def test_absolute_paths_of_another_machine_are_said_so(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("/no/a.mp4 1\n/no/b.mp4 2\n")
+    with pytest.warns(UserWarning, match="none of the listed files exists, for example /no/a.mp4: .* another machine"):
+        assert len(scan(tmp_path / "list.txt", workers=0).failures) == 2
+    (tmp_path / "b.mp4").touch()
+    (tmp_path / "list.txt").write_text(f"/no/a.mp4 1\n{tmp_path}/b.mp4 2\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(scan(tmp_path / "list.txt", workers=0).failures) == 2

@@ -135,8 +135,14 @@ def test_D09_media_that_a_replaced_object_has_no_more_are_stale(
             print(f"{change}: {decoder[0]}")
 
 
-# Where a server names no version, none is compared.
-@pytest.mark.parametrize(("etags", "error"), [(('"one"', '"two"'), ff.StaleSource), ((None, None), ff.LimitExceeded)])
+@pytest.mark.parametrize(
+    ("etags", "error"),
+    [
+        (('"one"', '"two"'), ff.StaleSource),
+        (('W/"one"', 'W/"two"'), ff.StaleSource),
+        ((None, None), ff.LimitExceeded),  # Where a server names no version, none is compared.
+    ],
+)
 def test_D09_the_version_of_an_object_is_compared_before_limits(
     etags: tuple[str | None, str | None],
     error: type[ff.MediaError],

@@ -22,7 +22,7 @@ from framefeed.catalog._catalog_rows import (
     get_missing_frames_path,
     list_unindexed_rows,
 )
-from framefeed.catalog._catalog_urls import StoredCatalog, fetch_catalog, find_stored
+from framefeed.catalog._catalog_urls import StoredCatalog, check_bucket, fetch_catalog, find_stored
 from framefeed.catalog._columns import (
     FACTS,
     LOCATION_FACTS,
@@ -90,6 +90,7 @@ __all__ = [
     "add_signatures",
     "build_catalog_data",
     "cache_file",
+    "check_bucket",
     "check_classes",
     "check_plannable",
     "check_target",

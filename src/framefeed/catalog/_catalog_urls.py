@@ -31,9 +31,10 @@ from framefeed.errors import MediaError, MissingMedia, StaleSource, UnreadableMe
 from framefeed.media import (
     MediaSource,
     StorageOptions,
+    check_put_rights,
     check_put_url,
     copy_object,
-    is_s3,
+    is_listable,
     put_object,
     read_version,
     remove_object,
@@ -80,7 +81,7 @@ def get_url_folder(url: str) -> str:
 
 def _split_ending(url: str) -> tuple[str, str]:
     """Split the query, and of an object of S3 its version, from a URL."""
-    if is_s3(url):
+    if is_listable(url):
         return _ENDING.sub("", url), ""
     parts = urlsplit(url)
     query = f"?{parts.query}" if parts.query else ""
@@ -151,6 +152,16 @@ def find_stored(url: str, storage_options: StorageOptions | None) -> StoredCatal
     with suppress(MediaError):  # Without its frame tables, less is known.
         fetch_catalog(url, None, storage_options)
     return StoredCatalog(version, path)
+
+
+def check_bucket(url: str, storage_options: StorageOptions | None) -> None:
+    """Ask the server whether a catalog can be put there.
+
+    Raises:
+        MissingMedia: There is no such bucket.
+        UnreadableMedia: The server refuses.
+    """
+    check_put_rights(_get_frames_url(url, "check"), storage_options)
 
 
 @contextmanager

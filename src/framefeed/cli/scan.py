@@ -53,8 +53,9 @@ _GONE = "of the earlier catalog left out, because they were removed or are not a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("roots", nargs="+", metavar="ROOT",
-                        help="folder, media file, archive, glob, list (text, CSV, JSON, Parquet), URL, or bucket or "
-                        "prefix of S3, such as s3://bucket/train/")  # fmt: skip
+                        help="folder, media file, archive, glob, list (text, CSV, JSON, Parquet), URL, bucket or "
+                        "prefix of S3, such as s3://bucket/train/, or folder of the Hub, such as "
+                        "hf://datasets/ORG/NAME/")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="CATALOG",
                         help="file to write the table to, such as cat.parquet or s3://bucket/cat.parquet")  # fmt: skip
     parser.add_argument("--journal", metavar="FOLDER",

@@ -36,7 +36,15 @@ from framefeed.media._libav_errors import (
     send_packet,
 )
 from framefeed.media._members import READ_BY_ARROW, Location, find_members
-from framefeed.media._objects import check_put_url, copy_object, put_object, read_object, read_version, remove_object
+from framefeed.media._objects import (
+    check_put_rights,
+    check_put_url,
+    copy_object,
+    put_object,
+    read_object,
+    read_version,
+    remove_object,
+)
 from framefeed.media._packets import MisplacedPacket, demux_from, make_empty_error, number_after_seek, walk_packets
 from framefeed.media._parameter_sets import has_damaged_configuration, has_damaged_parameters, make_packet
 from framefeed.media._readers import FileReader, is_real_file
@@ -53,9 +61,12 @@ from framefeed.media.remote import (
     StorageOptions,
     check_storage_options,
     find_options,
+    is_http,
+    is_listable,
     is_read_by_ranges,
     is_s3,
     list_objects,
+    split_root,
 )
 
 __all__ = [
@@ -91,6 +102,7 @@ __all__ = [
     "VideoContainer",
     "bound_picture_bytes",
     "check_memory",
+    "check_put_rights",
     "check_put_url",
     "check_storage_options",
     "copy_object",
@@ -108,6 +120,8 @@ __all__ = [
     "hash_head",
     "is_damage_logged",
     "is_harmless",
+    "is_http",
+    "is_listable",
     "is_memory_there",
     "is_read_by_ranges",
     "is_real_file",
@@ -132,5 +146,6 @@ __all__ = [
     "send_packet",
     "sniff",
     "source_name",
+    "split_root",
     "walk_packets",
 ]

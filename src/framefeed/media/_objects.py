@@ -15,7 +15,7 @@ _PIECE_BYTES = 2**22
 def read_version(source: MediaSource, reader: ByteReader) -> str:
     """Read which version of an object a reader has: size and strong ETag, or else a hash of some of its bytes too."""
     nbytes, version = reader.stat().bytes, getattr(reader, "version", None)
-    if isinstance(version, ObjectVersion) and version.etag:
+    if isinstance(version, ObjectVersion) and version.strong_etag:
         return version.text
     return f"{nbytes} {source.identity_of(reader).fingerprint}"
 
@@ -72,6 +72,16 @@ def check_put_url(url: str, storage_options: StorageOptions | None) -> None:
         raise UsageError(f"cannot write {name}: name a new object, such as s3://bucket/cat.parquet")
 
 
+def check_put_rights(url: str, storage_options: StorageOptions | None) -> None:
+    """Ask the server whether objects can be put where ``url``, which is not there, is.
+
+    Raises:
+        MissingMedia: There is no such bucket.
+        UnreadableMedia: The server refuses.
+    """
+    remote.check_rights(url, find_options(storage_options, url))
+
+
 def put_object(url: str, path: str, replaced: str | None, storage_options: StorageOptions | None) -> str | None:
     """Put a file as one object of S3, without a copy in memory.
 
@@ -91,7 +101,7 @@ def put_object(url: str, path: str, replaced: str | None, storage_options: Stora
     """
     version = None if replaced is None else ObjectVersion.parse(replaced)
     written = remote.put_file(url, path, version, find_options(storage_options, url))
-    return written.text if written.etag else None
+    return written.text if written.strong_etag else None
 
 
 def remove_object(url: str, storage_options: StorageOptions | None) -> None:

@@ -16,7 +16,7 @@ from framefeed._shortage import find_shortage
 from framefeed._shown import hide_secrets, show_name
 from framefeed._stopping import call_in_time
 from framefeed.errors import DeadlineExceeded, FramefeedError, MissingDependency, UnreadableMedia, UsageError
-from framefeed.media.remote import is_http, is_s3
+from framefeed.media.remote import is_http, is_listable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -142,7 +142,7 @@ def _describe_unreachable(error: Exception) -> str | None:
 
 
 def _name_extra(url: str) -> str:
-    return "remote" if is_http(url) or is_s3(url) else "url"
+    return "remote" if is_http(url) or is_listable(url) else "url"
 
 
 def _import_fsspec(url: str) -> Any:

@@ -7,19 +7,23 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from framefeed._names import make_absolute, make_printable
 from framefeed._shown import show_name
 from framefeed._units import format_count
-from framefeed.catalog import SurveyOptions, fetch_catalog, open_catalog
+from framefeed.catalog import Catalog, SurveyOptions, fetch_catalog, open_catalog
 from framefeed.errors import MediaError
 from framefeed.media import is_s3
 from framefeed.scanning._listing import Root
-from framefeed.scanning._rows import PARQUET, ScanStats
+from framefeed.scanning._objects import NO_HTTP_FOLDERS, is_http_folder
+from framefeed.scanning._rows import PARQUET, Listing, ScanStats
 
 StrPath = str | os.PathLike[str]
 _MOST_ROOTS = 3
 """Roots named in a message."""
+_MANY_FAILED = 20
+"""Fewer failed rows are looked at one by one."""
 
 
 def explain_no_media(roots: Sequence[Root], stats: ScanStats) -> str:
@@ -47,6 +51,33 @@ def explain_no_media(roots: Sequence[Root], stats: ScanStats) -> str:
         f"no media found in {shown}{more}: check the path; a list needs lines, and in "
         "folders only files with the ending of a video or a picture are taken (name other files, or give a glob)"
     )
+
+
+def explain_failures(catalog: Catalog, listing: Listing) -> list[str]:
+    """Explain in one line why no row of a catalog can be read; nothing if one can, or its rows say it."""
+    kinds = catalog.table.column("error_type")
+    if not len(catalog) or kinds.null_count:
+        return []
+    row = pc.index(kinds, "MissingMedia").as_py()
+    is_missing = row >= 0 and pc.sum(pc.equal(kinds, "MissingMedia")).as_py() == len(catalog) - len(listing.unlistable)
+    example = catalog.shown_name(max(row, 0))
+    if is_missing and (listing.starts or (listing.has_list and os.path.isabs(example))):
+        starts = "; ".join(f"relative paths of {name} start at {start}" for name, start in listing.starts.items())
+        advice = f"{starts}; if they start elsewhere, name that folder"
+        if not starts:
+            advice = "if these are paths of another machine, leave out their beginning, and name the folder of the rest"
+        ending = "" if os.path.splitext(example)[1] else (
+            '; if only their ending is missing, add it: columns={"name": 0}, path_template="{name}.mp4"'
+        )  # fmt: skip
+        return [
+            f'none of the listed files exists, for example {example}: {advice}: scan(..., root="FOLDER"), on the '
+            f"command line --root FOLDER{ending}"
+        ]
+    if is_http_folder(example):
+        return [f"nothing can be read: {example}: {NO_HTTP_FOLDERS}"]
+    if len(catalog) < _MANY_FAILED:
+        return []
+    return [f"none of the {len(catalog):,} rows can be read, for example {catalog.error(0)}"]
 
 
 def explain_lost_facts(out: StrPath | None, options: SurveyOptions) -> str | None:

@@ -299,6 +299,7 @@ def check_roots(roots: object) -> list[str | pa.Table]:
     Raises:
         UsageError: A root is neither a path nor a table.
     """
+    refuse_dataset(roots)
     what = (
         'the path of a folder, a media file or a list of files, such as "videos/", or several such paths, or a table '
         "of pandas (2.2 or newer), polars or pyarrow"
@@ -311,9 +312,21 @@ def check_roots(roots: object) -> list[str | pa.Table]:
         raise expected("roots", what, roots)
     names = list(roots)
     for root in names:
+        refuse_dataset(root)
         if not isinstance(root, (str, os.PathLike, pa.Table)):
             raise expected("roots", what, root)
     return [root if isinstance(root, pa.Table) else expand_home(os.fsdecode(root)) for root in names]
+
+
+def refuse_dataset(root: object) -> None:
+    """Refuse a data set of Hugging Face, which is no root; by its module, because it is not imported here."""
+    if type(root).__module__.partition(".")[0] == "datasets":
+        raise UsageError(
+            f"roots: got a {type(root).__name__} of Hugging Face: for one that lists paths, give its table, "
+            "dataset.data.table (of a split, if it has several); for one with the media themselves, give its Parquet "
+            'files, which for a data set of the Hub are "hf://datasets/ORG/NAME/**/*.parquet", or as the Hub has '
+            'converted them "hf://datasets/ORG/NAME@refs/convert/parquet/**/*.parquet"'
+        )
 
 
 def _check_exists(path: str) -> None:

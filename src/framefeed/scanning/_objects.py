@@ -1,4 +1,4 @@
-"""List the objects of S3 below a prefix, or those that match a pattern, as a walk lists the files of folders."""
+"""List objects of S3 and the Hub below a prefix, or those that match a pattern, as a walk lists files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from framefeed._shown import show_name
 from framefeed.errors import MediaError, MissingMedia, UsageError
-from framefeed.media import ListedObject, MediaSource, is_s3, list_objects
+from framefeed.media import ListedObject, MediaSource, is_http, is_listable, list_objects, split_root
 from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     Endings,
@@ -33,13 +33,21 @@ _BELOW = r"(?P<below>/.+)?"
 
 
 def is_object_root(path: str) -> bool:
-    """Whether a root is a bucket, a prefix in one that ends with a slash, or a pattern of objects."""
-    return is_s3(path) and (path.endswith("/") or path.count("/") == 2 or is_object_glob(path))
+    """Whether a root is a bucket or a repository, a prefix in one that ends with a slash, or a pattern of objects."""
+    return is_listable(path) and (path.endswith("/") or is_object_glob(path) or not split_root(path)[1])
 
 
 def is_object_glob(path: str) -> bool:
     """Whether a root is a pattern of objects: ``*`` alone is a wildcard, because keys may have ``?`` and ``[``."""
-    return is_s3(path) and "*" in path
+    return is_listable(path) and "*" in path
+
+
+NO_HTTP_FOLDERS = "folders of http(s) cannot be listed: give a list with a URL in each line"
+
+
+def is_http_folder(name: str) -> bool:
+    """Whether a URL, or a shown one, seems to name a folder that no server lists."""
+    return is_http(name) and name.endswith("/")
 
 
 class _Selection:
@@ -119,8 +127,10 @@ def check_object(source: MediaSource) -> None:
         with source.opened() as reader:
             reader.stat()
     except MissingMedia as error:
-        if is_s3(source.path) and (hint := _find_prefix(source)):
+        if is_listable(source.path) and (hint := _find_prefix(source)):
             raise MissingMedia(f"{source.name}: {hint}", source=source.name, stage="open") from error
+        if is_http_folder(source.path):
+            raise MissingMedia(f"{source.name}: {NO_HTTP_FOLDERS}", source=source.name, stage="open") from error
         raise
     except MediaError:
         pass
@@ -151,13 +161,13 @@ def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, sta
         UsageError: It matches nothing, or its bucket is a pattern.
         UnreadableMedia: The bucket cannot be listed.
     """
-    bucket, _, pattern = url.removeprefix("s3://").partition("/")
+    bucket, pattern = split_root(url)
     if "*" in bucket:
         raise UsageError(f"{show_name(url)}: the name of a bucket cannot be a pattern: name the bucket")
     translated = _translate(pattern)
     match = re.compile(translated if "**" in pattern else translated + _BELOW, re.DOTALL).fullmatch
     selected = _Selection(endings, stats)
-    for page in list_objects(f"s3://{bucket}/{pattern.partition('*')[0]}", options):
+    for page in list_objects(f"{bucket}/{pattern.partition('*')[0]}", options):
         for each in page:
             matched = match(each.key)
             if matched is None or each.key.endswith("/"):
@@ -191,7 +201,7 @@ def _get_name(key: str) -> str:
 
 def _make_groups(url: str, listed: list[ListedObject]) -> list[SourceGroup]:
     """Make groups of one folder each of objects in the bucket of a URL."""
-    bucket = "/".join(url.split("/")[:3])
+    bucket = split_root(url)[0]
     # Servers other than AWS may have an order of their own.
     listed.sort(key=lambda each: os.fsencode(each.key))
     groups = []

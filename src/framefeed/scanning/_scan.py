@@ -40,7 +40,7 @@ from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.index import PROOF_RULES, TimesFrom, Verify
 from framefeed.media import MediaSource, StorageOptions, check_storage_options, parse_rate
 from framefeed.scanning._archives import ArchiveOptions, read_archives
-from framefeed.scanning._explanations import StrPath, explain_lost_facts, explain_no_media
+from framefeed.scanning._explanations import StrPath, explain_failures, explain_lost_facts, explain_no_media
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._listing import Root, Roots, check_roots, list_roots
@@ -86,8 +86,9 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
 
     Args:
         roots: Folders (by file endings), named files, globs, lists of media (text, CSV, JSON, Parquet), archives (tar,
-            zip), Parquet files with media, URLs of these, buckets and prefixes of S3 (``"s3://bucket/train/"``), or
-            several of these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
+            zip), Parquet files with media, URLs of these, buckets and prefixes of S3 (``"s3://bucket/train/"``),
+            repositories and folders of the Hub of Hugging Face (``"hf://datasets/ORG/NAME/data/"``), or several of
+            these. Or a table of pandas, polars or pyarrow, or one column of it with the paths.
         out: Where to save the catalog, such as ``"cat.parquet"`` or ``"s3://bucket/cat.parquet"``; by default it stays
             in memory.
         depth: "frames" finds every frame, "header" believes the header.
@@ -324,26 +325,12 @@ def _check_urls(roots: Sequence[Root], listing: Listing, storage_options: Storag
 
 
 def _make_result(catalog: Catalog, stats: ScanStats, listing: Listing) -> ScanResult:
-    """Add the warnings of the listing, and one if none of the paths of the lists exists."""
+    """Add the warnings of the listing, and one if no row can be read."""
     remarks = [*listing.remarks]
     if listing.stats.archives_beside:
         count = format_count(listing.stats.archives_beside, "archive")
         remarks.append(f"{count} in folders with media not read: name them, or give a glob such as 'data/*.tar'")
-    kinds = catalog.table.column("error_type")
-    row = pc.index(kinds, "MissingMedia").as_py()
-    is_missing = row >= 0 and pc.sum(pc.equal(kinds, "MissingMedia")).as_py() == len(catalog) - len(listing.unlistable)
-    if not (is_missing and listing.starts):
-        return ScanResult(catalog, stats, remarks)
-    example = catalog.shown_name(row)
-    starts = "; ".join(f"relative paths of {name} start at {start}" for name, start in listing.starts.items())
-    ending = "" if os.path.splitext(example)[1] else (
-        '; if only their ending is missing, add it: columns={"name": 0}, path_template="{name}.mp4"'
-    )  # fmt: skip
-    remark = (
-        f"none of the listed files exists, for example {example}: {starts}; if they start elsewhere, name that folder: "
-        f'scan(..., root="FOLDER"), on the command line --root FOLDER{ending}'
-    )
-    return ScanResult(catalog, stats, [*remarks, remark])
+    return ScanResult(catalog, stats, [*remarks, *explain_failures(catalog, listing)])
 
 
 def _list_arguments(roots: Sequence[Root], request: ScanRequest, settings: Mapping[str, object]) -> dict[str, object]:

@@ -14,6 +14,7 @@ from framefeed.catalog import (
     Catalog,
     StoredCatalog,
     add_signatures,
+    check_bucket,
     check_target,
     find_stored,
     get_frames_path,
@@ -40,6 +41,8 @@ class Target:
 
     Raises:
         UsageError: No catalog can be written there.
+        MissingMedia: There is no such bucket.
+        UnreadableMedia: The server refuses.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Target:
             name = xxhash.xxh3_64_hexdigest(os.fsencode(self.name))
             self.journal: str | None = journal or os.path.join(get_user_cache("journals"), name)
             self.find_old()  # Something else may be there, or the rights may be missing.
+            check_bucket(self.name, storage_options)
         else:
             check_target(self.name)
             self.own = frozenset((self.name, get_frames_path(self.name)))

@@ -295,7 +295,8 @@ def _answer_right(stored: Stored, asked: Asked, fault: Fault) -> tuple[int, dict
     known = {name: value for name, value in headers.items() if value is not None}
     if not fault.unconditional:
         match, since = asked.headers.get("If-Match"), asked.headers.get("If-Unmodified-Since")
-        if (match and match != stored.etag) or (since and not match and since != stored.modified):
+        is_strong = not (stored.etag or "").startswith("W/")  # A weak tag matches nothing (RFC 9110, 13.1.1).
+        if (match and not (is_strong and match == stored.etag)) or (since and not match and since != stored.modified):
             return 412, {"Content-Length": "0"}, b""
     size = len(stored.data)
     if fault.whole or asked.range is None:

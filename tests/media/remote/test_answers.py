@@ -82,8 +82,9 @@ def change(headers: dict[str, str], **changed: str | None) -> dict[str, str | No
         (FIRST, 416, {}, Body(ObjectVersion(0), 0, False)),
         (LATER, 416, {"Content_Range": "bytes */100"}, Body(ObjectVersion(100), 0, False)),
         (LATER, 416, {"Content_Range": "bytes */7"}, Body(ObjectVersion(7), 0, False)),
-        # What is no strong entity tag is none.
-        (LATER, 206, change(PART, ETag='W/"abc"'), Body(ObjectVersion(1000, None, DATE), 100, True)),
+        (LATER, 206, change(PART, ETag='W/"abc"'), Body(ObjectVersion(1000, 'W/"abc"', DATE), 100, True)),
+        # What is no entity tag is none.
+        (LATER, 206, change(PART, ETag='w/"abc"'), Body(ObjectVersion(1000, None, DATE), 100, True)),
         (LATER, 206, change(PART, ETag="abc"), Body(ObjectVersion(1000, None, DATE), 100, True)),
         (LATER, 206, change(PART, ETag='"a", "b"'), Body(ObjectVersion(1000, None, DATE), 100, True)),
         (LATER, 206, change(PART, ETag='"'), Body(ObjectVersion(1000, None, DATE), 100, True)),
@@ -181,6 +182,14 @@ def test_an_answer_that_is_not_the_range_names_the_range() -> None:
         (ObjectVersion(5), ObjectVersion(5), True),
         (ObjectVersion(5), ObjectVersion(6), False),
         (ObjectVersion(5, None, DATE), ObjectVersion(5), False),
+        # Of weak tags, other ones are another version; the same ones are not known to be the same bytes.
+        (ObjectVersion(5, f"W/{ETAG}", DATE), ObjectVersion(5, f"W/{OTHER}", DATE), False),
+        (ObjectVersion(5, f"W/{ETAG}"), ObjectVersion(5, f"W/{OTHER}"), False),
+        (ObjectVersion(5, f"W/{ETAG}", DATE), ObjectVersion(5, OTHER, DATE), False),
+        (ObjectVersion(5, f"W/{ETAG}", DATE), ObjectVersion(5, f"W/{ETAG}", DATE), True),
+        (ObjectVersion(5, f"W/{ETAG}", DATE), ObjectVersion(5, f"W/{ETAG}", OTHER_DATE), False),
+        (ObjectVersion(5, f"W/{ETAG}", DATE), ObjectVersion(5, ETAG, OTHER_DATE), False),
+        (ObjectVersion(5, f"W/{ETAG}"), ObjectVersion(5, ETAG, DATE), True),
     ],
 )
 def test_D09_versions_are_compared_by_what_is_known(one: ObjectVersion, other: ObjectVersion, same: bool) -> None:
@@ -192,6 +201,8 @@ def test_requests_ask_for_what_they_need() -> None:
     conditions = {
         ObjectVersion(5, ETAG, DATE): {"If-Match": ETAG},
         ObjectVersion(5, None, DATE): {"If-Unmodified-Since": DATE},
+        ObjectVersion(5, f"W/{ETAG}", DATE): {"If-Unmodified-Since": DATE},
+        ObjectVersion(5, f"W/{ETAG}"): {},
         ObjectVersion(5): {},
     }
     assert LATER.headers == plain
@@ -216,7 +227,7 @@ HEADERS = st.fixed_dictionaries(
     },
 )
 VERSIONS = st.none() | st.builds(
-    ObjectVersion, st.integers(0, 120), st.none() | st.just(ETAG), st.none() | st.just(DATE)
+    ObjectVersion, st.integers(0, 120), st.none() | st.sampled_from([ETAG, f"W/{ETAG}"]), st.none() | st.just(DATE)
 )
 REQUESTS = st.builds(
     lambda start, count, version: RangeRequest(NAME, start, start + count, version),

@@ -143,10 +143,7 @@ def test_what_is_announced_again_is_not_asked_again(server: FaultServer, reader:
     assert server.count() == 2
 
 
-def test_what_is_not_announced_any_more_is_given_up(
-    server: FaultServer, reader: RangeReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.5)
+def test_what_is_not_announced_any_more_is_given_up(server: FaultServer, reader: RangeReader) -> None:
     server.objects["/a.mp4"] = Stored(bytes(9 * MB))
     read_bytes(reader, 0, 10)
     server.always["/a.mp4"] = Fault(before="head", end="stall")
@@ -215,10 +212,7 @@ def test_an_object_that_is_missing_is_missing(server: FaultServer) -> None:
 
 
 @pytest.mark.usefixtures("server")
-def test_a_wait_ends_with_its_run_and_the_reader_goes_on(
-    server: FaultServer, reader: RangeReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.5)
+def test_a_wait_ends_with_its_run_and_the_reader_goes_on(server: FaultServer, reader: RangeReader) -> None:
     server.plan("/a.mp4", Fault(before="head", end="stall"))
     with pytest.raises(Cancelled), cancelled_by(lambda: server.count() > 0):
         read_bytes(reader, 0, 10)
@@ -254,13 +248,32 @@ def test_D09_an_object_that_is_replaced_between_two_ranges_is_stale(
     assert read_bytes(open_at(server), 0, 10) == bytes(10)
 
 
+def test_D09_an_object_that_is_replaced_within_a_read_is_not_confirmed(
+    server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if its bytes are the same: those that were read are of the other version."""
+
+    def confirm() -> ObjectVersion:
+        raise AssertionError
+
+    def replace(_: FaultServer) -> None:
+        server.objects["/a.mp4"] = Stored(DATA, '"two"')
+
+    monkeypatch.setattr(_reader, "REQUEST_BYTES", 10_000)
+    url = server.plan("/a.mp4", Fault(), Fault(then=replace))
+    reader = RangeReader(HttpTarget(url), ObjectVersion(SIZE, '"one"'), confirm)
+    with pytest.raises(StaleSource, match=r"a\.mp4: the object was replaced"):
+        read_bytes(reader, 0, 20_000)
+    reader.close()
+
+
 # --- threads and forks -------------------------------------------------------------------------------
 
 
 def test_threads_of_a_dead_reader_end(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.3)
     reader = open_at(server)
     read_bytes(reader, 0, 10)
+    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.3)  # for no request that is answered
     server.always["/a.mp4"] = Fault(before="head", end="stall")
     reader.announce([(FIRST_WINDOW, FIRST_WINDOW + 10), (SIZE - 5, SIZE)])
     server.wait_for_requests(2)

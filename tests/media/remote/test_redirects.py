@@ -7,15 +7,17 @@ import shutil
 import ssl
 import subprocess
 from collections import Counter
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from framefeed.errors import MediaError, MissingMedia, StaleSource, UnreadableMedia
-from framefeed.media.remote import _client, _connections
+from framefeed.media.remote import _addresses, _client, _connections
+from framefeed.media.remote._addresses import Reach, is_link_local_address, is_public_address, is_public_name, may_ask
 from framefeed.media.remote._answers import ObjectVersion
-from framefeed.media.remote._connections import find_proxy, is_public, is_public_address, is_public_name
+from framefeed.media.remote._connections import find_proxy, is_public
 from framefeed.media.remote._targets import HttpTarget
 from tests.media.remote.faults import Asked, Fault, FaultServer, Stored, faulty, redirect
 from tests.media.remote.getting import DATA, begin, get, wait
@@ -228,7 +230,8 @@ PRIVATE = [
     "100.64.0.1", "100.127.255.255", "0.0.0.0", "255.255.255.255", "224.0.0.1", "240.0.0.1", "198.18.0.1",
     "192.0.2.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "fd12:3456::1", "fec0::1", "ff02::1",
     "::ffff:10.0.0.1", "::ffff:127.0.0.1", "::10.0.0.1", "2002:a00:1::", "2002:7f00:1::", "64:ff9b::a00:1",
-    "64:ff9b::7f00:1", "64:ff9b:1::a00:1", "2001:db8::1", "100::1", "2001:0:a00:1::",
+    "64:ff9b::7f00:1", "64:ff9b:1::a00:1", "2001:db8::1", "100::1", "2001:0:a00:1::", "192.0.0.192", "192.88.99.1",
+    "3fff::1", "::ffff:192.0.0.192", "2002:c000:c0::",
 ]  # fmt: skip
 PUBLIC = ["8.8.8.8", "1.1.1.1", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"]
 
@@ -251,11 +254,46 @@ def test_S03_addresses_are_public_or_not() -> None:
 
 
 def test_S03_names_that_a_proxy_would_ask_are_public_or_not() -> None:
-    private = ["localhost", "a.localhost", "printer.local", "metadata.google.internal", *PRIVATE]
+    names = ["localhost", "a.localhost", "printer.local", "metadata.google.internal", "nas.home.arpa", "intranet", ""]
+    names += ["127.1", "2130706433", "0x7f.1", "0x7F000001", "017700000001", "127.0.0.01", "1.2.3.4.5", "a.0x7f"]
+    names += ["%31%32%37.0.0.1", "%6cocalhost", "\uff11\uff12\uff17.0.0.1", "a..org"]
+    private = [*names, *(name.upper() for name in names), *(f"{name}." for name in names), *PRIVATE]
     assert [each for each in private if is_public_name(each)] == []
-    assert [
-        each for each in ["example.org", "localhost.org", "10.0.0.1.org", *PUBLIC] if not is_public_name(each)
-    ] == []
+    public = ["example.org", "localhost.org", "10.0.0.1.org", "Example.ORG.", "a_b-c.s3.amazonaws.com", "134744072"]
+    assert [each for each in [*public, *PUBLIC] if not is_public_name(each)] == []
+
+
+LINK_LOCAL = [
+    "169.254.169.254", "169.254.0.1", "fe80::1", "fe80::1%eth0", "::ffff:169.254.169.254", "::169.254.169.254",
+    "2002:a9fe:a9fe::", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "192.0.0.192", "100.100.100.200",
+    "fd00:ec2::254", "::ffff:192.0.0.192", "2002:c000:c0::",
+]  # fmt: skip
+
+
+def test_S03_link_local_addresses_are_no_targets() -> None:
+    assert [each for each in LINK_LOCAL if not is_link_local_address(each) or may_ask(each, Reach.REDIRECTED)] == []
+    others = [each for each in [*PRIVATE, *PUBLIC] if each not in LINK_LOCAL]
+    assert [each for each in others if is_link_local_address(each) or not may_ask(each, Reach.REDIRECTED)] == []
+    names = ["2852039166", "0xa9.0xfe.0xa9.0xfe", "169.254.43518", "metadata.google.internal.", "METADATA"]
+    assert [each for each in names if may_ask(each, Reach.REDIRECTED) or not may_ask(each, Reach.ANY)] == []
+    assert may_ask("intranet", Reach.REDIRECTED)
+
+
+@pytest.mark.parametrize("proxy", [False, True])
+def test_S03_a_private_server_does_not_redirect_to_a_link_local_address(
+    server: FaultServer, proxy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_addresses, "_LINK_LOCAL", (ip_network("127.0.0.2/32"),))
+    with faulty({"/a.mp4": DATA}, host="127.0.0.2") as keys:
+        if proxy:
+            monkeypatch.setenv("http_proxy", server.url)
+        for path in ("/a.mp4", "/b.mp4"):
+            url = server.plan(path, redirect(keys.url + "/a.mp4"))
+            with pytest.raises(UnreadableMedia, match=f"{path}: the server redirects to a link-local address, which"):
+                get(url)
+        assert keys.asked == []
+        monkeypatch.delenv("http_proxy", raising=False)
+        assert get(keys.url + "/a.mp4").data == PART  # if it is the URL that the user gave
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from tests.media.remote.faults import FaultServer, Stored, faulty
 from tests.packed import pack
 
 pytestmark = pytest.mark.timeout(120)
+EARLIER = "Wed, 21 Oct 2026 07:28:00 GMT"
 LATER = "Thu, 22 Oct 2026 07:28:00 GMT"
 VIDEOS = [(path.name, path.read_bytes()) for path in sorted(folder().rglob("*.mp4"))[:3]]
 OBJECTS = {
@@ -47,7 +48,14 @@ def forget() -> None:
     _identity.ACCEPTED.clear()
 
 
-def replace(server: FaultServer, catalog: ff.Catalog, *, is_other: bool = False) -> None:
+def replace(
+    server: FaultServer,
+    catalog: ff.Catalog,
+    *,
+    is_other: bool = False,
+    etag: str | None = '"two"',
+    modified: str | None = LATER,
+) -> None:
     """Replace all objects; other ones differ in a byte behind the first ones of each medium."""
     for name, stored in server.objects.items():
         data = bytearray(stored.data)
@@ -55,7 +63,21 @@ def replace(server: FaultServer, catalog: ff.Catalog, *, is_other: bool = False)
             columns = catalog.table.slice(row, 1).to_pylist()[0]
             if name in columns["source"]:
                 data[columns["source_offset"] + columns["bytes"] - 9 if columns.get("source_offset") else -9] ^= 1
-        server.objects[name] = Stored(bytes(data), '"two"', LATER)
+        server.objects[name] = Stored(bytes(data), etag, modified)
+
+
+@pytest.mark.parametrize("name", list(OBJECTS))
+@pytest.mark.parametrize("version", [('W/"one"', 'W/"two"', None, None), (None, None, EARLIER, LATER)])
+def test_D09_weak_versions_tell_objects_apart(name: str, version: tuple[str | None, ...]) -> None:
+    """The objects were accepted by this process, which compares versions alone from then on."""
+    etag, new_etag, modified, new_modified = version
+    with faulty({path: Stored(data, etag, modified) for path, data in OBJECTS[name].items()}) as server:
+        catalog = ff.scan([server.url + path for path in OBJECTS[name]])
+        release_idle()
+        replace(server, catalog, is_other=True, etag=new_etag, modified=new_modified)
+        for entry in catalog:
+            with ff.VideoDecoder(entry) as decoder, pytest.raises(ff.StaleSource):
+                decoder[len(decoder) - 1]
 
 
 def test_D09_other_bytes_are_refused_by_each_reader(served: tuple[FaultServer, ff.Catalog]) -> None:

@@ -15,9 +15,10 @@ from framefeed.media.remote._storage_options import (
     check_storage_options,
     find_options,
     parse_headers,
+    parse_hub_options,
     parse_s3_options,
 )
-from framefeed.media.remote._targets import HttpTarget, Target, is_http, is_s3
+from framefeed.media.remote._targets import HttpTarget, Target, is_http, is_hub, is_s3
 
 __all__ = [
     "FetchedRange",
@@ -27,11 +28,14 @@ __all__ = [
     "SentRanges",
     "StorageOptions",
     "check_remote_url",
+    "check_rights",
     "check_storage_options",
     "fetch_ahead",
     "find_options",
     "get_range",
     "is_http",
+    "is_hub",
+    "is_listable",
     "is_read_by_ranges",
     "is_s3",
     "list_objects",
@@ -39,6 +43,7 @@ __all__ = [
     "put_file",
     "read_whole",
     "remove_object",
+    "split_root",
 ]
 
 
@@ -52,7 +57,27 @@ def _has_client() -> bool:
 
 def is_read_by_ranges(url: str) -> bool:
     """Whether objects of this kind are read here, as the extra ``remote`` is installed, and not through fsspec."""
-    return (is_http(url) or is_s3(url)) and _has_client()
+    return (is_http(url) or is_listable(url)) and _has_client()
+
+
+def is_listable(url: str) -> bool:
+    """Whether objects whose URLs begin so can be listed: in a bucket of S3, or on the Hub of Hugging Face."""
+    return is_s3(url) or is_hub(url)
+
+
+def split_root(url: str) -> tuple[str, str]:
+    """Split the URL of an object that can be listed into the bucket or the repository, and the key or the path.
+
+    >>> split_root("s3://bucket/a/b.mp4")
+    ('s3://bucket', 'a/b.mp4')
+    >>> split_root("hf://datasets/org/name@main/a/b.mp4")
+    ('hf://datasets/org/name@main', 'a/b.mp4')
+    """
+    if is_s3(url):
+        bucket, _, key = url.removeprefix("s3://").partition("/")
+        return f"s3://{bucket}", key
+    path: str = import_module("framefeed.media.remote._hub").split_hub_url(url).path
+    return url.removesuffix(path).rstrip("/"), path
 
 
 def check_remote_url(url: str, options: Mapping[str, Any]) -> None:
@@ -65,8 +90,11 @@ def check_remote_url(url: str, options: Mapping[str, Any]) -> None:
 
 
 def _make_target(url: str, options: Mapping[str, Any]) -> Target:
-    if not is_s3(url):
+    if is_http(url):
         return HttpTarget(url, parse_headers(options))
+    if is_hub(url):
+        hub: Callable[..., Target] = import_module("framefeed.media.remote._hub").HubTarget
+        return hub(url, parse_hub_options(options))
     make: Callable[..., Target] = import_module("framefeed.media.remote._s3_target").S3Target
     return make(url, parse_s3_options(options))
 
@@ -98,16 +126,21 @@ class RangesAhead(Protocol):
 
 
 def list_objects(url: str, options: Mapping[str, Any]) -> Iterator[Sequence[ListedObject]]:
-    """List the objects of S3 whose URLs begin so, page by page, in the order of the server.
+    """List the objects whose URLs begin so, page by page, in the order of the server.
 
     Args:
-        url: ``s3://bucket`` or ``s3://bucket/`` and the first characters of the keys.
+        url: ``s3://bucket`` or ``s3://bucket/`` and the first characters of the keys, or likewise of the Hub.
         options: Of ``storage_options``, for this URL.
 
     Raises:
         MissingMedia: There is no such bucket.
         UnreadableMedia: It cannot be listed.
     """
+    if is_hub(url):
+        files: Iterator[Sequence[ListedObject]] = import_module("framefeed.media.remote._hub").list_hub(
+            url, parse_hub_options(options)
+        )
+        return files
     pages: Iterator[Sequence[ListedObject]] = import_module("framefeed.media.remote._whole").list_keys(
         url, parse_s3_options(options)
     )
@@ -184,6 +217,11 @@ def put_file(url: str, path: str, replaced: ObjectVersion | None, options: Mappi
     """
     put: Callable[..., ObjectVersion] = import_module("framefeed.media.remote._putting").put_file
     return put(url, path, replaced, parse_s3_options(options))
+
+
+def check_rights(url: str, options: Mapping[str, Any]) -> None:
+    """Check that objects can be put where ``url`` is; see `_putting.check_rights`."""
+    import_module("framefeed.media.remote._putting").check_rights(url, parse_s3_options(options))
 
 
 def remove_object(url: str, options: Mapping[str, Any]) -> None:

@@ -13,7 +13,8 @@ from framefeed._shown import advise_indexing
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia
 
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)", re.ASCII)
-_STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e\x80-\xff]*"')
+_ETAG = re.compile(r'(W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+_WEAK = "W/"
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 TRANSIENT = (408, 429, 500, 502, 503, 504)
 """Status codes of failures that a repeated request may not have."""
@@ -25,7 +26,7 @@ class ObjectVersion:
 
     Attributes:
         size: Bytes.
-        etag: The strong entity tag, with its quotes; None if the server gives none, or a weak one.
+        etag: The entity tag, with its quotes, a weak one behind ``W/``; None if the server gives none.
         modified: ``Last-Modified`` as the server wrote it, or None.
     """
 
@@ -37,7 +38,7 @@ class ObjectVersion:
     def of(cls, size: int, headers: Mapping[str, str]) -> ObjectVersion:
         """Read the version of an object of ``size`` bytes from the headers of an answer."""
         etag = headers.get("ETag")
-        return cls(size, etag if etag and _STRONG_ETAG.fullmatch(etag) else None, headers.get("Last-Modified"))
+        return cls(size, etag if etag and _ETAG.fullmatch(etag) else None, headers.get("Last-Modified"))
 
     @classmethod
     def parse(cls, text: str) -> ObjectVersion | None:
@@ -45,7 +46,7 @@ class ObjectVersion:
         size, _, tag = text.partition(" ")
         if not tag or not _NUMBER.fullmatch(size):
             return None
-        return cls(int(size), tag) if _STRONG_ETAG.fullmatch(tag) else cls(int(size), None, tag)
+        return cls(int(size), tag) if _ETAG.fullmatch(tag) else cls(int(size), None, tag)
 
     @property
     def text(self) -> str:
@@ -53,19 +54,28 @@ class ObjectVersion:
         tag = self.etag or self.modified
         return f"{self.size} {tag}" if tag else ""
 
+    @property
+    def strong_etag(self) -> str | None:
+        """The entity tag, if it is one that other bytes never have (RFC 9110, 8.8.1)."""
+        return None if self.etag is None or self.etag.startswith(_WEAK) else self.etag
+
     def is_same(self, other: ObjectVersion) -> bool:
         """Whether both are of the same bytes, as far as is known."""
         if self.size != other.size:
             return False
-        if self.etag and other.etag:
-            return self.etag == other.etag
-        return self.modified == other.modified
+        if not self.etag or not other.etag:
+            return self.modified == other.modified
+        if self.etag.removeprefix(_WEAK) != other.etag.removeprefix(_WEAK):
+            return False
+        # The weak tag of two versions may be the same.
+        is_proved = self.strong_etag is not None and other.strong_etag is not None
+        return is_proved or None in (self.modified, other.modified) or self.modified == other.modified
 
     @property
     def condition(self) -> dict[str, str]:
-        """Headers by which a server refuses to send another version."""
-        if self.etag:
-            return {"If-Match": self.etag}
+        """Headers by which a server refuses to send another version; no weak tag, which ``If-Match`` never matches."""
+        if self.strong_etag:
+            return {"If-Match": self.strong_etag}
         return {"If-Unmodified-Since": self.modified} if self.modified else {}
 
 

@@ -7,28 +7,25 @@ object. A request that others do not wait for is made in a thread of its own, wh
 from __future__ import annotations
 
 import http.client
-import re
 import ssl
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic, perf_counter, time
-from typing import IO, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
-import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError, SSLError, TimeoutError
-from urllib3.util import Timeout
 
 from framefeed import _stopping
 from framefeed._fetched import FetchCounts, get_fetch_counter
-from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
 from framefeed._shortage import find_shortage
 from framefeed._shown import hide_secrets, show_name
 from framefeed._stopping import check_fetch, get_fetch_seconds, make_late_error
 from framefeed.errors import DeadlineExceeded, FramefeedError, MissingMedia, UnreadableMedia
+from framefeed.media.remote._addresses import PrivateAddressError, Reach
 from framefeed.media.remote._answers import (
     TRANSIENT,
     Body,
@@ -42,17 +39,16 @@ from framefeed.media.remote._answers import (
     shorten,
 )
 from framefeed.media.remote._connections import (
-    PrivateAddressError,
+    HttpClient,
+    Moved,
     ProxyUrlError,
     WaitEndedError,
     asking,
     describe_root,
-    find_proxy,
     find_root,
     get_sent_at,
     is_public_answer,
-    is_public_name,
-    make_manager,
+    waiting_at_most,
 )
 from framefeed.media.remote._prices import GAP_PRICES, AnswerTime
 from framefeed.media.remote._s3_listing import MOST_ERROR_BYTES
@@ -62,19 +58,17 @@ R = TypeVar("R")
 
 PIECE_BYTES = 2**17
 """A server that sends fewer bytes in `SILENCE_SECONDS` is silent."""
-_CONNECT_SECONDS = 20.0
-_LEAST_SECONDS = 0.01
 _MOST_REDIRECTS = 10
 _MOST_TRIES = 4
 _FIRST_PAUSE_SECONDS = 0.1
 _PAUSE_FACTOR = 4
 _MOST_PAUSE_SECONDS = 20.0
 """A server that asks for a longer pause is not asked again."""
-_MOST_MOVED = 2**14
 _MOST_DRAINED_BYTES = 2**12
 """Of the body of a redirect, which is read so that its connection can be used again."""
+_DOCUMENT_SECONDS = 5.0
+"""Of an error; without its end, the status says enough."""
 _REDIRECTS = (301, 302, 303, 307, 308)
-_DOT_SEGMENT = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 _BROKEN_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """The connection ended; all other errors of TLS stay."""
 
@@ -94,78 +88,7 @@ class TryAgainError(Exception):
         self.pause_seconds = pause
 
 
-class HttpClient:
-    """Connections of one process, and where objects have moved."""
-
-    def __init__(self) -> None:
-        self._managers: dict[tuple[bool, str], urllib3.PoolManager] = {}
-        self._lock = threading.Lock()
-        self._moved = Lru[str, tuple[str, bool]](_MOST_MOVED)
-
-    def send(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        *,
-        public_only: bool,
-        method: str = "GET",
-        body: IO[bytes] | None = None,
-    ) -> Any:
-        """Send a request; return urllib3's response, whose body was not read."""
-        parts = urlsplit(url)
-        proxy = find_proxy(parts.scheme, parts.netloc)
-        if public_only and proxy and not is_public_name(parts.hostname or ""):
-            raise PrivateAddressError
-        pool = self._find_manager(public_only, proxy).connection_from_url(f"{parts.scheme}://{parts.netloc}")
-        # Not by the manager, which resolves ".." in paths, and not by urlunsplit, which takes "//" for a host: the key
-        # of an object may have both.
-        target = parts.path or "/"
-        if proxy and parts.scheme == "http":  # Here the pool resolves ".." too.
-            target = f"http://{parts.netloc}{_DOT_SEGMENT.sub(_escape_dots, target)}"
-        if parts.query:
-            target += f"?{parts.query}"
-        return pool.urlopen(
-            method,
-            target,
-            body=body,
-            headers=headers,
-            timeout=Timeout(
-                connect=max(_LEAST_SECONDS, min(_CONNECT_SECONDS, _stopping.SILENCE_SECONDS, get_fetch_seconds())),
-                read=min(_stopping.CHECK_SECONDS, _stopping.SILENCE_SECONDS),
-            ),
-            redirect=False,
-            retries=False,
-            assert_same_host=False,
-            preload_content=False,
-            decode_content=False,
-        )
-
-    def _find_manager(self, public_only: bool, proxy: str) -> urllib3.PoolManager:
-        with self._lock:
-            manager = self._managers.get((public_only, proxy))
-            if manager is None:
-                manager = self._managers[public_only, proxy] = make_manager(public_only, proxy)
-            return manager
-
-    def find_moved(self, url: str) -> tuple[str, bool] | None:
-        """Where an object was found before, and whether only a public address may be asked for it."""
-        with self._lock:
-            return self._moved.get(url)
-
-    def set_moved(self, url: str, moved: tuple[str, bool] | None) -> None:
-        """Remember where an object is; None forgets it."""
-        with self._lock:
-            if moved is None:
-                self._moved.pop(url)
-            else:
-                self._moved.put(url, moved)
-
-
 _CLIENT = PerProcess(HttpClient)
-
-
-def _escape_dots(match: re.Match[str]) -> str:
-    return match[0].replace(".", "%2E")
 
 
 class ObjectGet(ABC, Generic[R]):
@@ -270,7 +193,7 @@ class ObjectGet(ABC, Generic[R]):
     def _explain(self, response: Any) -> None:
         """Raise what the document of an error says, if it says more than its status."""
         document = b""
-        with suppress(HTTPError, OSError):
+        with suppress(HTTPError, OSError, WaitEndedError), waiting_at_most(_DOCUMENT_SECONDS):
             while len(document) <= MOST_ERROR_BYTES and (more := response.read1(MOST_ERROR_BYTES)):
                 document += more
         problem = self.target.explain(response.status, response.headers, document)
@@ -291,19 +214,23 @@ class ObjectGet(ABC, Generic[R]):
         response = self._ask_where_it_was(original, headers, own)
         if response is not None:
             return response
-        url, public_only = original, False
+        url, reach, etag = original, Reach.ANY, None
         for _ in range(_MOST_REDIRECTS + 1):
-            response = self._send(url, headers, public_only)
-            # Of S3, which moves no objects: a signature is for one host.
-            is_moved = response.status in _REDIRECTS and not self.target.explains
+            response = self._send(url, headers, reach)
+            is_moved = response.status in _REDIRECTS and self.target.follows
             location = response.headers.get("Location") if is_moved else None
+            etag = self.target.find_tag(response.headers) or etag
             if location is None:
                 if url != original and response.status in (200, 206):
-                    client.set_moved(original, (url, public_only))
-                return response
-            public_only = public_only or is_public_answer(response, url)
+                    client.set_moved(original, Moved(url, reach, etag))
+                return _set_tag(response, etag)
+            is_public = is_public_answer(response, url)
             _close(response)
             next_url = self._find_next(url, location)
+            if is_public:
+                reach = Reach.PUBLIC
+            elif not _has_same_host(url, next_url):
+                reach = max(reach, Reach.REDIRECTED)
             headers = _keep_headers(headers, own, url, next_url)
             url = next_url
         raise self._make_error(f"{self._name}: is behind more than {_MOST_REDIRECTS} redirects: check the URL")
@@ -312,30 +239,33 @@ class ObjectGet(ABC, Generic[R]):
         """Ask where an object was found before; None if it is not there now, as a signature for a time is over."""
         client = _CLIENT.value
         moved = client.find_moved(original)
-        if moved is None:
+        if moved is None or (moved.etag is not None and not self._is_of(moved.etag)):
             return None
         response: Any = None
         try:
-            url, public_only = moved
-            kept = _keep_headers(headers, own, original, url)
-            response = self._send(url, kept, public_only)
+            kept = _keep_headers(headers, own, original, moved.url)
+            response = self._send(moved.url, kept, moved.reach)
         finally:
             if response is None or response.status not in (200, 206):
                 client.set_moved(original, None)
         if response.status in (200, 206):
-            return response
+            return _set_tag(response, moved.etag)
         _close(response)
         return None
 
-    def _send(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
+    def _is_of(self, etag: str) -> bool:
+        """Whether the object is asked for in the version with an entity tag, which may not be the newest."""
+        return False
+
+    def _send(self, url: str, headers: Mapping[str, str], reach: Reach) -> Any:
         if self._is_over():
             raise WaitEndedError
         self._host = urlsplit(url).netloc
         self._count(FetchCounts(requests=1))
-        return self._open(url, headers, public_only)
+        return self._open(url, headers, reach)
 
-    def _open(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
-        return _CLIENT.value.send(url, headers, public_only=public_only)
+    def _open(self, url: str, headers: Mapping[str, str], reach: Reach) -> Any:
+        return _CLIENT.value.send(url, headers, reach=reach)
 
     def _find_next(self, url: str, location: str) -> str:
         """Make the URL to which a server redirects; check that it may."""
@@ -360,7 +290,7 @@ class ObjectGet(ABC, Generic[R]):
             return OSError(root.errno, root.strerror)
         if isinstance(error, PrivateAddressError):
             return self._make_error(
-                f"{self._name}: the server redirects from a public to a private address, which is not followed: give "
+                f"{self._name}: the server redirects {error.what} address, which is not followed: give "
                 "the URL of the object itself if you trust it"
             )
         if isinstance(error, ProxyUrlError):
@@ -388,11 +318,12 @@ class ObjectGet(ABC, Generic[R]):
             has_no_answer = isinstance(root, http.client.HTTPException | ConnectionResetError) and not self._got
             if has_no_answer and self._name.startswith("http://"):
                 advice += "; if the server speaks https, write https:// in place of http://"
-            if self.target.explains and what == "the server":
+            setting = self.target.server_setting
+            if setting and what == "the server":
                 what = f"the server {self._host}"  # which the URL does not name
-                advice = "check endpoint_url (storage_options or AWS_ENDPOINT_URL) and the network, then try again"
+                advice = f"check {setting} and the network, then try again"
             if isinstance(root, _BROKEN_TLS) and not self._got:
-                place = " in endpoint_url" if self.target.explains else ""
+                place = f" in {setting.partition(' ')[0]}" if setting else ""
                 advice += f"; if the server speaks no TLS, write http:// in place of https://{place}"
             failure = self._make_error(f"{self._name}: {what} {done} ({reason}): {advice}")
             return TryAgainError(failure, Exception(f"{type(error).__name__}: {reason}"))
@@ -432,6 +363,9 @@ class RangeGet(ObjectGet[FetchedRange]):
     def _make_headers(self) -> dict[str, str]:
         return self._request.headers
 
+    def _is_of(self, etag: str) -> bool:
+        return self._version is not None and self._version.etag == etag
+
     def _take(self, response: Any) -> FetchedRange:
         body = check_answer(self._request, response.status, response.headers)
         # The rest of a range, and the next ones, are of this version.
@@ -453,8 +387,9 @@ class RangeGet(ObjectGet[FetchedRange]):
                 self._read_piece(response, view, min(end, self._got + PIECE_BYTES))
         finally:
             view.release()
-        if body.is_exact and read_length(response.headers) is None:
-            with suppress(HTTPError, OSError):  # All bytes are here.
+        if body.is_exact and response.chunked:
+            # All bytes are here; behind the last chunk, which is nearly always here too, the connection is used again.
+            with suppress(HTTPError, OSError, WaitEndedError), waiting_at_most(_stopping.CHECK_SECONDS):
                 if response.read1(1):
                     raise self._make_error(f"{self._name}: the server sends more than the range that was asked for")
 
@@ -486,5 +421,17 @@ def _close(response: Any) -> None:
 
 def _keep_headers(headers: Mapping[str, str], own: Mapping[str, str], url: str, next_url: str) -> dict[str, str]:
     """Keep the headers for a redirect: rights are for the host that they were given for."""
-    same = urlsplit(url)[:2] == urlsplit(next_url)[:2]
-    return dict(headers) if same else {name: value for name, value in headers.items() if name in own}
+    if _has_same_host(url, next_url):
+        return dict(headers)
+    return {name: value for name, value in headers.items() if name in own}
+
+
+def _set_tag(response: Any, etag: str | None) -> Any:
+    """Set the entity tag of an answer to the one that is known from the redirects to it."""
+    if etag is not None:
+        response.headers["ETag"] = etag
+    return response
+
+
+def _has_same_host(one: str, other: str) -> bool:
+    return urlsplit(one)[:2] == urlsplit(other)[:2]

@@ -1,19 +1,19 @@
-"""Connections of urllib3, by address and proxy: which ones may be made, and what is logged of them."""
+"""Requests by connections of urllib3, by address and proxy: which ones may be made, and what is logged of them."""
 
 from __future__ import annotations
 
 import http.client
 import io
-import ipaddress
 import logging
 import os
+import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from time import monotonic, perf_counter
-from typing import Any
+from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -21,8 +21,19 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, LocationValueError
+from urllib3.util import Timeout
 
 from framefeed import _stopping
+from framefeed._lru import Lru
+from framefeed._stopping import get_fetch_seconds
+from framefeed.media.remote._addresses import (
+    PrivateAddressError,
+    Reach,
+    is_link_local_address,
+    is_public_address,
+    is_public_name,
+    may_ask,
+)
 from framefeed.media.remote._targets import make_basic_rights
 
 _MOST_CONNECTIONS = 128
@@ -31,11 +42,12 @@ _BUFFER_BYTES = 2**15
 """A short answer is one call of the system, after which a thread waits for the others to run."""
 _MOST_REASON = 200
 """Characters of what a system or a library says about a failure."""
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
-class PrivateAddressError(Exception):
-    """A redirect from a public address leads to a private one."""
+_CONNECT_SECONDS = 20.0
+_LEAST_SECONDS = 0.01
+_MOST_MOVED = 2**14
+_DOT_SEGMENT = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 
 
 class ProxyUrlError(Exception):
@@ -105,7 +117,7 @@ class _Response(http.client.HTTPResponse):
 class _Checked:
     """Knows whether its address is public, also when its socket is closed; may refuse others before it sends a byte."""
 
-    public_only = False
+    reach = Reach.ANY
     is_public: bool | None = None
     response_class: Any = _Response
 
@@ -116,49 +128,24 @@ class _Checked:
     def _new_conn(self) -> Any:
         sock = super()._new_conn()  # type: ignore[misc]
         self.is_public = is_public(sock)
-        if self.public_only and not self.is_public:
+        if (self.reach is Reach.PUBLIC and not self.is_public) or (self.reach and is_link_local(sock)):
             sock.close()
-            raise PrivateAddressError
+            raise PrivateAddressError(self.reach)
         return sock
 
 
-class _Http(_Checked, HTTPConnection):
-    pass
+def _make_pools(reach: Reach) -> dict[str, type]:
+    """Make the classes of pools, by scheme, whose connections reach so far."""
+    return {
+        scheme: type(pool.__name__, (pool,), {"ConnectionCls": type("_Connection", (_Checked, kind), {"reach": reach})})
+        for scheme, pool, kind in (
+            ("http", HTTPConnectionPool, HTTPConnection),
+            ("https", HTTPSConnectionPool, HTTPSConnection),
+        )
+    }
 
 
-class _Https(_Checked, HTTPSConnection):
-    pass
-
-
-class _PublicHttp(_Http):
-    public_only = True
-
-
-class _PublicHttps(_Https):
-    public_only = True
-
-
-class _HttpPool(HTTPConnectionPool):
-    ConnectionCls = _Http
-
-
-class _HttpsPool(HTTPSConnectionPool):
-    ConnectionCls = _Https
-
-
-class _PublicHttpPool(HTTPConnectionPool):
-    ConnectionCls = _PublicHttp
-
-
-class _PublicHttpsPool(HTTPSConnectionPool):
-    ConnectionCls = _PublicHttps
-
-
-_POOLS = {
-    False: {"http": _HttpPool, "https": _HttpsPool},
-    True: {"http": _PublicHttpPool, "https": _PublicHttpsPool},
-}
-"""By whether they connect to public addresses alone."""
+_POOLS = {reach: _make_pools(reach) for reach in Reach}
 
 
 def is_public(sock: Any) -> bool:
@@ -169,29 +156,12 @@ def is_public(sock: Any) -> bool:
         return False
 
 
-def is_public_address(text: str) -> bool:
-    """Whether the whole internet can reach an address.
-
-    Raises:
-        ValueError: It is none.
-    """
-    address: Any = ipaddress.ip_address(text.partition("%")[0])
-    if address.version == 6:
-        inner = address.ipv4_mapped or address.sixtofour
-        if address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if address.is_site_local:
-            return False
-        address = inner or address
-    return bool(address.is_global and not address.is_multicast and not address.is_reserved)
-
-
-def is_public_name(host: str) -> bool:
-    """Whether a host that a proxy connects to is public, as far as its name tells."""
+def is_link_local(sock: Any) -> bool:
+    """Whether a socket is connected to a link-local address, or another at which a machine asks for its own keys."""
     try:
-        return is_public_address(host)
-    except ValueError:
-        return host != "localhost" and not host.endswith((".localhost", ".local", ".internal"))
+        return is_link_local_address(sock.getpeername()[0])
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def is_public_answer(response: Any, url: str) -> bool:
@@ -264,11 +234,22 @@ def asking(is_over: Callable[[], bool]) -> Iterator[None]:
         del _THREAD.is_over
 
 
-def make_manager(public_only: bool, proxy: str) -> urllib3.PoolManager:
+@contextmanager
+def waiting_at_most(seconds: float) -> Iterator[None]:
+    """Wait no longer in the block, which `asking` is around: behind it, `WaitEndedError` is raised."""
+    is_over, until = _THREAD.is_over, monotonic() + seconds
+    _THREAD.is_over = lambda: is_over() or monotonic() > until  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        _THREAD.is_over = is_over  # type: ignore[method-assign]
+
+
+def make_manager(reach: Reach, proxy: str) -> urllib3.PoolManager:
     """Make a manager of pools; through a proxy, addresses are those of the proxy, and not checked."""
     options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS, "block": False, "num_pools": 32}
     manager = _make_proxy_manager(proxy, options) if proxy else urllib3.PoolManager(**options)
-    manager.pool_classes_by_scheme = _POOLS[public_only and not proxy]
+    manager.pool_classes_by_scheme = _POOLS[Reach.ANY if proxy else reach]
     return manager
 
 
@@ -304,6 +285,91 @@ def _find_proxy_in(scheme: str, netloc: str, *_: str | None) -> str:
     if not proxy or proxy_bypass(netloc):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+class Moved(NamedTuple):
+    """Where an object was found behind redirects.
+
+    Attributes:
+        url: Its URL.
+        reach: Which addresses may be asked for it.
+        etag: Its entity tag, if the redirects named it.
+    """
+
+    url: str
+    reach: Reach
+    etag: str | None = None
+
+
+class HttpClient:
+    """Connections of one process, and where objects have moved."""
+
+    def __init__(self) -> None:
+        self._managers: dict[tuple[Reach, str], urllib3.PoolManager] = {}
+        self._lock = threading.Lock()
+        self._moved = Lru[str, Moved](_MOST_MOVED)
+
+    def send(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        reach: Reach,
+        method: str = "GET",
+        body: IO[bytes] | None = None,
+    ) -> Any:
+        """Send a request; return urllib3's response, whose body was not read."""
+        parts = urlsplit(url)
+        proxy = find_proxy(parts.scheme, parts.netloc)
+        if proxy and not may_ask(parts.hostname or "", reach):
+            raise PrivateAddressError(reach)
+        pool = self._find_manager(reach, proxy).connection_from_url(f"{parts.scheme}://{parts.netloc}")
+        # Not by the manager, which resolves ".." in paths, and not by urlunsplit, which takes "//" for a host: the key
+        # of an object may have both.
+        target = parts.path or "/"
+        if proxy and parts.scheme == "http":  # Here the pool resolves ".." too.
+            target = f"http://{parts.netloc}{_DOT_SEGMENT.sub(_escape_dots, target)}"
+        if parts.query:
+            target += f"?{parts.query}"
+        return pool.urlopen(
+            method,
+            target,
+            body=body,
+            headers=headers,
+            timeout=Timeout(
+                connect=max(_LEAST_SECONDS, min(_CONNECT_SECONDS, _stopping.SILENCE_SECONDS, get_fetch_seconds())),
+                read=min(_stopping.CHECK_SECONDS, _stopping.SILENCE_SECONDS),
+            ),
+            redirect=False,
+            retries=False,
+            assert_same_host=False,
+            preload_content=False,
+            decode_content=False,
+        )
+
+    def _find_manager(self, reach: Reach, proxy: str) -> urllib3.PoolManager:
+        with self._lock:
+            manager = self._managers.get((reach, proxy))
+            if manager is None:
+                manager = self._managers[reach, proxy] = make_manager(reach, proxy)
+            return manager
+
+    def find_moved(self, url: str) -> Moved | None:
+        """Where an object was found before."""
+        with self._lock:
+            return self._moved.get(url)
+
+    def set_moved(self, url: str, moved: Moved | None) -> None:
+        """Remember where an object is; None forgets it."""
+        with self._lock:
+            if moved is None:
+                self._moved.pop(url)
+            else:
+                self._moved.put(url, moved)
+
+
+def _escape_dots(match: re.Match[str]) -> str:
+    return match[0].replace(".", "%2E")
 
 
 def find_root(error: BaseException) -> BaseException:

@@ -11,7 +11,8 @@ from typing import Any
 
 from framefeed._shown import show_name
 from framefeed._values import read_bytes
-from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.errors import StaleSource, UnreadableMedia, UsageError
+from framefeed.media.remote._addresses import Reach
 from framefeed.media.remote._answers import ObjectVersion, describe_refusal
 from framefeed.media.remote._client import _CLIENT, ObjectGet
 from framefeed.media.remote._reader import RangeReader
@@ -41,8 +42,8 @@ class _Change(ObjectGet[ObjectVersion]):
     def _make_headers(self) -> dict[str, str]:
         return self._headers
 
-    def _open(self, url: str, headers: Mapping[str, str], public_only: bool) -> Any:
-        send = partial(_CLIENT.value.send, url, public_only=public_only, method=self._method)
+    def _open(self, url: str, headers: Mapping[str, str], reach: Reach) -> Any:
+        send = partial(_CLIENT.value.send, url, reach=reach, method=self._method)
         if self._path is None:
             return send(headers)
         with open(self._path, "rb") as body:
@@ -77,10 +78,11 @@ def put_file(url: str, path: str, replaced: ObjectVersion | None, options: S3Opt
         options: How to reach the bucket.
 
     Returns:
-        The version of the new object; without ``etag`` if the server does not say it.
+        The version of the new object; without ``strong_etag`` if the server does not say it.
 
     Raises:
         StaleSource: Another version is there; not if it has the same bytes.
+        MissingMedia: There is no such bucket.
         UsageError: The file is too large for one request.
         UnreadableMedia: The server refuses it.
     """
@@ -90,21 +92,17 @@ def put_file(url: str, path: str, replaced: ObjectVersion | None, options: S3Opt
             f"cannot write {name}: {nbytes / 2**30:.1f} GiB, and one request takes {MOST_PUT_BYTES >> 30} GiB: write "
             "to a local path, and copy the files with another program"
         )
-    if replaced is not None and replaced.etag is None:
+    if replaced is not None and replaced.strong_etag is None:
         raise UsageError(
             f"cannot write {name}: its server gives no strong ETag, without which two writers could mix their files: "
             "write to a local path, and copy the files"
         )
-    condition = {"If-None-Match": "*"} if replaced is None else {"If-Match": str(replaced.etag)}
+    condition = {"If-None-Match": "*"} if replaced is None else replaced.condition
     with open(path, "rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
     target = S3Target(url, options, method="PUT", body_sha256=digest)
     try:
         return _Change(target, path, condition)()
-    except MissingMedia:
-        if replaced is None:  # There is no such bucket.
-            raise
-        raise _make_replaced_error(name) from None
     except StaleSource:
         # Also where the answer to a first try was lost, or another process has written the same.
         if (version := _find_same(url, path, options)) is None:
@@ -125,6 +123,22 @@ def _find_same(url: str, path: str, options: S3Options) -> ObjectVersion | None:
         except (UnreadableMedia, StaleSource):
             return None
         return reader.version
+
+
+def check_rights(url: str, options: S3Options) -> None:
+    """Check that objects can be put beside an object, by a request whose condition none fulfils: it writes nothing.
+
+    Args:
+        url: Name of an object that is not there.
+        options: How to reach the bucket.
+
+    Raises:
+        MissingMedia: There is no such bucket.
+        UnreadableMedia: The server refuses.
+    """
+    with suppress(StaleSource):
+        _Change(S3Target(url, options, method="PUT"), headers={"If-Match": '"none"'})()
+        remove_object(url, options)  # of a server that looks at no conditions
 
 
 def remove_object(url: str, options: S3Options) -> None:

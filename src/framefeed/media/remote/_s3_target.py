@@ -85,6 +85,9 @@ class S3Target:
     body_sha256: str = EMPTY_SHA256
     query: tuple[tuple[str, str], ...] = ()
     explains: ClassVar[bool] = True
+    # S3 moves no objects, and a signature is for one host.
+    follows: ClassVar[bool] = False
+    server_setting: ClassVar[str] = "endpoint_url (storage_options or AWS_ENDPOINT_URL)"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", split_s3_url(self.url))
@@ -121,6 +124,10 @@ class S3Target:
             sent = sign(request, headers, credentials, region, datetime.now(UTC))
         return f"{address.scheme}://{address.host_header}{address.target}", sent
 
+    def find_tag(self, headers: Mapping[str, str]) -> str | None:
+        """Find none: the answer has it."""
+        return None
+
     def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
         """Explain an error of S3; learn from it where the bucket is."""
         known = self._state
@@ -136,6 +143,8 @@ class S3Target:
             known.renew()
         if code == "AccessDenied" and self.method != "GET":
             message = f"{code}: these credentials may not write it: they need the rights to put and to delete objects"
+        if code == "NoSuchKey" and self.method == "PUT":
+            return None  # The object that was to be replaced: its status says so.
         return Problem(message, code in TRANSIENT_CODES, code in _MISSING_CODES) if code else None
 
 

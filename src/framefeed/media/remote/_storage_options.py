@@ -85,6 +85,19 @@ class S3Options:
     anon: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class HubOptions:
+    """The options of ``hf://`` URLs; what is None comes from the environment and from a file.
+
+    Attributes:
+        token: Of the user; "" to send none.
+        endpoint: URL of another Hub.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    endpoint: str | None = None
+
+
 def check_storage_options(given: Any) -> None:
     """Check options before they are used.
 
@@ -103,6 +116,8 @@ def check_storage_options(given: Any) -> None:
             parse_headers(options, prefix)
         elif scheme == "s3":
             parse_s3_options(options, prefix)
+        elif scheme == "hf":
+            parse_hub_options(options, prefix)
 
 
 def find_options(storage_options: StorageOptions | None, url: str) -> Mapping[str, Any]:
@@ -117,11 +132,12 @@ def find_options(storage_options: StorageOptions | None, url: str) -> Mapping[st
     """
     # Not also part of a name: keys of one bucket or host would be sent to another.
     folded = _fold(url)
+    borders = f"{_BORDERS}@" if folded.startswith("hf://") else _BORDERS  # which a revision stands behind
     fitting = [
         prefix
         for prefix in storage_options or {}
         if (start := _fold(prefix)) in (folded, f"{folded}/")
-        or (folded.startswith(start) and (start.endswith("/") or folded[len(start)] in _BORDERS))
+        or (folded.startswith(start) and (start.endswith("/") or folded[len(start)] in borders))
     ]
     return (storage_options or {})[max(fitting, key=len)] if fitting else {}
 
@@ -176,6 +192,25 @@ def parse_s3_options(options: Mapping[str, Any], prefix: str = "s3://") -> S3Opt
         parse_endpoint(parsed.endpoint_url)
     check_region(f"{_show_option(prefix)}['region']", parsed.region)
     return parsed
+
+
+def parse_hub_options(options: Mapping[str, Any], prefix: str = "hf://") -> HubOptions:
+    """Read the options of the Hub of Hugging Face from those of a prefix; its token is False to send none.
+
+    Raises:
+        UsageError: There are others, or some are wrong.
+    """
+    _check_names(options, prefix, ["endpoint", "token"])
+    token, endpoint = options.get("token"), options.get("endpoint")
+    if token is False:
+        token = ""
+    elif token is not None and not isinstance(token, str):
+        raise UsageError(f"{_show_option(prefix)}['token']: expected text, or False, got {type(token).__name__}")
+    else:
+        check_key(f"{_show_option(prefix)}['token']", token)
+    if endpoint is not None and not (isinstance(endpoint, str) and re.match(r"https?://[^/?#@]+[^?#@]*$", endpoint)):
+        raise UsageError(f"{_show_option(prefix)}['endpoint']: expected a URL such as 'https://huggingface.co'")
+    return HubOptions(token, endpoint)
 
 
 def check_key(name: str, value: str | None) -> None:

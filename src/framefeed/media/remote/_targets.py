@@ -24,6 +24,11 @@ def is_s3(url: str) -> bool:
     return url.startswith("s3://") and "::" not in url
 
 
+def is_hub(url: str) -> bool:
+    """Whether a URL, which is no chain of several, names a file on the Hub of Hugging Face."""
+    return url.startswith("hf://") and "::" not in url
+
+
 def make_basic_rights(parts: SplitResult) -> str:
     """Make the value of a header from the user and the password in a URL."""
     given = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
@@ -67,7 +72,21 @@ class Target(Protocol):
 
     @property
     def explains(self) -> bool:
-        """Whether errors have documents that are to be read, and redirects are not followed."""
+        """Whether errors have documents or headers that are to be read."""
+        ...
+
+    @property
+    def follows(self) -> bool:
+        """Whether redirects are followed."""
+        ...
+
+    @property
+    def server_setting(self) -> str:
+        """What names the server; "" if the URL does."""
+        ...
+
+    def find_tag(self, headers: Mapping[str, str]) -> str | None:
+        """Find an entity tag that stands for that of the last answer, in an answer or a redirect; None for no other."""
         ...
 
     def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
@@ -87,6 +106,8 @@ class HttpTarget:
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     explains: ClassVar[bool] = False
+    follows: ClassVar[bool] = True
+    server_setting: ClassVar[str] = ""
 
     @cached_property
     def _request(self) -> tuple[str, dict[str, str]]:
@@ -109,6 +130,10 @@ class HttpTarget:
         url, own = self._request
         given = {name.lower() for name in headers}
         return url, {**{name: value for name, value in own.items() if name.lower() not in given}, **headers}
+
+    def find_tag(self, headers: Mapping[str, str]) -> str | None:
+        """Find none: the last answer has it."""
+        return None
 
     def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
         """Explain nothing: the status says all."""
