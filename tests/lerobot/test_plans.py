@@ -172,6 +172,19 @@ def test_files_of_other_episodes_may_be_missing(copy: Copy, version: str) -> Non
         robots.plan({TOP: [0.0]}, seed=0)
 
 
+@pytest.mark.parametrize("version", ["3.0", "2.1"])
+def test_each_selection_of_one_data_set_has_its_own_pictures(version: str, tmp_path: Path) -> None:
+    root = make_lerobot(tmp_path / version, version=version, cameras=[TOP], image_keys=["side"], size=(32, 48))
+    robots = ff.lerobot.open(root)
+    starts = [0, 12, 20, 35]
+    for camera in (TOP, "side"):
+        for chosen in ([0], [1], [0, 1], [1, 2], [0, 2]):
+            items = load(robots.plan({camera: [0.0]}, seed=0, episodes=chosen, columns=["index"]))
+            assert all(stamps == [columns["index"]] for stamps, columns in items.values())
+            rows = [row for episode in chosen for row in range(starts[episode], starts[episode + 1])]
+            assert sorted(columns["index"] for _, columns in items.values()) == rows
+
+
 def test_episodes_may_be_given_in_any_order(robots: Any) -> None:
     plans = [robots.plan({TOP: [0.0]}, seed=0, episodes=each) for each in ([2, 0], np.array([0, 2]), iter((0, 2)))]
     assert {plan.fingerprint for plan in plans} == {plans[0].fingerprint}
