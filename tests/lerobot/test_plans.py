@@ -335,3 +335,9 @@ def test_rows_are_read_without_pictures(robots: Any) -> None:
         reader.find_rows([8])
     with pytest.raises(IndexError, match="expected 0 to 7"):
         reader.find_rows([-1])
+    for given in ([True, False], [0, True], np.ones(8, np.bool_), [0.5], ["a"], 3):
+        for read in (reader.find_rows, reader.read):
+            with pytest.raises(ff.UsageError, match="expected a list of numbers of rows"):
+                read(given)
+    with pytest.raises(IndexError, match="rows: expected 0 to 34"):
+        reader.read([35])

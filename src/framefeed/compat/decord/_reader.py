@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import FloatArray, IntArray
+from framefeed._arrays import FloatArray, IntArray, has_bools
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, describe_value, expected, is_number
 from framefeed.compat.decord._context import Context, check_context, cpu
@@ -258,7 +258,7 @@ def _as_numbers(indices: Any) -> IntArray:
         raise _make_numbers_error(indices, ": make a list of it" if is_lazy else ": use reader[i] for one frame")
     if given.size == 0:
         return np.empty(0, dtype=np.int64)
-    if given.dtype.kind not in "iuf" or not np.isfinite(given).all():
+    if given.dtype.kind not in "iuf" or has_bools(indices) or not np.isfinite(given).all():
         raise _make_numbers_error(indices)
     if given.dtype.kind == "f":
         given = np.clip(given, -_NO_FRAME, _NO_FRAME)
