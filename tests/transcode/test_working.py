@@ -113,8 +113,10 @@ def test_L23_time_in_which_the_program_was_stopped_is_not_that_of_a_frame(monkey
         began, now[0] = now[0], now[0] + seconds
         watch.check(began, {0: threading.current_thread()}, lambda worker: TimeoutError(str(worker)))
 
-    for seconds in (0.2, 1000.0, 0.2, 1000.0, 0.2):  # stopped twice, as by Ctrl-Z
-        wait(seconds)
+    def wait_often(times: list[float]) -> None:
+        for seconds in times:
+            wait(seconds)
+
+    wait_often([0.2, 1000.0, 0.2, 1000.0, 0.2])  # stopped twice, as by Ctrl-Z
     with pytest.raises(TimeoutError):
-        for _ in range(30):
-            wait(0.2)
+        wait_often([0.2] * 30)

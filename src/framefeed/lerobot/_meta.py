@@ -8,13 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from framefeed._arrays import AnyArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_position
+from framefeed._checks import check_position, describe_value
 from framefeed.errors import UsageError
+from framefeed.lerobot._files import Files
 from framefeed.lerobot._source import DataSource
 
 _STATS = "meta/stats.json"
 _EPISODES_STATS = "meta/episodes_stats.jsonl"
+
+Statistics = dict[str, AnyArray]
 
 
 class EpisodeTable:
@@ -255,42 +259,52 @@ class Metadata:
         return self._source.info.name_video(vid_key, int(videos.chunk[row]), int(videos.file[row]))
 
     @cached_property
-    def stats(self) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
+    def stats(self) -> dict[str, Statistics]:
         """Statistics of each feature, arrays by name: min, max, mean, std, count, as far as the data set has them.
 
         Of version 2.1, which has those of each episode, they are joined.
         """
         files = self._source.files
         if self._source.info.version != "2.1":
-            return _to_arrays(files.read_json(_STATS, has_nan=True)) if files.is_there(_STATS) else {}
+            return _to_arrays(files, _STATS, files.read_json(_STATS, has_nan=True)) if files.is_there(_STATS) else {}
         if not files.is_there(_EPISODES_STATS):
             return {}
         lines = files.read_lines(_EPISODES_STATS, has_nan=True)
-        parts = [_to_arrays(line.get("stats")) for line in lines]
-        return {name: _join([part[name] for part in parts if name in part]) for name in dict.fromkeys(
-            name for part in parts for name in part
-        )}  # fmt: skip
+        parts = [_to_arrays(files, _EPISODES_STATS, line.get("stats")) for line in lines]
+        names = dict.fromkeys(name for part in parts for name in part)
+        return {name: _join(files, name, [part[name] for part in parts if name in part]) for name in names}
 
 
-def _to_arrays(stats: Any) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
-    if not isinstance(stats, dict):
-        return {}
-    return {
-        name: {kind: np.asarray(value) for kind, value in each.items()}
-        for name, each in stats.items()
-        if isinstance(each, dict)
-    }
+def _to_arrays(files: Files, file: str, stats: Any) -> dict[str, Statistics]:
+    """Convert the statistics of each feature; what is none is left out."""
+    arrays = dict[str, Statistics]()
+    for name, each in stats.items() if isinstance(stats, dict) else ():
+        for kind, value in each.items() if isinstance(each, dict) else ():
+            try:
+                array = np.asarray(value)
+            except ValueError:  # lists of unequal lengths
+                array = np.empty(0, np.object_)
+            if array.dtype.kind not in "biuf":
+                files.refuse(file, f"expected numbers as {kind} of {name!r}, got {describe_value(value)}")
+            arrays.setdefault(name, {})[kind] = array
+    return arrays
 
 
-def _join(parts: list[dict[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
+def _join(files: Files, name: str, parts: list[Statistics]) -> Statistics:
     """Join the statistics of episodes: the variance of all is that within the episodes and that of their means."""
     kinds = set.intersection(*(set(part) for part in parts))
-    joined = {kind: getattr(np, kind)([part[kind] for part in parts], axis=0) for kind in kinds & {"min", "max"}}
-    if not {"count", "mean", "std"} <= kinds:
+    kinds &= {"min", "max", "mean", "std", "count"} if {"count", "mean", "std"} <= kinds else {"min", "max"}
+    shapes = {kind: {part[kind].shape for part in parts} for kind in kinds}
+    is_alike = all(len(each) == 1 for each in shapes.values()) and shapes.get("mean") == shapes.get("std")
+    if not is_alike or any(part["count"].size != 1 for part in parts if "count" in kinds):
+        files.refuse(_EPISODES_STATS, f"has statistics of {name!r} of shapes that do not belong together")
+    stacked = {kind: np.stack([part[kind] for part in parts]) for kind in kinds}
+    joined = {kind: getattr(stacked[kind], kind)(0) for kind in kinds & {"min", "max"}}
+    if "mean" not in kinds:
         return joined
-    counts = np.stack([part["count"] for part in parts]).astype(np.float64)
-    means, deviations = (np.stack([part[kind] for part in parts]) for kind in ("mean", "std"))
-    weights = counts.reshape(-1, *[1] * (means.ndim - 1)) / counts.sum()
-    mean = (weights * means).sum(0)
-    deviation = np.sqrt((weights * (deviations**2 + (means - mean) ** 2)).sum(0))
-    return joined | {"mean": mean, "std": deviation, "count": counts.sum(0).astype(np.int64)}
+    counts, means = stacked["count"].astype(np.float64), stacked["mean"]
+    with np.errstate(all="ignore"):  # numbers may be infinite, or NaN
+        weights = counts.reshape(-1, *[1] * (means.ndim - 1)) / counts.sum()
+        mean = (weights * means).sum(0)
+        deviation = np.sqrt((weights * (stacked["std"] ** 2 + (means - mean) ** 2)).sum(0))
+        return joined | {"mean": mean, "std": deviation, "count": counts.sum(0).astype(np.int64)}

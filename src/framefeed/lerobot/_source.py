@@ -250,9 +250,10 @@ def _read_tasks_table(files: Files, kind: str) -> list[str]:
 
 
 def _order_tasks(files: Files, name: str, tasks: list[tuple[Any, Any]], kind: str = "task") -> list[str]:
-    text_of = dict(tasks)
-    if len(text_of) != len(tasks) or set(text_of) != set(range(len(tasks))):
-        files.refuse(
-            name, f"expected a {kind}_index from 0 to {len(tasks) - 1} for each {kind}, got {sorted(map(str, text_of))}"
-        )
-    return [str(text_of[number]) for number in range(len(tasks))]
+    for number, text in tasks:
+        if type(number) is not int or not isinstance(text, str):
+            files.refuse(name, f"expected a number and a text of each {kind}, got {number!r} and {text!r}")
+    text_of = dict(sorted(tasks))
+    if [*text_of] != [*range(len(tasks))]:
+        files.refuse(name, f"expected a {kind}_index from 0 to {len(tasks) - 1} for each {kind}, got {[*text_of]}")
+    return [*text_of.values()]
