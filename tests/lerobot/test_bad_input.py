@@ -123,6 +123,9 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "a template that is absolute": (
         change_info(video_path="/etc/{video_key}"), ff.UnreadableMedia, "video_path leads out of the data set"
     ),
+    "a template of one name": (
+        change_info(video_path=VIDEO), ff.UnreadableMedia, f"several videos of the camera '{TOP}' one name, such as vid"
+    ),
     "a pointer of info.json": (write(INFO, POINTER), ff.UnreadableMedia, r"info\.json: is a Git LFS pointer"),
     "a pointer of episodes": (write(EPISODES, POINTER), ff.UnreadableMedia, "file-000.parquet: is a Git LFS pointer"),
     "a pointer of a table": (write(TABLE, POINTER), ff.UnreadableMedia, r"data/.*: is a Git LFS pointer.*git lfs pull"),
