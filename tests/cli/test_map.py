@@ -568,6 +568,7 @@ def test_D07_the_program_ends_though_a_thread_hangs() -> None:
     assert "in.mp4: frame 0 (0.000000 s) was still in work after 0.1 s" in only_line(ran.stderr)
 
 
+@pytest.mark.slow
 def test_pictures_replace_none_but_those_of_an_earlier_run(answer: Answer) -> None:
     video("v/in.mp4")
     words = ["v", "out", "--function", "mymodel:same", "--images", "png"]

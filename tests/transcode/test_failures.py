@@ -552,6 +552,7 @@ OUTPUTS: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_file_of_another_program_is_not_replaced(clip: Path, tmp_path: Path, name: str) -> None:
     out, other = f"{tmp_path}/{OUTPUTS[name][0]}", tmp_path / OUTPUTS[name][1]
@@ -573,6 +574,7 @@ def test_an_empty_file_is_replaced(clip: Path, out: Path) -> None:
     assert ff.map_video(clip, functions.keep, out, workers=0).num_pictures == COUNT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [3, 80])
 def test_images_of_an_interrupted_run_are_replaced(clip: Path, out: Path, calls: Path, at: int) -> None:
     target = out.parent / "images"
