@@ -131,7 +131,12 @@ def scan_pictures(folder: Path, side: Path, stack: ExitStack) -> Work:
 
 def map_identity(folder: Path, side: Path, stack: ExitStack) -> Work:
     out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "out.mp4"
-    return lambda: ff.map_video(folder / "large.mp4", lambda frame, **_: frame, out, workers=1)
+
+    def work() -> object:
+        out.unlink(missing_ok=True)
+        return ff.map_video(folder / "large.mp4", lambda frame, **_: frame, out, workers=1)
+
+    return work
 
 
 def epoch(name: str, workers: int = 0, epochs: int = 1, codec: str = "", form: str = "") -> Callable[..., Work]:

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed.compat import decord
 from framefeed.decode import as_decoder
 from framefeed.encode import save_still
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.report import write_report
 from framefeed.testing import make_folder
+from framefeed.torch import EpisodeAwareSampler
 
 
 class Nothing:
@@ -456,3 +458,31 @@ def test_a_call_that_is_accepted_or_fails_in_another_way_is_caught() -> None:
         raise UsageError("wrong")
 
     assert all(complaint(Wrong("call", call, "size", ()), 3) for call in (accepts, breaks, is_vague))
+
+
+BOOLS: dict[str, Callable[[Any, Media], object]] = {
+    "DecodeRequest.indices": lambda given, media: ff.DecodeRequest(media.path, indices=given),
+    "DecodeRequest.seconds": lambda given, media: ff.DecodeRequest(media.path, seconds=given),
+    "AtIndices": lambda given, media: ff.AtIndices(given),
+    "AtSeconds": lambda given, media: ff.AtSeconds(given),
+    "RandomResizedCrop.scale": lambda given, media: ff.RandomResizedCrop(scale=given),
+    "RandomResizedCrop.ratio": lambda given, media: ff.RandomResizedCrop(ratio=given),
+    "ImageSequence.timestamps": lambda given, media: ff.ImageSequence(["a.png", "b.png"], timestamps=given),
+    "FrameIndex.index_at": lambda given, media: media.index.index_at(given, pick="previous"),
+    "decord.get_batch": lambda given, media: decord.VideoReader(media.path).get_batch(given),
+    "EpisodeAwareSampler": lambda given, media: EpisodeAwareSampler([0, 2], [2, 4], episode_indices_to_use=given),
+}
+
+
+@pytest.mark.parametrize("name", BOOLS)
+def test_bools_are_no_numbers(media: Media, name: str) -> None:
+    BOOLS[name]([0.5, 1] if "Crop" in name else [0, 1], media)
+    for given in ([False, True], (0, True), [np.True_, 1], np.array([False, True])):
+        with pytest.raises(UsageError):
+            BOOLS[name](given, media)
+
+
+def test_a_bool_is_no_time_and_no_tolerance(media: Media) -> None:
+    for arguments in ({"seconds": False}, {"seconds": 0.0, "tolerance_seconds": True}):
+        with pytest.raises(UsageError):
+            media.index.index_at(**arguments)

@@ -10,11 +10,20 @@ from framefeed.adapters.torch import (
     DataLoader,
     EpisodeAwareSampler,
     LeRobotDataset,
+    LeRobotDatasetMetadata,
     VideoDecoder,
     to_device,
 )
 
-__all__ = ["ClipDataset", "DataLoader", "EpisodeAwareSampler", "LeRobotDataset", "VideoDecoder", "to_device"]
+__all__ = [
+    "ClipDataset",
+    "DataLoader",
+    "EpisodeAwareSampler",
+    "LeRobotDataset",
+    "LeRobotDatasetMetadata",
+    "VideoDecoder",
+    "to_device",
+]
 
 # One module under both names: `ff.torch` stays what it is, whichever of them was imported first.
 sys.modules[__name__] = torch

@@ -33,6 +33,16 @@ def test_bench_all_lists_its_measurements_and_prints_progress_without_a_terminal
         "decode": ["own:clip_good.mp4-4"], "cache": ["original"],
     }  # fmt: skip
     assert sorted(os.listdir(tmp_path)) == ["all.json"]
+    answer("bench", "all", "--minutes", "1e-9", "--json", report, video)
+    assert json.loads(report.read_text())["decode"]["rows"] != document["decode"]["rows"]
+
+
+def test_the_result_of_bench_replaces_no_other_file(tmp_path: Path, answer: Answer) -> None:
+    other = tmp_path / "package.json"
+    other.write_text('{"name": "mine"}')
+    _, err = answer("bench", "all", "--json", other, clip_file("good.mp4"), code=1)
+    assert "package.json: the file that is already there is not a result of 'framefeed bench'" in err
+    assert other.read_text() == '{"name": "mine"}'
 
 
 def test_bench_all_starts_no_measurement_after_its_time(answer: Answer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -469,8 +470,8 @@ def test_one_output_replaces_no_file_but_that_of_an_interrupted_run(answer: Answ
     Path("out.mp4").write_bytes(b"notes")
     _, err = map_and_read(answer, *words, code=1)
     assert only_line(err) == (
-        "framefeed: out.mp4: this file is already there, and is not overwritten: choose another name, or give "
-        "--overwrite"
+        "framefeed: out.mp4: this file is already there, and is not overwritten: choose another output, or allow it "
+        "with overwrite=True (--overwrite)"
     )
     map_and_read(answer, *words, "--overwrite")
     assert len(stamps("out.mp4")) == 6
@@ -565,3 +566,15 @@ def test_D07_the_program_ends_though_a_thread_hangs() -> None:
     ran = run("map", "in.mp4", "out.mp4", "--function", "mymodel:hangs", "--workers", "1", "--deadline-seconds", "0.1")
     assert ran.returncode == 1
     assert "in.mp4: frame 0 (0.000000 s) was still in work after 0.1 s" in only_line(ran.stderr)
+
+
+@pytest.mark.slow
+def test_pictures_replace_none_but_those_of_an_earlier_run(answer: Answer) -> None:
+    video("v/in.mp4")
+    words = ["v", "out", "--function", "mymodel:same", "--images", "png"]
+    map_and_read(answer, *words)
+    map_and_read(answer, *words, "--no-resume")
+    Path("out/framefeed-map.jsonl").unlink()
+    _, err = map_and_read(answer, *words, code=1)
+    assert re.search(r"frame_000000.*\.png: this file is already there, .*\(--overwrite\)", err)
+    map_and_read(answer, *words, "--overwrite")

@@ -110,6 +110,14 @@ def test_kinetics_as_it_was_laid_out_before(root: Path) -> None:
     assert stamps_of(data)[0] == (STAMPS[ORDER[0]], 0)
 
 
+def test_folders_may_be_links(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "val/walk").mkdir(parents=True)
+    (tmp_path / "val/run").symlink_to(root / "run")
+    (tmp_path / "val/walk/more").symlink_to(root / "walk")
+    data = Kinetics(tmp_path, 6, split="val")
+    assert stamps_of(data) == [(STAMPS["run/r1.avi"], 0), *((STAMPS[name], 1) for name in ORDER[3:])]
+
+
 @pytest.mark.parametrize(
     ("train", "fold", "names"),
     [

@@ -69,6 +69,10 @@ DIFFERENCES: dict[str, dict[tuple[str, str], Any]] = {
         ("flipped_bytes.mp4", "len"): 96,
         ("flipped_bytes.mp4", "get_avg_fps"): 23.989899,
     },
+    "`next()` after `seek(i)`": {
+        (PLAIN, "next to the end from seek(17)"): 36,
+        (PLAIN, "next to the end from seek(17), from 31"): 48,
+    },
     "Key frames": {
         ("late_key.mp4", "get_key_indices"): [0, 25, 50],
         ("late_key.mp4", "seek(1)"): 50,

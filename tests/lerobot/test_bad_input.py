@@ -123,6 +123,9 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
     "a template that is absolute": (
         change_info(video_path="/etc/{video_key}"), ff.UnreadableMedia, "video_path leads out of the data set"
     ),
+    "a template of one name": (
+        change_info(video_path=VIDEO), ff.UnreadableMedia, f"several videos of the camera '{TOP}' one name, such as vid"
+    ),
     "a pointer of info.json": (write(INFO, POINTER), ff.UnreadableMedia, r"info\.json: is a Git LFS pointer"),
     "a pointer of episodes": (write(EPISODES, POINTER), ff.UnreadableMedia, "file-000.parquet: is a Git LFS pointer"),
     "a pointer of a table": (write(TABLE, POINTER), ff.UnreadableMedia, r"data/.*: is a Git LFS pointer.*git lfs pull"),
@@ -289,6 +292,11 @@ WRONG_CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "no list": ({"delta_timestamps": {TOP: 0.0}}, "expected a list of seconds"),
     "an empty list": ({"delta_timestamps": {TOP: []}}, "expected a list of seconds"),
     "texts": ({"delta_timestamps": {TOP: ["a"]}}, "expected a list of seconds"),
+    "True as a time": ({"delta_timestamps": {TOP: [True]}}, "expected a list of seconds"),
+    "True among times": ({"delta_timestamps": {TOP: [0.0, True]}}, "expected a list of seconds"),
+    "a mask of times": ({"delta_timestamps": {TOP: np.array([True])}}, "expected a list of seconds"),
+    "True as a tolerance": ({"tolerance_seconds": True}, "tolerance_seconds: expected a finite number"),
+    "True among episodes": ({"episodes": [0, True]}, "expected a list of numbers of episodes"),
     "an unknown episode": ({"episodes": [3]}, "no episode 3: the data set has 0 to 2"),
     "a negative episode": ({"episodes": [-1]}, "no episode -1"),
     "an episode twice": ({"episodes": [1, 1]}, "1 is given twice"),

@@ -302,7 +302,7 @@ def test_arguments_of_lerobot(cameras: Path) -> None:
     for deltas in ([0.0], []):
         with pytest.raises(ff.UsageError, match="delta_timestamps: expected a dict"):
             open_dataset(cameras, delta_timestamps=deltas)
-    with pytest.raises(ff.UsageError, match="reads data sets, and writes and downloads none"):
+    with pytest.raises(ff.UsageError, match="reads data sets of LeRobot, and writes and downloads none"):
         LeRobotDataset.create("me/data", fps=30, features={})
     for method in (data.add_frame, data.save_episode, data.push_to_hub, data.finalize):
         with pytest.raises(ff.UsageError, match="lerobot's own class"):

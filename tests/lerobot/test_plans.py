@@ -172,6 +172,22 @@ def test_files_of_other_episodes_may_be_missing(copy: Copy, version: str) -> Non
         robots.plan({TOP: [0.0]}, seed=0)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.0", "2.1"])
+def test_each_selection_of_one_data_set_has_its_own_pictures(version: str, tmp_path: Path) -> None:
+    root = make_lerobot(
+        tmp_path, version=version, episodes=(3, 3, 4), cameras=[TOP], image_keys=["side"], size=(32, 48)
+    )
+    robots = ff.lerobot.open(root)
+    starts = [0, 3, 6, 10]
+    for camera in (TOP, "side"):
+        for chosen in ([0], [1], [0, 1], [1, 2], [0, 2]):
+            items = load(robots.plan({camera: [0.0]}, seed=0, episodes=chosen, columns=["index"]))
+            assert all(stamps == [columns["index"]] for stamps, columns in items.values())
+            rows = [row for episode in chosen for row in range(starts[episode], starts[episode + 1])]
+            assert sorted(columns["index"] for _, columns in items.values()) == rows
+
+
 def test_episodes_may_be_given_in_any_order(robots: Any) -> None:
     plans = [robots.plan({TOP: [0.0]}, seed=0, episodes=each) for each in ([2, 0], np.array([0, 2]), iter((0, 2)))]
     assert {plan.fingerprint for plan in plans} == {plans[0].fingerprint}
@@ -322,3 +338,9 @@ def test_rows_are_read_without_pictures(robots: Any) -> None:
         reader.find_rows([8])
     with pytest.raises(IndexError, match="expected 0 to 7"):
         reader.find_rows([-1])
+    for given in ([True, False], [0, True], np.ones(8, np.bool_), [0.5], ["a"], 3):
+        for read in (reader.find_rows, reader.read):
+            with pytest.raises(ff.UsageError, match="expected a list of numbers of rows"):
+                read(given)
+    with pytest.raises(IndexError, match="rows: expected 0 to 34"):
+        reader.read([35])

@@ -43,6 +43,11 @@ def test_of_two_frames_equally_near_the_first_is_taken_and_the_tolerance_is_mean
         robots.plan({TOP: [0.0]}, seed=0, shuffle=False, tolerance_seconds=0.1249)[1]
 
 
+def test_the_tolerance_of_a_delta_is_in_seconds_and_not_in_rows(original: dict[str, Path]) -> None:
+    plan = ff.lerobot.open(original["3.0"]).plan({TOP: [0.0333]}, seed=0, shuffle=False)  # 0.000033 s from 1/30 s
+    assert plan[0][TOP].indices.tolist() == [1]
+
+
 def test_times_of_late_episodes_are_summed_in_float64(tmp_path: Path) -> None:
     root = make_lerobot(tmp_path / "late", episodes=(9,), cameras=[TOP], size=(32, 48))
     write_clip(root / FILE.format(0), ClipSpec(num_frames=9, width=48, height=32, fps=30, start_seconds=5000))

@@ -225,8 +225,13 @@ def test_it_is_written_as_json_lines(make: Any, tmp_path: Path) -> None:
     ledger.record(LedgerEntry.of(error, "a\udcff.mp4", 3, 2))
     ledger.record(LedgerEntry.of(error, "ä.mp4", 4, 2, substitute=9))
     path = tmp_path / "failed.jsonl"
-    path.write_text("old")
-    ledger.to_jsonl(path)
+    path.write_text("notes")
+    with pytest.raises(UsageError, match="the file that is already there is not a ledger"):
+        ledger.to_jsonl(path)
+    assert path.read_text() == "notes"
+    path.unlink()
+    for _ in range(2):
+        ledger.to_jsonl(path)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [LedgerEntry(**{**line, "frames": tuple(line["frames"])}) for line in lines] == list(ledger)
     assert [(line["action"], line["substitute"]) for line in lines] == [("skipped", None), ("substituted", 9)]

@@ -77,9 +77,23 @@ def test_episodes_begin_at_sums_of_floats(tmp_path: Path) -> None:
     assert starts[6] != 6 / 30
 
 
+@pytest.mark.parametrize("version", ["v2.1", 2.1])
+def test_versions_are_taken_as_they_are_called(tmp_path: Path, version: str | float) -> None:
+    for _ in range(2):
+        root = make_lerobot(tmp_path, version=version, episodes=(3,), cameras=())
+        assert json.loads((root / "meta/info.json").read_text())["codebase_version"] == "v2.1"
+
+
 def test_wrong_calls(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected one of 3\.0, 2\.1, 2\.0"):
         make_lerobot(tmp_path, version="1.6")
+    with pytest.raises(ValueError, match=r"expected a folder, and then version='2\.1', got 'v2\.1' alone"):
+        make_lerobot("v2.1")
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "meta/info.json").write_text('{"robot_type": "so100"}')
+    with pytest.raises(ValueError, match="has a data set that make_lerobot has not written"):
+        make_lerobot(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*")] == ["meta", "info.json"]
     with pytest.raises(ValueError, match="numbers to 65535"):
         make_lerobot(tmp_path, episodes=[65537])
 

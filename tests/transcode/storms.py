@@ -224,7 +224,8 @@ class Field:
             assert not others, f"left beside the output: {others}"
             unfinished = {name for name in names - {"identity.json"} if int(name[:6]) not in records}
             assert not unfinished, f"left in the work folder: {unfinished}"
-            assert bool(names) == bool(records), f"left a work folder without segments: {names}"
+            has_images = target.is_dir() and any(target.iterdir())
+            assert has_images or bool(names) == bool(records), f"left a work folder without segments: {names}"
         return records
 
 

@@ -159,10 +159,10 @@ def calls_of(folder: Path) -> list[int]:
 def test_a_run_can_start_anew(clip: Path, out: Path, calls: Path) -> None:
     for options in ({"resume": False}, {"quality": 30}, {"fps": 25}, {"batch_size": None, "on_error": "skip"}):
         with pytest.raises(ff.LoadError):
-            ff.map_video(clip, Recorded(calls, {80: "raise"}), out, workers=0)
+            ff.map_video(clip, Recorded(calls, {80: "raise"}), out, workers=0, overwrite=True)
         assert ff.map_video(clip, Recorded(calls), out, workers=0, **options).num_resumed_frames == 0
     with pytest.raises(ff.LoadError):
-        ff.map_video(clip, Recorded(calls, {80: "raise"}), out, workers=0)
+        ff.map_video(clip, Recorded(calls, {80: "raise"}), out, workers=0, overwrite=True)
     assert ff.map_video(clip, functions.invert, out, workers=0).num_resumed_frames == 0
 
 
@@ -542,6 +542,47 @@ def test_sources_that_are_no_videos(tmp_path: Path, out: Path) -> None:
             with pytest.raises(kind):
                 form(source, functions.keep, out)
     assert names_beside(out) == []
+
+
+OUTPUTS: dict[str, tuple[str, str]] = {
+    "video": ("out.mp4", "out.mp4"),
+    "one of several videos": ("tile{picture}.mp4", "tile1.mp4"),
+    "image": ("images/", "images/frame_000003_0.120000000s.png"),
+    "one of several images": ("images/", "images/frame_000003_0.120000000s_1.png"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_file_of_another_program_is_not_replaced(clip: Path, tmp_path: Path, name: str) -> None:
+    out, other = f"{tmp_path}/{OUTPUTS[name][0]}", tmp_path / OUTPUTS[name][1]
+    function = functions.tiles if "several" in name else functions.keep
+    other.parent.mkdir(exist_ok=True)
+    contents = {other.with_name("notes.png"): b"of no frame", other: b"of another program"}
+    for path, content in contents.items():
+        path.write_bytes(content)
+    for options in ({}, {"resume": False}):
+        with pytest.raises(ff.UsageError, match=rf"{other.name}: this file is already there, .* with overwrite=True"):
+            ff.map_video(clip, function, out, workers=0, **options)
+        assert {path: path.read_bytes() for path in other.parent.iterdir()} == contents
+    ff.map_video(clip, function, out, workers=0, overwrite=True)
+    assert [path.read_bytes() == content for path, content in contents.items()] == [True, False]
+
+
+def test_an_empty_file_is_replaced(clip: Path, out: Path) -> None:
+    out.touch()
+    assert ff.map_video(clip, functions.keep, out, workers=0).num_pictures == COUNT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [3, 80])
+def test_images_of_an_interrupted_run_are_replaced(clip: Path, out: Path, calls: Path, at: int) -> None:
+    target = out.parent / "images"
+    with pytest.raises(ff.LoadError):
+        ff.map_video(clip, Recorded(calls, {at: "raise"}), target, workers=0)
+    assert len(list(target.iterdir())) == at
+    assert ff.map_video(clip, Recorded(calls), target, workers=0).num_pictures == COUNT
+    assert names_beside(out) == ["images"]
 
 
 @pytest.mark.parametrize("link", [None, os.symlink, os.link])

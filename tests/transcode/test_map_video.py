@@ -362,5 +362,5 @@ def test_progress_is_told(clip: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert all(0 <= done <= COUNT for done, _ in told)
     assert sorted(told) == told
     assert capsys.readouterr().err == ""
-    ff.map_video(clip, functions.keep, tmp_path / "out.mp4", workers=1, progress=True)
+    ff.map_video(clip, functions.keep, tmp_path / "other.mp4", workers=1, progress=True)
     assert "frame" in capsys.readouterr().err

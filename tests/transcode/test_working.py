@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
+from framefeed import _stopping
 from framefeed.decode import DecodeCounts
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.media import MediaSource
@@ -99,3 +100,23 @@ def test_the_time_of_setup_is_not_that_of_a_frame(has_begun: bool, monkeypatch: 
     check_until(limit - 0.5)
     with pytest.raises(TimeoutError):
         check_until(limit + 0.5)
+
+
+def test_L23_time_in_which_the_program_was_stopped_is_not_that_of_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    for module in (_running, _stopping):
+        monkeypatch.setattr(module, "perf_counter", lambda: now[0])
+    row = np.ones((1, NUM_COLUMNS), np.int64)
+    watch = _running._Watch(row, deadline_seconds=5.0)
+
+    def wait(seconds: float) -> None:
+        began, now[0] = now[0], now[0] + seconds
+        watch.check(began, {0: threading.current_thread()}, lambda worker: TimeoutError(str(worker)))
+
+    def wait_often(times: list[float]) -> None:
+        for seconds in times:
+            wait(seconds)
+
+    wait_often([0.2, 1000.0, 0.2, 1000.0, 0.2])  # stopped twice, as by Ctrl-Z
+    with pytest.raises(TimeoutError):
+        wait_often([0.2] * 30)

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count, takewhile
 
 from framefeed._names import is_url, make_absolute, refuse_url
 from framefeed._shown import show_name
@@ -54,12 +53,6 @@ class Jobs:
     jobs: Sequence[Job]
     folder: str | None = None
     failed: Sequence[Failed] = field(default=())
-
-
-def list_existing(out: str) -> list[str]:
-    """List the files that are at the path of an output; with ``{picture}``, the numbers from 0 on."""
-    paths = (out.replace(PICTURE, str(number)) for number in count()) if PICTURE in out else [out]
-    return list(takewhile(os.path.isfile, paths))
 
 
 def list_jobs(inputs: Sequence[str], out: str, *, as_pictures: bool) -> Jobs:

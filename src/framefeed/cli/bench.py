@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from framefeed._checks import check_known
-from framefeed._files import name_special_kind, write_errors
+from framefeed._files import check_writable, name_special_kind, write_errors
 from framefeed._names import is_url
 from framefeed._units import format_count, format_seconds, format_table
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
@@ -36,6 +36,7 @@ MINUTES = 3.0
 # and 'map' take minutes.
 IN_ALL: Mapping[str, Sequence[str]] = {"decode": ("own",), "cache": ("table", "original")}
 # Settings of 'bench all': a measurement takes seconds, not minutes.
+_BEGIN = b'{\n "bench": '  # of each result
 _SMALL = {"pairs": 4, "frames": 16}
 Report = dict[str, Any]
 
@@ -140,6 +141,11 @@ def _run(args: argparse.Namespace) -> int:
     return Exit.WELL
 
 
+def _is_result(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(_BEGIN)) == _BEGIN
+
+
 def _fill_defaults(args: argparse.Namespace) -> None:
     """Set the defaults of the command, and check for contradicting options."""
     is_all = args.what == "all"
@@ -195,9 +201,8 @@ def _check_target(path: Path, option: str) -> None:
         raise UsageError(
             f"{option} {path}: expected a file, got a folder: name a file in it, such as {path / 'bench.json'}"
         )
-    if (kind := name_special_kind(os.fspath(path))) is not None:
-        raise UsageError(f"cannot write {path}: {kind} is already there; choose another name")
     ensure_folder(os.fspath(path.parent))
+    check_writable(os.fspath(path), "result of 'framefeed bench'", "bench.json", _is_result)
     with write_errors(os.fspath(path)), path.open("a"):
         pass
 

@@ -27,11 +27,11 @@ from framefeed.cli._io import (
     print_json,
     print_out,
 )
-from framefeed.cli._map_jobs import Job, Jobs, list_existing, list_jobs
+from framefeed.cli._map_jobs import Job, Jobs, list_jobs
 from framefeed.cli._map_ledger import MapLedger
 from framefeed.errors import FramefeedError, LoadError, MediaError, TimeUnavailable, UsageError
 from framefeed.parallel import find_shortage
-from framefeed.transcode import MapResult, has_unfinished_run, map_video
+from framefeed.transcode import MapResult, has_unfinished_run, list_existing, map_video
 
 Progress = bool | Callable[[int, int], object]
 Map = Callable[..., MapResult]
@@ -113,9 +113,7 @@ def run(args: argparse.Namespace) -> int:
         work = cast(Map, partial(map_video, function=function, setup=setup, **_make_options(args)))
         jobs = list_jobs(inputs, out, as_pictures=args.images is not None)
         if jobs.folder is None:
-            if not args.overwrite:
-                _check_existing(jobs.jobs[0])
-            done = _map_one(jobs.jobs[0], work, as_json=args.json)
+            done = _map_one(jobs.jobs[0], partial(work, overwrite=args.overwrite), as_json=args.json)
         else:
             done = _map_many(jobs, work, args)
     if args.json:
@@ -231,8 +229,8 @@ def _map_one(job: Job, work: Map, *, as_json: bool) -> _Done:
     return _Done([written])
 
 
-def _check_existing(job: Job, ledger: MapLedger | None = None) -> None:
-    """Check that an output replaces no file, but one that an earlier run of this command wrote.
+def _check_existing(job: Job, ledger: MapLedger) -> None:
+    """Check that a video replaces no file, but one that an earlier run of this command wrote.
 
     Raises:
         UsageError: There is another one.
@@ -241,13 +239,11 @@ def _check_existing(job: Job, ledger: MapLedger | None = None) -> None:
         return
     for path in list_existing(job.out):
         is_source = os.path.exists(job.source) and os.path.samefile(path, job.source)  # map_video refuses that
-        if is_source or not os.path.getsize(path) or (ledger is not None and ledger.has_written(path)):
-            continue
-        by_whom = "" if ledger is None else f" and was not written by 'framefeed map' with the ledger {ledger.path}"
-        raise UsageError(
-            f"{path}: this file is already there{by_whom}, and is not overwritten: choose another "
-            f"{'name' if ledger is None else 'folder'}, or give --overwrite"
-        )
+        if not is_source and os.path.getsize(path) and not ledger.has_written(path):
+            raise UsageError(
+                f"{path}: this file is already there and was not written by 'framefeed map' with the ledger "
+                f"{ledger.path}, and is not overwritten: choose another folder, or give --overwrite"
+            )
 
 
 def _map_many(jobs: Jobs, work: Map, args: argparse.Namespace) -> _Done:
@@ -267,7 +263,8 @@ def _map_many(jobs: Jobs, work: Map, args: argparse.Namespace) -> _Done:
         ensure_folder(os.path.dirname(job.out) or os.curdir)
         try:
             with _explaining_interrupts(f" at {job.name}, {count}"), _showing(f"[{count}]") as progress:
-                result = work(job.source, out=job.out, progress=progress)
+                may_replace = args.overwrite or args.images is None or ledger.has_written(job.out)
+                result = work(job.source, out=job.out, overwrite=may_replace, progress=progress)
         except (MediaError, LoadError, TimeUnavailable, UsageError) as error:
             _check_is_of_file(error, is_first=not (done.written or known))
             if type(error) is LoadError and not any(kind == LoadError.__name__ for _, kind, _ in done.failed):

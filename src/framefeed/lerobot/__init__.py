@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from framefeed.lerobot._data import LeRobotData, RowReader
 from framefeed.lerobot._data import open_data as open
-from framefeed.lerobot._meta import EpisodeTable, Metadata, Task, TaskTable
+from framefeed.lerobot._meta import EpisodeTable, LeRobotDatasetMetadata, Metadata, Task, TaskTable
 
-__all__ = ["EpisodeTable", "LeRobotData", "Metadata", "RowReader", "Task", "TaskTable", "open"]
+__all__ = [
+    "EpisodeTable",
+    "LeRobotData",
+    "LeRobotDatasetMetadata",
+    "Metadata",
+    "RowReader",
+    "Task",
+    "TaskTable",
+    "open",
+]

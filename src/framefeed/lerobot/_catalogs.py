@@ -15,7 +15,7 @@ from framefeed.catalog import Catalog, SurveyOptions, make_stem
 from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.lerobot._episodes import Episodes
 from framefeed.lerobot._files import Files
-from framefeed.lerobot._info import Info
+from framefeed.lerobot._info import INFO, Info
 from framefeed.scanning import ListOptions, ScanRequest, scan_roots
 
 _MOST_SHOWN = 5
@@ -44,7 +44,9 @@ def index_videos(files: Files, info: Info, episodes: Episodes, camera: str, chos
         )
     pairs = list(zip(chunk.tolist(), file.tolist(), strict=True))
     name_of = {pair: info.name_video(camera, *pair) for pair in dict.fromkeys(pairs)}
-    names = list(dict.fromkeys(name_of.values()))
+    names = list(name_of.values())
+    if len({*names}) < len(names):
+        files.refuse(INFO, f"video_path gives several videos of the camera {camera!r} one name, such as {names[0]}")
     options = SurveyOptions(limits=files.limits, storage_options=files.storage_options)
     catalog = _scan(files, camera, names, options)
     if len(failed := catalog.failed_rows):

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import AnyArray, IntArray
+from framefeed._arrays import AnyArray, IntArray, has_bools
 from framefeed._cached import cached_property
-from framefeed._checks import check_names, check_path, expected, is_number, refuse_names
+from framefeed._checks import OutOfRange, check_names, check_path, expected, is_number, refuse_names
 from framefeed._names import is_url, make_folder_absolute
 from framefeed._values import Limits, resolve_limits
 from framefeed.errors import UsageError
@@ -296,19 +296,28 @@ class RowReader:
         Raises:
             IndexError: There is no such position.
         """
-        wanted = np.asarray(positions, np.int64)
-        if wanted.size and not (wanted.min() >= 0 and wanted.max() < len(self)):
-            raise IndexError(f"positions: expected 0 to {len(self) - 1}, got {wanted.min()} to {wanted.max()}")
-        return self._rows.find_table_rows(wanted)
+        return self._rows.find_table_rows(_check_numbers("positions", positions, len(self)))
 
     def read(self, rows: Sequence[int] | IntArray) -> dict[str, AnyArray]:
         """Read rows of the tables: [B, ...] by column, with deltas [B, T, ...], and masks ``KEY_is_pad`` [B, T].
 
         Args:
             rows: Numbers of rows, as `find_rows` gives them.
+
+        Raises:
+            IndexError: There is no such row.
         """
-        lines = np.asarray(rows, np.int64)
+        lines = _check_numbers("rows", rows, int(self._arguments[0].episodes.starts[-1]))
         return {name: as_delivered(column[lines]) for name, column in self._columns.items()}
+
+
+def _check_numbers(name: str, numbers: Any, count: int) -> IntArray:
+    given = np.asarray(numbers)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu") or has_bools(numbers):
+        raise expected(name, "a list of numbers of rows", numbers)
+    if given.size and not (given.min() >= 0 and given.max() < count):
+        raise OutOfRange(f"{name}: expected 0 to {count - 1}, got {given.min()} to {given.max()}")
+    return given.astype(np.int64)
 
 
 def _check_tolerance(seconds: Any) -> float:

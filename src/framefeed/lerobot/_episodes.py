@@ -132,7 +132,7 @@ class _Columns:
             self.files.refuse(self.name, f"expected whole numbers in the column {column!r}, got {values.type}")
         if values.null_count and not may_lack:
             self.files.refuse(self.name, f"has a null in the column {column!r}")
-        numbers: IntArray = pc.fill_null(values.cast(pa.int64()), -1).to_numpy()
+        numbers: IntArray = pc.fill_null(values.cast(pa.int64(), safe=False), -1).to_numpy()
         least = -1 if may_lack else 0
         most = 1 << 62 if column.startswith("dataset_") else _MOST_INDEX
         if len(numbers) and not least <= int(numbers.min()) <= int(numbers.max()) < most:
@@ -145,7 +145,7 @@ class _Columns:
         values = self.table.column(column)
         if not (pa.types.is_floating(values.type) or pa.types.is_integer(values.type) or pa.types.is_null(values.type)):
             self.files.refuse(self.name, f"expected seconds in the column {column!r}, got {values.type}")
-        seconds: FloatArray = pc.fill_null(values.cast(pa.float64()), np.nan).to_numpy()
+        seconds: FloatArray = pc.fill_null(values.cast(pa.float64(), safe=False), np.nan).to_numpy()
         return seconds
 
     def read_videos(self, camera: str) -> CameraVideos:
@@ -208,8 +208,9 @@ def _read_lines(files: Files, info: Info) -> Episodes:
         return _make_empty(info)
     lines = files.read_lines(_LINES)
     for number, line in enumerate(lines):
-        length = line.get("length")
-        if type(length) is not int or not 0 <= length < _MOST_INDEX or type(line.get("episode_index")) is not int:
+        if not all(
+            type(line.get(name)) is int and 0 <= line[name] < _MOST_INDEX for name in ("episode_index", "length")
+        ):
             files.refuse(_LINES, f"line {number + 1}: expected whole numbers episode_index and length, got {line}")
         if not isinstance(line.get("tasks"), list):
             files.refuse(_LINES, f"line {number + 1}: expected a list of tasks, got {line.get('tasks')!r}")

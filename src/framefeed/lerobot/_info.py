@@ -6,9 +6,11 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import prod
 from string import Formatter
 from typing import Any
+
+import numpy as np
 
 from framefeed._checks import is_number
 from framefeed._shown import show_name
@@ -20,7 +22,10 @@ VERSIONS = ("2.0", "2.1", "3.0")
 _FIELDS = {True: ("chunk_index", "file_index"), False: ("episode_chunk", "episode_index")}
 """What names a file: where files are shared by episodes, and where each episode has its own."""
 _NUMBER = re.compile(r"0?\d?d?")
-_KINDS = "biuf"
+_OWN = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+"""Columns of every data set of LeRobot: its writer adds them, and its items need them."""
+_MOST_FPS, _MOST_VALUES = 1e9, 1 << 31
+_NUMBERS = frozenset(np.dtype(code).name for code in "?bhilBHILefd")
 _DEPTH = ("is_depth_map", "video.is_depth_map")
 
 
@@ -51,6 +56,11 @@ class Feature:
     def is_text(self) -> bool:
         """Whether its values are texts."""
         return self.dtype == "string"
+
+    @property
+    def number_type(self) -> np.dtype[np.generic]:
+        """Type of its numbers; that of Python objects if they are none."""
+        return np.dtype(self.dtype if self.dtype in _NUMBERS else object)
 
 
 @dataclass(frozen=True)
@@ -121,8 +131,8 @@ def read_info(files: Files) -> Info:
             stage="open",
         ) from error
     version = _read_version(files, raw)
-    fps = raw.get("fps")
-    if fps is None or not is_number(fps) or not isfinite(fps) or fps <= 0:
+    fps: Any = raw.get("fps")
+    if not is_number(fps) or not 0 < fps < _MOST_FPS:
         files.refuse(INFO, f"expected a finite fps above zero, got {fps!r}")
     features = _read_features(files, raw)
     counts = {name: _read_count(files, raw, name) for name in ("total_episodes", "total_frames")}
@@ -172,10 +182,18 @@ def _read_features(files: Files, raw: Mapping[str, Any]) -> dict[str, Feature]:
         dtype, shape = facts.get("dtype"), facts.get("shape")
         if not isinstance(dtype, str) or not isinstance(shape, list) or not all(type(n) is int for n in shape):
             files.refuse(INFO, f"feature {name!r} needs a dtype and a shape, got {each!r}")
+        if min(shape, default=0) < 0 or prod(shape) >= _MOST_VALUES:
+            files.refuse(INFO, f"feature {name!r} cannot have the shape {shape}")
         marks = [facts, *(facts.get(key) for key in ("info", "video_info"))]
         is_depth = any(isinstance(mark, dict) and any(mark.get(key) for key in _DEPTH) for mark in marks)
         facts["shape"] = tuple(shape)
         features[name] = Feature(name, dtype, facts["shape"], facts.get("names"), is_depth)
+    for name in _OWN:
+        if name not in features:
+            files.refuse(INFO, f"expected the feature {name!r}, which every data set of LeRobot has, got {[*features]}")
+        kind, shape = features[name].number_type.kind, features[name].shape
+        if kind not in ("iu", "iuf")[name == "timestamp"] or shape not in ((1,), ()):
+            files.refuse(INFO, f"expected a number in the feature {name!r}, got {given[name]!r}")
     return features
 
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
+from framefeed._arrays import AnyArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_position
-from framefeed.errors import UsageError
+from framefeed._checks import check_position, describe_value, expected
+from framefeed._names import is_url, make_folder_absolute
+from framefeed._nearest import did_you_mean
+from framefeed._values import resolve_limits
+from framefeed.errors import MissingMedia, UsageError
+from framefeed.lerobot._files import Files
 from framefeed.lerobot._source import DataSource
 
 _STATS = "meta/stats.json"
 _EPISODES_STATS = "meta/episodes_stats.jsonl"
+
+Statistics = dict[str, AnyArray]
 
 
 class EpisodeTable:
@@ -119,178 +128,318 @@ class Metadata:
 
     Args:
         source: The data set.
+
+    Attributes:
+        source: The data set.
     """
 
     def __init__(self, source: DataSource) -> None:
-        self._source = source
+        self.source = source
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise the error for a name that this class does not have.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{did_you_mean(name, dir(type(self)))}")
 
     def __repr__(self) -> str:
         return (
-            f"Metadata({self.root}, version {self._source.info.version}, {self.total_episodes} episodes, "
+            f"Metadata({self.root}, version {self.source.info.version}, {self.total_episodes} episodes, "
             f"{self.total_frames} rows, cameras {self.camera_keys})"
         )
 
     @property
     def root(self) -> str:
         """Absolute path of the folder, or its URL."""
-        return self._source.files.root
+        return self.source.files.root
 
     @property
     def info(self) -> dict[str, Any]:
         """All of meta/info.json."""
-        return dict(self._source.info.raw)
+        return dict(self.source.info.raw)
 
     @property
     def fps(self) -> int | float:
         """Rows of the tables in a second."""
-        rate: int | float = self._source.info.raw["fps"]
+        rate: int | float = self.source.info.raw["fps"]
         return rate
 
     @property
     def features(self) -> dict[str, dict[str, Any]]:
         """What info.json says of each column and camera."""
-        features: dict[str, dict[str, Any]] = self._source.info.raw["features"]
+        features: dict[str, dict[str, Any]] = self.source.info.raw["features"]
         return features
 
     @property
     def names(self) -> dict[str, Any]:
         """Names of the parts of each feature's values."""
-        return {name: each.names for name, each in self._source.info.features.items()}
+        return {name: each.names for name, each in self.source.info.features.items()}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of each feature's values."""
-        return {name: each.shape for name, each in self._source.info.features.items()}
+        return {name: each.shape for name, each in self.source.info.features.items()}
 
     @property
     def camera_keys(self) -> list[str]:
         """Features that are pictures."""
-        return self._source.info.list_cameras()
+        return self.source.info.list_cameras()
 
     @property
     def video_keys(self) -> list[str]:
         """Cameras that are videos."""
-        return self._source.info.list_cameras("video")
+        return self.source.info.list_cameras("video")
 
     @property
     def image_keys(self) -> list[str]:
         """Cameras whose pictures lie in the tables."""
-        return self._source.info.list_cameras("image")
+        return self.source.info.list_cameras("image")
 
     @property
     def depth_keys(self) -> list[str]:
         """Cameras of depth."""
-        return [name for name, each in self._source.info.features.items() if each.is_depth]
+        return [name for name, each in self.source.info.features.items() if each.is_depth]
 
     @property
     def robot_type(self) -> str | None:
         """Name of the robot."""
-        name: str | None = self._source.info.raw.get("robot_type")
+        name: str | None = self.source.info.raw.get("robot_type")
         return name
 
     @property
     def total_episodes(self) -> int:
         """Number of episodes."""
-        return self._source.info.total_episodes
+        return self.source.info.total_episodes
 
     @property
     def total_frames(self) -> int:
         """Number of rows of all tables."""
-        return self._source.info.total_frames
+        return self.source.info.total_frames
 
     @property
     def total_tasks(self) -> int:
         """Number of tasks."""
-        return len(self._source.tasks)
+        return len(self.source.tasks)
 
     @property
     def chunks_size(self) -> int:
         """Most files in a folder."""
-        return self._source.info.chunks_size
+        return self.source.info.chunks_size
 
     @property
     def data_path(self) -> str:
         """Template of the names of tables."""
-        return self._source.info.data_path
+        return self.source.info.data_path
 
     @property
     def video_path(self) -> str | None:
         """Template of the names of videos; None if there are none."""
-        return self._source.info.video_path
+        return self.source.info.video_path
 
     @cached_property
     def episodes(self) -> EpisodeTable:
         """The episodes: columns as lists, rows as dicts."""
-        return EpisodeTable(self._source.episodes.table)
+        return EpisodeTable(self.source.episodes.table)
 
     @cached_property
     def tasks(self) -> TaskTable:
         """The texts of the tasks."""
-        return TaskTable(self._source.tasks)
+        return TaskTable(self.source.tasks)
 
     @cached_property
     def subtasks(self) -> TaskTable | None:
         """The texts of the subtasks; None if the data set has none."""
-        texts = self._source.subtasks
+        texts = self.source.subtasks
         return None if texts is None else TaskTable(texts)
 
     def get_task_index(self, task: str) -> int | None:
         """Find the number of a task by its text; None if there is none."""
-        return self._source.tasks.index(task) if task in self._source.tasks else None
+        return self.source.tasks.index(task) if task in self.source.tasks else None
 
     def get_data_file_path(self, ep_index: int) -> str:
         """Name the table of an episode, relative to the root."""
-        episodes = self._source.episodes
+        episodes = self.source.episodes
         row = check_position("ep_index", ep_index, len(episodes), "data set")
-        return self._source.info.name_table(int(episodes.chunk[row]), int(episodes.file[row]))
+        return self.source.info.name_table(int(episodes.chunk[row]), int(episodes.file[row]))
 
     def get_video_file_path(self, ep_index: int, vid_key: str) -> str:
         """Name the video of an episode and a camera, relative to the root."""
         if vid_key not in self.video_keys:
             raise UsageError(f"vid_key: there is no camera {vid_key!r} of videos: there are {self.video_keys}")
-        videos = self._source.episodes.videos[vid_key]
-        row = check_position("ep_index", ep_index, len(self._source.episodes), "data set")
+        videos = self.source.episodes.videos[vid_key]
+        row = check_position("ep_index", ep_index, len(self.source.episodes), "data set")
         if videos.chunk[row] < 0:
             raise UsageError(f"the camera {vid_key!r} has no video of episode {row}")
-        return self._source.info.name_video(vid_key, int(videos.chunk[row]), int(videos.file[row]))
+        return self.source.info.name_video(vid_key, int(videos.chunk[row]), int(videos.file[row]))
 
     @cached_property
-    def stats(self) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
+    def stats(self) -> dict[str, Statistics]:
         """Statistics of each feature, arrays by name: min, max, mean, std, count, as far as the data set has them.
 
         Of version 2.1, which has those of each episode, they are joined.
         """
-        files = self._source.files
-        if self._source.info.version != "2.1":
-            return _to_arrays(files.read_json(_STATS, has_nan=True)) if files.is_there(_STATS) else {}
+        files = self.source.files
+        if self.source.info.version != "2.1":
+            return _to_arrays(files, _STATS, files.read_json(_STATS, has_nan=True)) if files.is_there(_STATS) else {}
         if not files.is_there(_EPISODES_STATS):
             return {}
         lines = files.read_lines(_EPISODES_STATS, has_nan=True)
-        parts = [_to_arrays(line.get("stats")) for line in lines]
-        return {name: _join([part[name] for part in parts if name in part]) for name in dict.fromkeys(
-            name for part in parts for name in part
-        )}  # fmt: skip
+        parts = [_to_arrays(files, _EPISODES_STATS, line.get("stats")) for line in lines]
+        names = dict.fromkeys(name for part in parts for name in part)
+        return {name: _join(files, name, [part[name] for part in parts if name in part]) for name in names}
 
 
-def _to_arrays(stats: Any) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
-    if not isinstance(stats, dict):
-        return {}
-    return {
-        name: {kind: np.asarray(value) for kind, value in each.items()}
-        for name, each in stats.items()
-        if isinstance(each, dict)
-    }
+class LeRobotDatasetMetadata(Metadata):
+    """What a data set says of itself, made with the arguments of lerobot's class of this name; nothing is downloaded.
+
+    Args:
+        repo_id: Name of the data set. Without ``root``, its folder is looked up in HF_LEROBOT_HOME (by default
+            ~/.cache/huggingface/lerobot).
+        root: Folder or URL of the data set.
+        revision: Ignored: it is about downloads.
+        force_cache_sync: Refused if True.
+        metadata_buffer_size: Ignored: it is about writing.
+
+    Raises:
+        MissingMedia: There is no such data set here; the message has the command that downloads it.
+        UsageError: An argument is wrong, or asks for downloading.
+        MediaError: A file is missing or damaged.
+    """
+
+    def __init__(
+        self,
+        repo_id: str,
+        root: str | os.PathLike[str] | None = None,
+        revision: str | None = None,
+        force_cache_sync: bool = False,
+        metadata_buffer_size: int = 10,
+    ) -> None:
+        if force_cache_sync:
+            raise UsageError(
+                "force_cache_sync=True would download, and framefeed downloads nothing: leave it out, and update the "
+                "folder with hf download"
+            )
+        self.repo_id, self.revision = repo_id, revision
+        super().__init__(DataSource.open(Files(make_folder_absolute(_find_root(repo_id, root)), resolve_limits(None))))
+
+    @property
+    def root(self) -> Any:
+        """The folder, a Path; or the URL, a str."""
+        return self.source.files.root if is_url(self.source.files.root) else Path(self.source.files.root)
+
+    @property
+    def url_root(self) -> str:
+        """URL of the data set on the Hugging Face Hub."""
+        return f"hf://datasets/{self.repo_id}"
+
+    def get_data_file_path(self, ep_index: int) -> Path:  # type: ignore[override]
+        """Name the table of an episode, relative to the root."""
+        return Path(super().get_data_file_path(ep_index))
+
+    def get_video_file_path(self, ep_index: int, vid_key: str) -> Path:  # type: ignore[override]
+        """Name the video of an episode and a camera, relative to the root."""
+        return Path(super().get_video_file_path(ep_index, vid_key))
+
+    def filter_episodes(
+        self, predicate: Callable[[dict[str, Any]], bool], candidates: Iterable[int] | None = None
+    ) -> list[int]:
+        """List the numbers of the episodes for whose rows of ``episodes`` a function is true."""
+        chosen = range(len(self.episodes)) if candidates is None else sorted({*candidates})
+        return [number for number in chosen if predicate(self.episodes[number])]
+
+    def ensure_readable(self) -> None:
+        """Do nothing: all can be read."""
+
+    load_metadata = ensure_readable
+
+    @property
+    def data_files_size_in_mb(self) -> int | None:
+        """Largest size of a table, which the writer keeps; None if unknown."""
+        size: int | None = self.info.get("data_files_size_in_mb")
+        return size
+
+    @property
+    def video_files_size_in_mb(self) -> int | None:
+        """Largest size of a video, which the writer keeps; None if unknown."""
+        size: int | None = self.info.get("video_files_size_in_mb")
+        return size
+
+    def get_chunk_settings(self) -> dict[str, int | None]:
+        """List the settings by which the writer divides files."""
+        return {
+            name: getattr(self, name) for name in ("chunks_size", "data_files_size_in_mb", "video_files_size_in_mb")
+        }
+
+    @classmethod
+    def create(cls, *_: Any, **__: Any) -> NoReturn:
+        """Refused, as all that writes or downloads is.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(
+            "framefeed.torch reads data sets of LeRobot, and writes and downloads none: record, change and upload them "
+            "with lerobot's own class of the same name, of lerobot.datasets.lerobot_dataset"
+        )
+
+    save_episode = save_episode_tasks = update_video_info = update_chunk_settings = finalize = create
+    pull_from_repo = create
 
 
-def _join(parts: list[dict[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
+def _find_root(repo_id: str, root: str | os.PathLike[str] | None) -> str:
+    """Find the folder of a data set, or its URL."""
+    if not isinstance(repo_id, str) or not repo_id:
+        raise expected("repo_id", 'a name such as "me/mydata", with root= for a folder', repo_id)
+    if root is not None and os.fspath(root):
+        folder = os.fspath(root)
+        if is_url(folder):
+            return folder.rstrip("/")
+    else:
+        cache = os.environ.get("HF_HOME") or os.path.join("~", ".cache", "huggingface")
+        home = os.environ.get("HF_LEROBOT_HOME") or os.path.join(cache, "lerobot")
+        folder = os.path.join(home, repo_id)
+    path = Path(folder).expanduser()
+    if not (path / "meta" / "info.json").is_file():
+        raise MissingMedia(
+            f"there is no LeRobot data set in {path}, and framefeed downloads none: give its folder as root=, or run: "
+            f"hf download {repo_id} --repo-type dataset --local-dir {path}",
+            source=str(path),
+        )
+    return str(path)
+
+
+def _to_arrays(files: Files, file: str, stats: Any) -> dict[str, Statistics]:
+    """Convert the statistics of each feature; what is none is left out."""
+    arrays = dict[str, Statistics]()
+    for name, each in stats.items() if isinstance(stats, dict) else ():
+        for kind, value in each.items() if isinstance(each, dict) else ():
+            try:
+                array = np.asarray(value)
+            except ValueError:  # lists of unequal lengths
+                array = np.empty(0, np.object_)
+            if array.dtype.kind not in "biuf":
+                files.refuse(file, f"expected numbers as {kind} of {name!r}, got {describe_value(value)}")
+            arrays.setdefault(name, {})[kind] = array
+    return arrays
+
+
+def _join(files: Files, name: str, parts: list[Statistics]) -> Statistics:
     """Join the statistics of episodes: the variance of all is that within the episodes and that of their means."""
     kinds = set.intersection(*(set(part) for part in parts))
-    joined = {kind: getattr(np, kind)([part[kind] for part in parts], axis=0) for kind in kinds & {"min", "max"}}
-    if not {"count", "mean", "std"} <= kinds:
+    kinds &= {"min", "max", "mean", "std", "count"} if {"count", "mean", "std"} <= kinds else {"min", "max"}
+    shapes = {kind: {part[kind].shape for part in parts} for kind in kinds}
+    is_alike = all(len(each) == 1 for each in shapes.values()) and shapes.get("mean") == shapes.get("std")
+    if not is_alike or any(part["count"].size != 1 for part in parts if "count" in kinds):
+        files.refuse(_EPISODES_STATS, f"has statistics of {name!r} of shapes that do not belong together")
+    stacked = {kind: np.stack([part[kind] for part in parts]) for kind in kinds}
+    joined = {kind: getattr(stacked[kind], kind)(0) for kind in kinds & {"min", "max"}}
+    if "mean" not in kinds:
         return joined
-    counts = np.stack([part["count"] for part in parts]).astype(np.float64)
-    means, deviations = (np.stack([part[kind] for part in parts]) for kind in ("mean", "std"))
-    weights = counts.reshape(-1, *[1] * (means.ndim - 1)) / counts.sum()
-    mean = (weights * means).sum(0)
-    deviation = np.sqrt((weights * (deviations**2 + (means - mean) ** 2)).sum(0))
-    return joined | {"mean": mean, "std": deviation, "count": counts.sum(0).astype(np.int64)}
+    counts, means = stacked["count"].astype(np.float64), stacked["mean"]
+    with np.errstate(all="ignore"):  # numbers may be infinite, or NaN
+        weights = counts.reshape(-1, *[1] * (means.ndim - 1)) / counts.sum()
+        mean = (weights * means).sum(0)
+        deviation = np.sqrt((weights * (stacked["std"] ** 2 + (means - mean) ** 2)).sum(0))
+        return joined | {"mean": mean, "std": deviation, "count": counts.sum(0).astype(np.int64)}

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from framefeed._arrays import AnyArray, IntArray
+from framefeed._arrays import AnyArray, IntArray, has_bools
 from framefeed._cached import cached_property
 from framefeed._checks import expected
 from framefeed.catalog import Catalog, ListColumn
@@ -186,12 +186,13 @@ class DataSource:
         if episodes is None:
             return None
         try:
-            numbers = np.asarray(list(episodes) if not isinstance(episodes, np.ndarray) else episodes)
+            given = episodes if isinstance(episodes, np.ndarray) else list(episodes)
+            numbers = np.asarray(given)
         except TypeError:
             raise expected("episodes", "a list of numbers of episodes", episodes) from None
         if not len(numbers):
             raise UsageError("episodes: the list is empty: give the numbers of some episodes, or None for all")
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or has_bools(given):
             raise expected("episodes", "a list of numbers of episodes", episodes)
         count, chosen = len(self.episodes), np.sort(numbers).astype(np.int64)
         if chosen[0] < 0 or chosen[-1] >= count:
@@ -218,7 +219,7 @@ def _read_deltas(name: str, times: Any, fps: float, tolerance_seconds: float) ->
         seconds = np.asarray(times, np.float64)
     except (TypeError, ValueError):
         raise expected(name, "a list of seconds, such as [-0.1, 0.0]", times) from None
-    if seconds.ndim != 1 or not len(seconds):
+    if seconds.ndim != 1 or not len(seconds) or has_bools(times):
         raise expected(name, "a list of seconds, such as [-0.1, 0.0]", times)
     if not np.isfinite(seconds).all() or np.abs(seconds * fps).max() >= 1 << 31:
         raise UsageError(f"{name}: expected finite seconds, got {seconds[int(np.abs(seconds).argmax())]:g}")
@@ -249,9 +250,10 @@ def _read_tasks_table(files: Files, kind: str) -> list[str]:
 
 
 def _order_tasks(files: Files, name: str, tasks: list[tuple[Any, Any]], kind: str = "task") -> list[str]:
-    text_of = dict(tasks)
-    if len(text_of) != len(tasks) or set(text_of) != set(range(len(tasks))):
-        files.refuse(
-            name, f"expected a {kind}_index from 0 to {len(tasks) - 1} for each {kind}, got {sorted(map(str, text_of))}"
-        )
-    return [str(text_of[number]) for number in range(len(tasks))]
+    for number, text in tasks:
+        if type(number) is not int or not isinstance(text, str):
+            files.refuse(name, f"expected a number and a text of each {kind}, got {number!r} and {text!r}")
+    text_of = dict(sorted(tasks))
+    if [*text_of] != [*range(len(tasks))]:
+        files.refuse(name, f"expected a {kind}_index from 0 to {len(tasks) - 1} for each {kind}, got {[*text_of]}")
+    return [*text_of.values()]

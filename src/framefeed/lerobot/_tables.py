@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from math import prod
 
 import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._names import is_url
+from framefeed._shortage import allocate
 from framefeed.catalog import convert_lists, map_arrays
 from framefeed.errors import UsageError
 from framefeed.lerobot._episodes import EPISODES, Episodes
@@ -72,7 +75,7 @@ class Tables:
             raise UsageError(f"{self.files.root}: there is no column {name!r}: it has {', '.join(self.info.features)}")
         if feature.is_camera:
             raise UsageError(f"{name!r} is a camera: its pictures are no column")
-        if not (feature.is_text and may_be_text) and _read_dtype(feature).kind not in "biuf":
+        if not (feature.is_text and may_be_text) and feature.number_type.kind not in "biuf":
             raise UsageError(
                 f"the column {name!r} is of type {feature.dtype}, and only numbers are delivered: texts are read with "
                 "data.rows(columns=...); of a task take task_index, whose texts are data.meta.tasks"
@@ -105,9 +108,11 @@ class Tables:
         return self.info.name_table(int(self.episodes.chunk[episode]), int(self.episodes.file[episode]))
 
     def _read_columns(self, features: list[Feature], runs: IntArray) -> dict[str, AnyArray]:
-        arrays: dict[str, AnyArray] = {
-            each.name: np.zeros(self._find_shape(each), _read_dtype(each)) for each in features
-        }
+        arrays = dict[str, AnyArray]()
+        for each in features:
+            shape, dtype = self._find_shape(each), each.number_type
+            nbytes, what = prod(shape) * dtype.itemsize, f"{self.files.root}: the column {each.name!r}"
+            arrays[each.name] = allocate(partial(np.zeros, shape, dtype), nbytes, what, "choose fewer columns")
         self._fill(features, runs, arrays)
         return arrays
 
@@ -118,12 +123,12 @@ class Tables:
         part = "" if is_whole else f" of the tables {runs[:, 0].tolist()}"
         tables = self.find_version(None if is_whole else runs[:, 0])
         keys = {f"{self.files.root} {each.name}{part}": each for each in features}
-        versions = {key: f"{_read_dtype(each)} {self._find_shape(each)}; {tables}" for key, each in keys.items()}
+        versions = {key: f"{each.number_type} {self._find_shape(each)}; {tables}" for key, each in keys.items()}
 
         def make(paths: dict[str, str]) -> None:
             made = [keys[key] for key in paths]
             mapped = {
-                each.name: np.lib.format.open_memmap(path, "w+", _read_dtype(each), self._find_shape(each))
+                each.name: np.lib.format.open_memmap(path, "w+", each.number_type, self._find_shape(each))
                 for each, path in zip(made, paths.values(), strict=True)
             }
             self._fill(made, runs, mapped)
@@ -164,7 +169,7 @@ class Tables:
         return table
 
     def _convert(self, feature: Feature, name: str, column: pa.ChunkedArray, shape: tuple[int, ...]) -> AnyArray:
-        kind, dtype = column.type, _read_dtype(feature)
+        kind, dtype = column.type, feature.number_type
         if isinstance(kind, pa.ExtensionType):
             column, kind = (
                 pa.chunked_array([each.storage for each in column.chunks], kind.storage_type),
@@ -210,13 +215,6 @@ class Tables:
         encoded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
         values: AnyArray = np.array(encoded.dictionary.to_pylist(), np.object_)[encoded.indices.to_numpy()]
         return values
-
-
-def _read_dtype(feature: Feature) -> np.dtype[np.generic]:
-    try:
-        return np.dtype(object if feature.is_text else feature.dtype)
-    except TypeError:
-        return np.dtype(object)
 
 
 def _find_shape(feature: Feature) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from textwrap import shorten
 from typing import Any, overload
 
 from framefeed._checks import check_count_or_share
-from framefeed._files import replacing, write_errors
+from framefeed._files import check_writable, replacing, write_errors
 from framefeed._names import check_local_path, escape_invisible
 from framefeed._per_process import PerProcess
 from framefeed._units import format_count
@@ -31,6 +31,7 @@ _MAX_FRAMES = 256
 _MAX_REASON = 500
 """Characters of a stored reason."""
 _PRINTED_FILES = 20
+_BEGIN = b'{"source": '
 _PRINTED_REASON = 200
 """Characters of a printed reason."""
 
@@ -203,12 +204,13 @@ class Ledger(Sequence[LedgerEntry]):
             ) from error
 
     def to_jsonl(self, path: str | os.PathLike[str]) -> None:
-        """Write the listed failures to a file, one JSON object a line; the file is replaced when it is complete.
+        """Write the listed failures to a file, one JSON object a line; an earlier one is replaced.
 
         Raises:
-            UsageError: The file cannot be written.
+            UsageError: The file cannot be written, or another file is already there.
         """
         name = check_local_path("path", path, "failed.jsonl")
+        check_writable(name, "ledger", "failed.jsonl", _is_ledger)
         with write_errors(name), replacing(name) as pending, open(pending, "w", encoding="ascii") as file:
             file.writelines(_dump_line(entry) for entry in self)
 
@@ -238,6 +240,11 @@ def find_failed_source(batch: ClipBatch, slot: int, error: FramefeedError) -> An
         return batch.sources[slot]
     sources = [of_stream[slot] for of_stream in batch.sources.values()]
     return next((source for source in sources if source_name(source) == error.source), sources[0])
+
+
+def _is_ledger(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(_BEGIN)) == _BEGIN
 
 
 def _dump_line(entry: LedgerEntry) -> str:

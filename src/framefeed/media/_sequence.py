@@ -13,7 +13,7 @@ from threading import RLock
 import numpy as np
 import xxhash
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import IntArray, has_bools
 from framefeed._checks import expand_home, expected
 from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
@@ -359,8 +359,8 @@ def _parse_seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
         seconds = tuple(float(time) for time in timestamps)
     except (TypeError, ValueError) as error:
         raise UsageError(f"timestamps: expected numbers of seconds: {error}") from error
-    if not seconds or not all(isfinite(time) for time in seconds):
-        raise UsageError("timestamps: expected at least one finite number of seconds")
+    if not seconds or not all(isfinite(time) for time in seconds) or has_bools(timestamps):
+        raise UsageError("timestamps: expected at least one finite number of seconds, and no others")
     return seconds
 
 

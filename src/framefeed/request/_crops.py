@@ -9,7 +9,7 @@ from typing import Protocol, get_args
 
 import numpy as np
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import IntArray, has_bools
 from framefeed._cached import cached_property
 from framefeed._checks import check_choice, check_integer, expected
 from framefeed.errors import UsageError
@@ -170,7 +170,7 @@ class RandomResizedCrop:
         for name in ("scale", "ratio"):
             given = getattr(self, name)
             try:
-                bounds = tuple(float(bound) for bound in given)
+                bounds = () if has_bools(given) else tuple(float(bound) for bound in given)
             except (TypeError, ValueError):
                 bounds = ()
             if len(bounds) != 2 or not all(isfinite(bound) for bound in bounds) or not 0 < bounds[0] <= bounds[1]:

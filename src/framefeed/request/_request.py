@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed._arrays import BoolArray, FloatArray, IntArray, has_bools
 from framefeed._checks import check_choice, expected, refuse_catalog
 from framefeed.errors import UsageError
 from framefeed.media import ImageSequence, source_name
@@ -382,6 +382,8 @@ def _as_column(values: Any, dtype: Any, name: str) -> Any:
     if given.size and given.dtype.kind not in _KINDS[dtype]:
         kind = "strings such as" if given.dtype.kind == "U" else "elements such as"
         raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got {kind} {given.tolist()[0]!r}")
+    if dtype is not np.bool_ and has_bools(values):
+        raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got True or False among them")
     column = given.astype(dtype, copy=True)
     column.flags.writeable = False
     return column

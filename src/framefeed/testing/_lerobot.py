@@ -27,6 +27,7 @@ _SHARED_DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 _SHARED_VIDEO = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 _OWN_DATA = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
 _OWN_VIDEO = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
+_ROBOT = "framefeed"  # by which a data set of this module is known
 _JOINTS = [f"joint_{number}" for number in range(6)]
 _IMAGE_TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
@@ -37,7 +38,7 @@ Statistics = dict[str, dict[str, list[Any]]]
 def make_lerobot(  # noqa: PLR0913 - public
     folder: str | os.PathLike[str],
     *,
-    version: str = "3.0",
+    version: str | float = "3.0",
     episodes: Sequence[int] = (12, 8, 15),
     cameras: Sequence[str] | Mapping[str, int] = ("observation.images.top",),
     fps: int = 30,
@@ -59,7 +60,7 @@ def make_lerobot(  # noqa: PLR0913 - public
 
     Args:
         folder: Folder to write to; created if missing.
-        version: Version of the layout: ``"3.0"``, ``"2.1"`` or ``"2.0"``.
+        version: Version of the layout: ``"3.0"``, ``"2.1"`` or ``"2.0"``; ``"v2.1"`` and ``2.1`` are the same.
         episodes: Number of frames of each episode.
         cameras: Names of the features that are videos. A mapping gives each camera its own number of episodes a
             file, so that an episode's videos lie in files of different numbers (3.0).
@@ -78,8 +79,10 @@ def make_lerobot(  # noqa: PLR0913 - public
         The folder.
 
     Raises:
-        ValueError: The version is unknown, or there are more rows than numbers that a picture can show.
+        ValueError: The version is unknown, there are more rows than numbers that a picture can show, or another data
+            set is already in the folder.
     """
+    version = str(version).removeprefix("v")
     if version not in _VERSIONS:
         raise ValueError(f"version: expected one of {', '.join(_VERSIONS)}, got {version!r}")
     if sum(episodes) > MAX_NUMBER + 1:
@@ -94,7 +97,13 @@ def make_lerobot(  # noqa: PLR0913 - public
         codec_options=dict(codec_options or {}),
         seed=seed,
     )
-    recording = _Recording(Path(folder).expanduser(), tuple(episodes), fps, clip, tuple(tasks), seed)
+    if (named := os.fsdecode(folder).removeprefix("v")) in _VERSIONS and named != version:
+        raise ValueError(f"folder: expected a folder, and then version={named!r}, got {folder!r} alone")
+    root = Path(folder).expanduser()
+    info = root / "meta/info.json"
+    if info.is_file() and f'"robot_type": "{_ROBOT}"' not in info.read_text("utf-8", "replace"):
+        raise ValueError(f"folder: {root} has a data set that make_lerobot has not written: name another folder")
+    recording = _Recording(root, tuple(episodes), fps, clip, tuple(tasks), seed)
     recording.add_columns(tuple(image_keys), columns or {})
     if version == "3.0":
         _write_shared_files(recording, per_camera, episodes_per_file)
@@ -168,7 +177,7 @@ class _Recording:
         }
         return {
             "codebase_version": f"v{version}",
-            "robot_type": "framefeed",
+            "robot_type": _ROBOT,
             "total_episodes": len(self.lengths),
             "total_frames": sum(self.lengths),
             "total_tasks": len(self.tasks),

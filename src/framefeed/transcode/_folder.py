@@ -144,7 +144,9 @@ class WorkFolder(ClosedByWith):
         """Delete what is unfinished, and unlock the folder; finished segments stay."""
         if self._lock < 0:
             return
-        if not self.records:
+        # The next run may replace the images of an unfinished segment.
+        has_images = self._images is not None and bool(os.listdir(self._images))
+        if not self.records and not has_images:
             self.remove()
             return
         self._sweep()

@@ -30,7 +30,7 @@ from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, has_picture_files, index_media
 from framefeed.media import MediaSource, VideoContainer, parse_rate, read_stream_details
 from framefeed.parallel import raise_shortage
-from framefeed.transcode._folder import WorkFolder
+from framefeed.transcode._folder import WorkFolder, has_unfinished_run
 from framefeed.transcode._iterating import MapIterator
 from framefeed.transcode._options import Kind, OnError, UserFunction, WorkerOptions
 from framefeed.transcode._reading import DECODER
@@ -80,6 +80,7 @@ def map_video(
     on_error: OnError = ...,
     deadline_seconds: float | None = ...,
     resume: bool = ...,
+    overwrite: bool = ...,
     progress: Progress = ...,
 ) -> MapResult: ...
 def map_video(  # noqa: PLR0913 - public: what its users ask for
@@ -100,6 +101,7 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
     on_error: OnError = "raise",
     deadline_seconds: float | None = 60,
     resume: bool = True,
+    overwrite: bool = False,
     progress: Progress = None,
 ) -> MapIterator | MapResult:
     """Pass every frame of a video through a function, and write the results in order or iterate over them.
@@ -127,6 +129,8 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
             itself.
         deadline_seconds: Longest time for one call of the function, or None.
         resume: Continue a run of the same settings that was interrupted; its finished segments are kept.
+        overwrite: Replace files that are there. Else they are refused, unless they are empty, or a run that writes this
+            output was interrupted.
         progress: True shows a progress bar, False none; None shows it if standard error is a terminal. Or a function,
             which is called with the number of pictures that are done, and of all.
 
@@ -148,7 +152,7 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
     if options.are_processes:
         user.check_sendable()
     rate = None if fps is None else parse_rate(fps)
-    for name, value in {"audio": audio, "resume": resume}.items():
+    for name, value in {"audio": audio, "resume": resume, "overwrite": overwrite}.items():
         if not isinstance(value, bool):
             raise expected(name, "True or False", value)
     is_function = callable(progress) and not isinstance(progress, type)
@@ -170,6 +174,13 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
         target = _make_target(out, media, index, times, settings)
         identity = _make_identity(media, index, target, user, settings)
         images = target.folder if isinstance(target, ImageTarget) else None
+        for path in target.list_existing(times):
+            _check_other(media, path)
+            if os.path.getsize(path) and not overwrite and not has_unfinished_run(target.path):
+                raise UsageError(
+                    f"{path}: this file is already there, and is not overwritten: choose another output, or allow it "
+                    "with overwrite=True (--overwrite)"
+                )
         with WorkFolder(target.path, identity, resume=resume, images=images) as folder:
             job = MapJob(media, index, times, plan_segments(times, index), user, target, folder.path)
             resumed = [job.segments[number] for number in folder.records]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -23,6 +24,17 @@ PICTURE = "{picture}"
 """In the name of an output: the number of a picture, of which the function returns several for a frame."""
 
 _BLOCK = 1 << 20
+_NUMBER = re.compile(r"_\d+\.[a-z]+$")  # of one of several images of a frame, and the ending
+
+
+def list_existing(out: str) -> list[str]:
+    """List the files at the path of a video; with ``{picture}`` in it, those of any number."""
+    folder, name = os.path.split(out)
+    if PICTURE not in name or not os.path.isdir(folder or os.curdir):
+        return [out] if os.path.isfile(out) else []
+    pattern = re.compile(re.escape(name).replace(re.escape(PICTURE), "[0-9]+"))
+    paths = (os.path.join(folder, each) for each in sorted(os.listdir(folder or os.curdir)) if pattern.fullmatch(each))
+    return [path for path in paths if os.path.isfile(path)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,10 @@ class VideoTarget:
         """Return the path of the video of one picture of each frame."""
         folder, name = os.path.split(self.path)
         return os.path.join(folder, name.replace(PICTURE, str(number)))
+
+    def list_existing(self, times: Timetable) -> list[str]:
+        """List the files that would be replaced."""
+        return list_existing(self.path)
 
     def check(self, result: Any) -> list[ByteArray]:
         """Return the pictures of one frame: one for each video."""
@@ -195,6 +211,18 @@ class ImageTarget:
     quality: int
     are_numbered: bool
 
+    def name(self, frame: int, position: int, seconds: float, suffix: str) -> str:
+        """Name an image of a frame, at one position of the timetable."""
+        return make_still_name(position if self.are_numbered else frame, seconds, suffix)
+
+    def list_existing(self, times: Timetable) -> list[str]:
+        """List the files that would be replaced."""
+        there = [name for name in sorted(os.listdir(self.folder)) if name.endswith(self.suffix)]
+        facts = enumerate(zip(times.ordinals.tolist(), times.pts_seconds.tolist(), strict=True)) if there else ()
+        stems = {self.name(frame, position, seconds, "") for position, (frame, seconds) in facts}
+        named = [name for name in there if not stems.isdisjoint((name[: -len(self.suffix)], _NUMBER.sub("", name)))]
+        return [os.path.join(self.folder, name) for name in named]
+
     def check(self, result: Any) -> list[ByteArray]:
         """Return the pictures of one frame: one for each image."""
         return take_pictures(result)
@@ -218,10 +246,10 @@ class SegmentImages:
         target, frame = self._target, int(self._times.ordinals[position])
         if self._frame < 0:
             self._frame, self._count = frame, len(pictures)
-        ordinal, seconds = position if target.are_numbered else frame, float(self._times.pts_seconds[position])
+        seconds = float(self._times.pts_seconds[position])
         for number, picture in enumerate(pictures):
             suffix = target.suffix if len(pictures) == 1 else f"_{number}{target.suffix}"
-            name = make_still_name(ordinal, seconds, suffix)
+            name = target.name(frame, position, seconds, suffix)
             try:
                 size = save_still(os.path.join(target.folder, name), picture, target.quality)
             except UsageError as error:

@@ -19,8 +19,17 @@ from framefeed.adapters.torch._data_loader import DataLoader
 from framefeed.adapters.torch._episode_sampler import EpisodeAwareSampler
 from framefeed.adapters.torch._lerobot_dataset import LeRobotDataset
 from framefeed.adapters.torch._video_decoder import VideoDecoder
+from framefeed.lerobot import LeRobotDatasetMetadata
 
-__all__ = ["ClipDataset", "DataLoader", "EpisodeAwareSampler", "LeRobotDataset", "VideoDecoder", "to_device"]
+__all__ = [
+    "ClipDataset",
+    "DataLoader",
+    "EpisodeAwareSampler",
+    "LeRobotDataset",
+    "LeRobotDatasetMetadata",
+    "VideoDecoder",
+    "to_device",
+]
 
 _ABSENT = {
     **OTHER_NAMES,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import Sampler
 
+from framefeed._arrays import has_bools
 from framefeed._checks import check_integer
 from framefeed.errors import UsageError
 
@@ -54,6 +55,8 @@ class EpisodeAwareSampler(Sampler[int]):
         )
         if min(first, last) < 0:
             raise UsageError(f"drop_n_first_frames and drop_n_last_frames: expected 0 or more, got {first} and {last}")
+        if isinstance(episode_indices_to_use, Iterable) and has_bools(list(episode_indices_to_use)):
+            raise UsageError("episode_indices_to_use: expected numbers of episodes, got True or False: no mask")
         self.indices = [
             row
             for episode, (start, stop) in enumerate(zip(starts, stops, strict=True))

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
-from framefeed import lerobot
 from framefeed._arrays import AnyArray
-from framefeed._checks import WrongType, check_position, check_transform, expected
-from framefeed._names import is_url
+from framefeed._checks import WrongType, check_position, check_transform
 from framefeed._nearest import did_you_mean
 from framefeed.adapters.torch._clip_dataset import IDLE_BATCHES, ItemCounter
 from framefeed.adapters.torch._drawing import drawing_from
 from framefeed.adapters.torch._lending import can_lend_items, lend_batches, write_batch
 from framefeed.decode import Decoder, as_decoder
-from framefeed.errors import MissingMedia, UsageError
-from framefeed.lerobot import LeRobotData, Metadata
+from framefeed.errors import UsageError
+from framefeed.lerobot import LeRobotData, LeRobotDatasetMetadata
 from framefeed.load import BufferPools, ClipBatch, Normaliser, check_cache, load_batch, wrap_in_cache
 from framefeed.plan import EpochPlan
 
@@ -96,19 +93,20 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         seed: int = 0,
         **others: Any,
     ) -> None:
-        _check_others(others, force_cache_sync, video_backend)
+        _check_others(others, video_backend)
         check_transform(image_transforms, "picture", advice="image_transforms gets the tensors of a camera")
         as_decoder(backend)
         check_cache(cache)
+        self.meta = LeRobotDatasetMetadata(repo_id, root, revision, force_cache_sync)
         self.repo_id = repo_id
-        self.root = _find_root(repo_id, root)
+        self.root = self.meta.root
         self.episodes = episodes
         self.delta_timestamps = delta_timestamps
         self.image_transforms = image_transforms
         self.tolerance_s = tolerance_s
         self._return_uint8 = bool(return_uint8)
         self._backend, self._cache = backend, cache
-        self._data = data = lerobot.open(self.root)
+        self._data = data = LeRobotData(self.meta.source)
         deltas = {} if delta_timestamps is None else delta_timestamps
         names = [name for name in self.features if name not in deltas and name not in self.meta.camera_keys]
         self._reader = data.rows(deltas, episodes=episodes, columns=names, tolerance_seconds=tolerance_s)
@@ -130,13 +128,21 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
             f"features {list(self.features)})"
         )
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise the error for a name that this class does not have.
+
+        Raises:
+            AttributeError: Always.
+        """
+        advice = did_you_mean(name, dir(type(self)))
+        if hasattr(LeRobotDatasetMetadata, name):
+            advice = f": it is dataset.meta.{name}"
+        elif name == "episode_data_index":
+            advice = ': it is dataset.meta.episodes["dataset_from_index"] and ["dataset_to_index"]'
+        raise AttributeError(f"LeRobotDataset has no attribute {name!r}{advice}")
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_buffers": {}, "_decoders": {}}
-
-    @property
-    def meta(self) -> Metadata:
-        """What the data set says of itself, by lerobot's names."""
-        return self._data.meta
 
     @property
     def fps(self) -> int | float:
@@ -265,18 +271,7 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
             for camera in self.meta.camera_keys:
                 item[camera] = self.image_transforms(item[camera])
 
-    @classmethod
-    def create(cls, *_: Any, **__: Any) -> NoReturn:
-        """Refused, as all that writes or downloads is.
-
-        Raises:
-            UsageError: Always.
-        """
-        raise UsageError(
-            "framefeed.torch.LeRobotDataset reads data sets, and writes and downloads none: record, change and upload "
-            "them with lerobot's own class, lerobot.datasets.lerobot_dataset.LeRobotDataset"
-        )
-
+    create = LeRobotDatasetMetadata.create
     add_frame = save_episode = create_episode_buffer = clear_episode_buffer = finalize = create
     start_image_writer = stop_image_writer = push_to_hub = pull_from_repo = download = create
 
@@ -312,6 +307,17 @@ class ColumnTable:
         reader = self._data.rows(episodes=self._episodes, columns=[name])
         values = reader.read(reader.find_rows(range(len(reader))))[name]
         return values.tolist() if values.dtype.hasobject else _as_tensor(values)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise the error for a name that lerobot's table has.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(
+            f"hf_dataset has no {name!r}: it has column_names, len() and columns, as hf_dataset['action']; rows are "
+            "read with dataset[i], and many at once with ff.lerobot.open(root).rows(columns=['action'])"
+        )
 
     def __repr__(self) -> str:
         return f"ColumnTable({len(self)} rows, columns {self.column_names})"
@@ -360,39 +366,12 @@ def _raise_first(batch: ClipBatch) -> NoReturn:
         del error
 
 
-def _find_root(repo_id: str, root: str | os.PathLike[str] | None) -> str:
-    """Find the folder of a data set, or its URL."""
-    if not isinstance(repo_id, str) or not repo_id:
-        raise expected("repo_id", 'a name such as "me/mydata", with root= for a folder', repo_id)
-    if root is not None and os.fspath(root):
-        folder = os.fspath(root)
-        if is_url(folder):
-            return folder
-    else:
-        cache = os.environ.get("HF_HOME") or os.path.join("~", ".cache", "huggingface")
-        home = os.environ.get("HF_LEROBOT_HOME") or os.path.join(cache, "lerobot")
-        folder = os.path.join(home, repo_id)
-    path = Path(folder).expanduser()
-    if not (path / "meta" / "info.json").is_file():
-        raise MissingMedia(
-            f"there is no LeRobot data set in {path}, and framefeed downloads none: give its folder as root=, or run: "
-            f"hf download {repo_id} --repo-type dataset --local-dir {path}",
-            source=str(path),
-        )
-    return str(path)
-
-
-def _check_others(others: dict[str, Any], force_cache_sync: bool, video_backend: str | None) -> None:
+def _check_others(others: dict[str, Any], video_backend: str | None) -> None:
     for name, value in others.items():
         if name not in _OTHERS:
             raise WrongType(f"LeRobotDataset has no argument {name!r}{did_you_mean(name, _OTHERS)}")
         if value != _OTHERS[name]:
             raise UsageError(f"{name}={value!r} is for writing data sets, and this class only reads: leave it out")
-    if force_cache_sync:
-        raise UsageError(
-            "force_cache_sync=True would download, and framefeed downloads nothing: leave it out, and update the "
-            "folder with hf download"
-        )
     if video_backend not in _VIDEO_BACKENDS:
         raise UsageError(
             f"video_backend: expected one of lerobot's {_VIDEO_BACKENDS[1:]}, which make no difference here, got "

@@ -83,7 +83,7 @@ def prepare_ours(job: Job) -> Callable[[], int]:
 
     def run() -> int:
         options: dict[str, Any] = {"workers": WORKERS, "kind": job.kind, "codec": "h264", "quality": QUALITY}
-        map_video(job.source, job.call(), job.out, **options, resume=False, progress=False)
+        map_video(job.source, job.call(), job.out, **options, resume=False, overwrite=True, progress=False)
         return 0
 
     return run

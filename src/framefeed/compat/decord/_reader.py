@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import FloatArray, IntArray
+from framefeed._arrays import FloatArray, IntArray, has_bools
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, describe_value, expected, is_number
 from framefeed.compat.decord._context import Context, check_context, cpu
@@ -79,6 +79,8 @@ class VideoReader:
         self._decoder = VideoDecoder(source, frame_index=index, dimension_order="NHWC", size=size, backend=backend)
         self._forward = ForwardReader(as_decoder(backend), source, index, OutputSpec(size, dimension_order="NHWC"))
         self._position = 0
+        # How far the position is behind the number that decord counts: it counts on from the number that was sought.
+        self._gained = 0
 
     def __len__(self) -> int:
         return len(self._index)
@@ -95,7 +97,7 @@ class VideoReader:
         # decord takes True for 1.
         number = self._check_number("idx", int(idx) if isinstance(idx, bool) else idx, least=-len(self)) % len(self)
         pixels = self._forward.read(number, goes_on=number == self._position)
-        self._position = number + 1
+        self._go_to(number + 1)
         return bridge_out(pixels)
 
     def __iter__(self) -> Iterator[Any]:
@@ -129,7 +131,7 @@ class VideoReader:
         if len(numbers):
             # decord decodes a repeated frame once, where it comes first.
             _, first = np.unique(numbers, return_index=True)
-            self._position = int(numbers[first.max()]) + 1
+            self._go_to(int(numbers[first.max()]) + 1)
         return bridge_out(batch.data)
 
     def get_frame_timestamp(self, idx: Any) -> FloatArray:
@@ -172,14 +174,21 @@ class VideoReader:
         return float(rate)
 
     def seek(self, pos: int) -> None:
-        """Go to the first key frame at or behind a frame, or to the last key frame if there is none.
+        """Go on to the first key frame at or behind a frame, or go back to the last one at or before it.
+
+        Where there is none, it is the last or first key frame. As in decord, a second call with the same number does
+        nothing.
 
         Raises:
             FrameNotFound: There is no such frame.
         """
         number, keys = self._check_number("pos", pos), self._index.key_frame_indices
-        behind = int(np.searchsorted(keys, number))
-        self._position = int(keys[min(behind, len(keys) - 1)]) if len(keys) else number
+        counted = self._position - self._gained
+        if number == counted:
+            return
+        found = int(keys.searchsorted(number) if number > counted else keys.searchsorted(number, "right") - 1)
+        self._position = int(keys[min(max(found, 0), len(keys) - 1)]) if len(keys) else number
+        self._gained = self._position - number
 
     def seek_accurate(self, pos: int) -> None:
         """Go to a frame: ``next()`` gives it.
@@ -187,7 +196,10 @@ class VideoReader:
         Raises:
             FrameNotFound: There is no such frame.
         """
-        self._position = self._check_number("pos", pos)
+        self._go_to(self._check_number("pos", pos))
+
+    def _go_to(self, number: int) -> None:
+        self._position, self._gained = number, 0
 
     def skip_frames(self, num: int = 1) -> None:
         """Leave out frames: ``next()`` gives the one behind them.
@@ -246,7 +258,7 @@ def _as_numbers(indices: Any) -> IntArray:
         raise _make_numbers_error(indices, ": make a list of it" if is_lazy else ": use reader[i] for one frame")
     if given.size == 0:
         return np.empty(0, dtype=np.int64)
-    if given.dtype.kind not in "iuf" or not np.isfinite(given).all():
+    if given.dtype.kind not in "iuf" or has_bools(indices) or not np.isfinite(given).all():
         raise _make_numbers_error(indices)
     if given.dtype.kind == "f":
         given = np.clip(given, -_NO_FRAME, _NO_FRAME)
