@@ -68,10 +68,15 @@ def test_clips_of_any_size(transform: Any) -> None:
     assert collect(make(2, "processes")) == collect(make(0))
 
 
+def of_two_dtypes(clip: Any, rng: np.random.Generator) -> Any:
+    return clip if rng.integers(2) else clip.astype(np.float32) / 255
+
+
 @pytest.mark.slow
-def test_results_that_differ_in_form_are_errors_as_with_threads() -> None:
+@pytest.mark.parametrize("transform", [unequal_shapes, of_two_dtypes])
+def test_results_that_differ_in_form_are_errors_as_with_threads(transform: Any) -> None:
     def collect(kind: Any, workers: int) -> list[Any]:
-        options: dict[str, Any] = {"batch_size": 3, "on_error": "skip", "transform": unequal_shapes}
+        options: dict[str, Any] = {"batch_size": 3, "on_error": "skip", "transform": transform}
         with ClipLoader(plan_of(), kind=kind, workers=workers, **options) as loader:
             return [content(batch) for _ in range(2) for batch in loader]
 

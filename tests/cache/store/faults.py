@@ -30,6 +30,7 @@ class Faults:
         calls: Names of the calls that are counted.
         at: Number of the call that fails first; None: none does.
         code: What it fails with.
+        is_interrupted: Whether Ctrl-C comes instead, before the call.
         goes_on: Whether all that come after fail as well.
         is_short: Writes write half first, and one by one.
         count: How many calls there were.
@@ -39,6 +40,7 @@ class Faults:
     calls: tuple[str, ...] = WRITING
     at: int | None = None
     code: int = errno.ENOSPC
+    is_interrupted: bool = False
     goes_on: bool = False
     is_short: bool = False
     count: int = 0
@@ -73,6 +75,8 @@ def _wrapped(name: str, right: Callable[..., Any], faults: Faults, folder: Path)
         if name == "pwritev" and faults.is_short:
             others = ([_half(others[0])], *others[1:])
         if faults.fails(name):
+            if faults.is_interrupted:
+                raise KeyboardInterrupt
             raise OSError(faults.code, os.strerror(faults.code), first if isinstance(first, str) else None)
         return right(first, *others, **named)
 
