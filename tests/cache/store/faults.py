@@ -30,9 +30,9 @@ class Faults:
         calls: Names of the calls that are counted.
         at: Number of the call that fails first; None: none does.
         code: What it fails with.
-        is_interrupted: Whether Ctrl-C comes instead, before the call.
         goes_on: Whether all that come after fail as well.
         is_short: Writes write half first, and one by one.
+        is_interrupted: Whether a call that fails is interrupted by Ctrl-C instead.
         count: How many calls there were.
         failed: How many of them failed.
     """
@@ -40,9 +40,9 @@ class Faults:
     calls: tuple[str, ...] = WRITING
     at: int | None = None
     code: int = errno.ENOSPC
-    is_interrupted: bool = False
     goes_on: bool = False
     is_short: bool = False
+    is_interrupted: bool = False
     count: int = 0
     failed: int = 0
     names: list[str] = field(default_factory=list)
