@@ -9,6 +9,7 @@ export MEDIA OUT
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 export PIP_REQUIRE_VIRTUALENV = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 DECLARED := pyproject.toml constraints.txt
@@ -25,7 +26,7 @@ setup: .venv/.dev
 check: lint types contracts fast
 
 test:
-	@echo "Lint, types, import contracts and all tests: 15 to 25 minutes on two cores, after what is not yet installed"
+	@echo "Lint, types, import contracts and all tests: about 15 minutes on two cores, after what is not yet installed"
 	$(MAKE) --jobs=3 --output-sync=line lint types contracts tests
 
 lint: .venv/.dev
