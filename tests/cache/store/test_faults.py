@@ -331,6 +331,7 @@ def test_a_shortage_is_no_damage_and_does_not_end_storing(earlier: Path, tmp_pat
         assert (store.counts.frames_damaged, store.counts.segments_refused) == (0, 0)
         for key in KEYS:
             assert add(store, key, [LATER[2]])
+        assert store.shortage is None
         assert_recovered_from_shortage(folder, store)
         if not faults.failed:
             break
