@@ -55,8 +55,10 @@ def test_what_deserves_a_look_is_counted(columns: dict[str, Any], expected: str)
     assert str(link)[1:] in {each.get("id") for _, each in shown.tags}
 
 
-def test_the_steps_that_are_code_leave_out_what_was_counted() -> None:
-    made = catalog(20, labels=["a"] * 18 + [None] * 2, duration_seconds=[0.7] + [7.77] * 19)
+@pytest.mark.parametrize("has_pictures", [False, True])
+def test_the_steps_that_are_code_leave_out_what_was_counted(has_pictures: bool) -> None:
+    seconds = [0.7] + [7.77] * 16 + [None if has_pictures else 7.77] * 3
+    made = catalog(20, labels=["a"] * 18 + [None] * 2, duration_seconds=seconds)
     short, unlabelled = (remark.step.split("`")[1] for remark in list_remarks(Columns(made)))
     names = {"catalog": made, "pyarrow": type("pyarrow", (), {"compute": pc})}
     for step, count in ((short, 19), (unlabelled, 18)):

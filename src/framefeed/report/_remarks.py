@@ -86,12 +86,12 @@ def _remark_on_videos(columns: Columns) -> Iterator[Remark]:
         short = int(np.count_nonzero(known < least))
         if short:
             fact = f"{_share(short, len(rows), 'video')} shorter than {format_seconds(least)}"
-            yield Remark(
-                "time",
-                fact,
-                "A clip that is longer than its video repeats the last frame. Leave them out with "
-                f'`catalog.filter(pyarrow.compute.field("duration_seconds") >= {least:g})`.',
-            )
+            column = 'pyarrow.compute.field("duration_seconds")'
+            condition = f"{column} >= {least:g}"
+            if len(known) < len(columns.usable):  # pictures, and videos of unknown length, stay
+                condition = f"({condition}) | {column}.is_null()"
+            step = f"To leave them out: `catalog.filter({condition})`."
+            yield Remark("time", fact, f"A clip that is longer than its video repeats the last frame. {step}")
     times = columns.counts("times_from", rows)
     timeless = dict(zip(times.names, times.counts, strict=True)).get("none", 0)
     if timeless:
@@ -110,7 +110,7 @@ def _remark_on_labels(columns: Columns) -> Iterator[Remark]:
     if not len(sizes):
         return
     if without:
-        step = 'Leave them out with `catalog.filter(pyarrow.compute.field("label").is_valid())`.'
+        step = 'To leave them out: `catalog.filter(pyarrow.compute.field("label").is_valid())`.'
         yield Remark("labels", f"{_share(without, len(columns.catalog), 'row')} without a label", step)
     most, least = int(sizes.argmax()), int(sizes.argmin())
     if sizes[most] >= UNEQUAL * sizes[least]:
