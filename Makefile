@@ -1,4 +1,4 @@
-# Needs python >= 3.11 (with venv) and make; everything else goes into .venv.
+# Needs python >= 3.11 (with venv) and make; everything else goes into .venv. To begin: make demo, or make test.
 #   make setup | check | test | installed | engines | dali | ray | lerobot | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
@@ -9,6 +9,7 @@ export MEDIA OUT
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 export PIP_REQUIRE_VIRTUALENV = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 DECLARED := pyproject.toml constraints.txt
@@ -19,11 +20,13 @@ MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
+	@echo "All is installed in .venv. Next: make demo, make check or make test; or activate it: . .venv/bin/activate"
 
 # After every edit: all but the slow tests.
 check: lint types contracts fast
 
 test:
+	@echo "Lint, types, import contracts and all tests: about 15 minutes on two cores, after what is not yet installed"
 	$(MAKE) --jobs=3 --output-sync=line lint types contracts tests
 
 lint: .venv/.dev
@@ -109,6 +112,7 @@ chaos: .venv/.dev .venv-ray/.ray
 
 demo: .venv/.torch
 	$(BIN)/framefeed demo $(MEDIA_ARGUMENT)
+	@echo "The command is $(BIN)/framefeed; . $(BIN)/activate puts it on PATH"
 
 bench: .venv/.bench
 	mkdir -p "$$(dirname "$$OUT")"
@@ -125,11 +129,18 @@ clean:
 distclean: clean
 	rm -rf .venv .venv-engines .venv-dali .venv-ray .venv-sections .venv-lerobot
 
+# pip is silent for minutes. Times are of two cores, without the download; sizes are with the build of PyTorch for CPUs.
+INSTALLING = @echo "Installing $(WHAT) into $(@D); pip is silent unless something fails"
+
 # A stamp a set of extras: redone when what is declared changes.
 .venv/.torch: EXTRAS = torch
+.venv/.torch: WHAT = framefeed and PyTorch (half a minute, 1.3 GB)
 .venv/.dev: EXTRAS = dev,torch
+.venv/.dev: WHAT = framefeed, PyTorch, and what the tests need, TensorFlow and JAX with it (two minutes, 3.7 GB)
 .venv/.bench: EXTRAS = bench,torch
+.venv/.bench: WHAT = framefeed, PyTorch, and the libraries that it is compared with (a minute)
 .venv/.torch .venv/.dev .venv/.bench: $(DECLARED) | .venv/bin/python
+	$(INSTALLING)
 	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@ .venv/.torch
 
@@ -138,7 +149,9 @@ distclean: clean
 .venv-dali/.dali: EXTRAS = dali
 .venv-ray/.ray: EXTRAS = ray
 .venv-sections/.sections: EXTRAS = bench,dali
+.venv-engines/.engines .venv-dali/.dali .venv-ray/.ray .venv-sections/.sections: WHAT = $(EXTRAS) (one to two minutes)
 .venv-engines/.engines .venv-dali/.dali .venv-ray/.ray .venv-sections/.sections: $(DECLARED) .venv/.dev
+	$(INSTALLING)
 	$(BIN)/python -m venv --clear $(@D)
 	$(@D)/bin/python -c "import pathlib, sysconfig; \
 	  base = next(pathlib.Path('.venv').resolve().glob('lib/python*/site-packages')); \
@@ -148,7 +161,9 @@ distclean: clean
 
 # Not on top of .venv: lerobot asks for earlier versions of what is there. It is installed without what it asks for
 # (torchvision, opencv, gymnasium, wandb, rerun), beside what its reader and writer import (tests/lerobot/stubs has the rest).
+.venv-lerobot/.lerobot: WHAT = lerobot and what its reader imports (two minutes)
 .venv-lerobot/.lerobot: tests/lerobot/requirements.txt .venv/.dev
+	$(INSTALLING)
 	$(BIN)/python -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install -qq --requirement tests/lerobot/requirements.txt
 	$(@D)/bin/python -m pip install -qq --no-deps lerobot==0.4.4
@@ -158,6 +173,7 @@ distclean: clean
 .venv/bin/python:
 	@for python in $(PYTHON) python3.11 python3 python3.12 python3.13 python3.14; do \
 	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "Making the virtual environment .venv with $$("$$python" --version)"; \
 	    exec "$$python" -m venv --clear .venv; \
 	  fi; \
 	done; \

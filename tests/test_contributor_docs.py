@@ -70,9 +70,17 @@ def test_the_citation_names_this_version_and_licence() -> None:
     assert fields["license"] == declared["license"]
     assert "message" in fields
     assert re.search(r"^authors:\n  - ", text, re.M)
+    assert fields["repository-code"] == declared["urls"]["Repository"]
 
 
-def test_readme_and_citation_name_the_repository_of_pyproject() -> None:
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
-    assert f"git clone {declared} " in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"repository-code: {declared}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+def test_the_address_of_the_repository_is_that_of_pyproject_everywhere() -> None:
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    address = urls["Repository"]
+    assert urls["Issues"] == f"{address}/issues"
+    pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
+    assert f"git clone {address} " in pages[ROOT / "README.md"]
+    for path, text in pages.items():
+        cloned = set(re.findall(r"git clone (?:--\S+ )*(\S+)", text))
+        assert cloned <= {address, f"{address}.git"}, path.name
+        # Whatever it becomes, the placeholder is left nowhere.
+        assert set(re.findall(r"https?://[\w.-]+\.invalid/[\w./-]*framefeed", text)) <= {address}, path.name

@@ -7,7 +7,6 @@ import shutil
 import threading
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +30,8 @@ from framefeed.testing import ClipSpec, write_clip
 from tests.cache.media import SMALL, Video, copied
 from tests.corpus import clip_file, corpus_file
 from tests.fakes import FlatDecoder
+from tests.parallel.awaited import AwaitedLock
+from tests.parallel.laws import PATIENCE
 
 EXACT = [name for name, entry in CODECS.items() if entry.is_exact]
 WHOLE = OutputSpec()
@@ -659,14 +660,18 @@ def test_C17_a_folder_removed_before_the_first_seal_gives_one_warning(tmp_path: 
 
 
 class Flag:
-    """False until it is asked, after waiting for another thread to ask too."""
+    """False to the thread that asks first, and to one that asks before that has its answer."""
 
     def __init__(self) -> None:
-        self.barrier = threading.Barrier(2)
+        self.is_asked = False
+        self.has_other_come = threading.Event()
+        """Another thread asks too, or waits for the lock."""
 
     def __bool__(self) -> bool:
-        with suppress(threading.BrokenBarrierError):  # The other one waits for the lock.
-            self.barrier.wait(0.2)
+        if self.is_asked:
+            self.has_other_come.set()
+        self.is_asked = True
+        assert self.has_other_come.wait(PATIENCE)
         return False
 
 
@@ -674,13 +679,14 @@ def test_of_threads_that_see_the_same_trouble_one_warns(tmp_path: Path) -> None:
     with FrameCache(tmp_path / "c") as cache:
         state: Any = cache.state
         state._store, state._has_warned = SimpleNamespace(trouble="the disk is full", is_full=False), Flag()
+        state._lock.value = AwaitedLock(state._has_warned.has_other_come.set)
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             threads = [threading.Thread(target=state.warn_of_trouble) for _ in range(2)]
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(20)
+                thread.join(PATIENCE)
         state._store = None
     assert [str(each.message) for each in seen] == ["the disk is full"]
 

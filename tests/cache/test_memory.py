@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from framefeed.cache._state import CacheOptions, CacheState
 from framefeed.cache.store._format import Kind, StoredFrame
+from tests.parallel.awaited import AwaitedLock
+from tests.parallel.laws import PATIENCE
 
 KIND = Kind("raw", "rgbp 1x1 2 0 p 0")
 OVERHEAD = 400
@@ -40,33 +43,35 @@ class Meeting(OrderedDict[Any, Any]):
     def __init__(self) -> None:
         super().__init__()
         self.is_inside = threading.Event()
-        self.is_done = threading.Event()
+        self.has_other_come = threading.Event()
+        """It waits for the lock, or has done its work."""
 
     def __setitem__(self, name: Any, held: Any) -> None:
         if not self.is_inside.is_set():
             self.is_inside.set()
-            self.is_done.wait(0.2)  # The other one waits for the lock, and is done only afterwards.
+            assert self.has_other_come.wait(PATIENCE)
         super().__setitem__(name, held)
 
 
-def assert_counted(state: Any) -> None:
+def assert_counted(state: Any, make_lock: Callable[..., Any] = AwaitedLock) -> None:
     """The law: after threads have put and dropped at once, the memory weighs what its frames weigh."""
     values = state.memory._values
     frames = values._values = Meeting()
+    state.memory._lock = make_lock(frames.has_other_come.set)
 
     def work() -> None:
         for number in (1, 2, 3, 1):
             state.keep_in_memory(b"k", frame_of(number, 100 + number))
         state.memory.drop((b"k", 2))
-        frames.is_done.set()
+        frames.has_other_come.set()
 
     first = threading.Thread(target=state.keep_in_memory, args=(b"k", frame_of(1, 150)))
     first.start()
-    assert frames.is_inside.wait(20)
+    assert frames.is_inside.wait(PATIENCE)
     second = threading.Thread(target=work)
     second.start()
     for thread in (first, second):
-        thread.join(20)
+        thread.join(PATIENCE)
     assert values.weight == sum(len(held.data) + OVERHEAD for held in frames.values()) <= 1600
 
 
@@ -75,7 +80,5 @@ def test_threads_that_put_and_drop_at_once() -> None:
 
 
 def test_a_memory_without_its_lock_is_caught() -> None:
-    state = state_of(1600)
-    state.memory._lock = nullcontext()
     with pytest.raises(AssertionError):
-        assert_counted(state)
+        assert_counted(state_of(1600), nullcontext)

@@ -46,6 +46,8 @@ def test_demo_without_arguments_generates_videos_and_trains(tmp_path: Path) -> N
     assert sheet.shape[1] <= 1920
     assert len(np.unique(sheet.astype(np.int32) @ (1, 1 << 8, 1 << 16))) > 1000  # colours
     assert sorted(os.listdir(tmp_path)) == ["framefeed-demo"]
+    catalog = out.rpartition("a page about it: framefeed report ")[2].strip()  # the next step, as it is printed
+    assert run("report", catalog, cwd=tmp_path).returncode == 0
 
 
 def test_demo_of_a_folder_lists_its_bad_files_and_leaves_clips_out_that_cannot_be_decoded(tmp_path: Path) -> None:

@@ -80,6 +80,13 @@ def test_workers_and_transforms_join_the_same(root: Path, kind: str) -> None:
         assert np.allclose(batch.data[SIDE], plain.data[SIDE] / np.float32(255))
 
 
+@pytest.mark.parametrize("several", ["front", SIDE])
+def test_a_transform_of_two_cameras_gives_each_its_own_result(tmp_path: Path, several: str) -> None:
+    robots = ff.lerobot.open(make_lerobot(tmp_path, episodes=(5,), cameras=[], image_keys=["front", SIDE]))
+    plan = robots.plan({"front": [0.0], SIDE: [0.0], several: [0.0, 1 / 30]}, seed=0)
+    assert_same(load(plan, transform=lambda clips, rng: clips), load(plan))
+
+
 def test_frameworks_are_told_the_shapes_of_batches(root: Path) -> None:
     plan = ff.lerobot.open(root).plan(DELTAS, seed=0)
     for transform, width in ((None, 48), (swap, 8)):

@@ -23,6 +23,7 @@ from framefeed.parallel import release_idle
 from framefeed.plan import EpochPlan, RandomSegments, Uniform, plan_clips
 from framefeed.scanning import scan
 from tests.load.media import catalog, folder
+from tests.parallel.awaited import AwaitedLock
 from tests.remote import served
 
 pytest.importorskip("urllib3", reason="objects are read by ranges with it")
@@ -231,28 +232,30 @@ def test_a_budget_bounds_what_is_asked_for(remote: tuple[Objects, Catalog], obje
 
 def test_a_task_that_ends_while_it_is_asked_for_leaves_nothing(remote: tuple[Objects, Catalog]) -> None:
     plan = plan_over(remote[1], shuffle=False, clips_per_video=1)
-    tasks, has_ended = make_tasks(plan), threading.Event()
+    tasks, has_come, came_in_time = make_tasks(plan), threading.Event(), list[bool]()
     decoder = _Ranges(1000)
     ahead = ReadAhead(plan.catalog, decoder, 500)
+    state: Any = ahead._state.value
+    state.lock = AwaitedLock(has_come.set)
 
     def do_task() -> None:
         ahead.begin(tasks[1])
         ahead.end(tasks[1])
-        has_ended.set()
+        has_come.set()
 
     worker = threading.Thread(target=do_task)
 
     def begin_meanwhile() -> None:
         worker.start()
-        has_ended.wait(0.2)  # It waits for the lock, and ends later; it must not end before.
+        # It waits for the lock, and ends later; it must not end before.
+        came_in_time.append(has_come.wait(PATIENCE))
 
     ahead.add(tasks[0])
     ahead.add(tasks[1])
     decoder.meanwhile = begin_meanwhile
     ahead.end(tasks[0])
     worker.join(PATIENCE)
-    state = ahead._state.value
-    assert (state.nbytes, state.fetched) == (0, {})
+    assert (state.nbytes, state.fetched, came_in_time) == (0, {}, [True])
 
 
 def test_local_clips_take_no_lock() -> None:

@@ -145,9 +145,11 @@ def assert_skipped(batch: ClipBatch, whole: ClipBatch, holes: set[int]) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_L05_one_error_of_a_source_is_an_error_of_each_of_its_clips(make_loader: MakeLoader, workers: int) -> None:
+    cause = OSError(5, "io")
+
     def refuse(name: str) -> None:
         if name == catalog()[2].source:
-            raise StaleSource(f"{name} is another file", source=name, stage="open")
+            raise StaleSource(f"{name} is another file", source=name, stage="open") from cause
 
     loader = make_loader(plan_of_rows(), batch_size=12, workers=workers, backend=FlatDecoder(refuse), on_error="skip")
     (batch,) = loader
@@ -157,6 +159,7 @@ def test_L05_one_error_of_a_source_is_an_error_of_each_of_its_clips(make_loader:
         (StaleSource, 2, "open"),
         (StaleSource, 8, "open"),
     ]
+    assert [error and error.__cause__ for error in errors] == [cause, cause]
     assert [str(error).partition("is another file")[2] for error in errors] == [
         " (clip at position 2)",
         " (clip at position 8)",

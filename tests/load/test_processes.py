@@ -68,11 +68,24 @@ def test_clips_of_any_size(transform: Any) -> None:
     assert collect(make(2, "processes")) == collect(make(0))
 
 
+def of_two_dtypes(clip: Any, rng: np.random.Generator) -> Any:
+    return clip if rng.integers(2) else clip.astype(np.float32) / 255
+
+
+_REUSED = np.zeros(2)
+
+
+def of_one_array(clip: Any, rng: np.random.Generator) -> Any:
+    _REUSED[:] = clip.shape[0], rng.integers(1 << 20)
+    return _REUSED
+
+
 @pytest.mark.slow
-def test_results_that_differ_in_form_are_errors_as_with_threads() -> None:
+@pytest.mark.parametrize("transform", [unequal_shapes, of_two_dtypes, of_one_array])
+def test_results_of_any_form_are_those_of_threads(transform: Any) -> None:
     def collect(kind: Any, workers: int) -> list[Any]:
-        options: dict[str, Any] = {"batch_size": 3, "on_error": "skip", "transform": unequal_shapes}
-        with ClipLoader(plan_of(), kind=kind, workers=workers, **options) as loader:
+        options: dict[str, Any] = {"batch_size": 6, "on_error": "skip", "transform": transform}
+        with ClipLoader(plan_of(shuffle="videos"), kind=kind, workers=workers, **options) as loader:
             return [content(batch) for _ in range(2) for batch in loader]
 
     assert collect("processes", 2) == collect("threads", 0)

@@ -165,6 +165,18 @@ def test_a_batch_without_a_sound_clip_has_the_shape_of_the_others(make_loader: M
     assert shapes == [((size, 2, 48, 64), np.float16, False, False) for size in (5, 5, 2)]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L05_a_clip_that_failed_is_zeros_whatever_its_memory_had(make_loader: MakeLoader, workers: int) -> None:
+    decoder = FlatDecoder(spoil=lambda ordinals: CorruptMedia("spoiled") if ordinals[0] % 2 else None)
+    options: dict[str, Any] = {"batch_size": 2, "backend": decoder, "on_error": "skip"}
+    loader = make_loader(plan_of(), workers=workers, transform=lambda clip, rng: np.full_like(clip, 19), **options)
+    seen = set()
+    for _ in range(3):  # later batches have memory that had others before
+        for batch in loader:
+            seen |= {(ok, *np.unique(clip).tolist()) for ok, clip in zip(batch.ok.tolist(), batch.data, strict=True)}
+    assert seen == {(True, 19), (False, 0)}
+
+
 def run_out(clip: Any, rng: np.random.Generator) -> Any:
     raise MemoryError
 

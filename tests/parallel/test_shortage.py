@@ -86,6 +86,21 @@ def test_a_shortage_that_stays_is_an_error_of_its_own() -> None:
     assert isinstance(caught.value.__cause__, OSError)
 
 
+def test_work_within_work_is_tried_twice_in_all() -> None:
+    tried = []
+
+    def run_out() -> None:
+        tried.append(1)
+        raise MemoryError
+
+    def call(depth: int) -> None:
+        try_again_in_shortage(partial(call, depth - 1) if depth else run_out, "one", "decode")
+
+    with pytest.raises(ResourceExhausted, match="one"):
+        call(5)
+    assert len(tried) == 2
+
+
 def test_other_errors_are_raised_at_once() -> None:
     calls: list[int] = []
 

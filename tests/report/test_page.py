@@ -335,7 +335,7 @@ def test_anchors_lead_to_sections() -> None:
     links = [attributes["href"] for tag, attributes in shown.tags if tag == "a"]
     assert len(ids) == len(set(ids))
     assert {str(link)[1:] for link in links} <= set(ids)
-    assert len(links) == 8
+    assert len(links) == 10
 
 
 def test_rows_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:

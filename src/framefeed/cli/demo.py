@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,7 @@ except ImportError as error:
 
 # Files of a folder that the demo uses, evenly spaced, so that it takes about a minute.
 MAX_FILES = 60
+CATALOG = "cat.parquet"
 CLASSES, VIDEOS_PER_CLASS, SECONDS = 2, 4, 16.0
 RULE = Rates([(1.0, 8), (2.0, 8)])
 SIDE = 112
@@ -61,9 +63,10 @@ def _prepare_media(media: str | None, out: Path, stages: Stages) -> tuple[Catalo
     if media is None:
         with stages.timed("making videos"):
             files = make_folder(roots[0], CLASSES, VIDEOS_PER_CLASS, SECONDS)
-        print_out(f"no MEDIA folder given: generated {len(files)} videos of {format_seconds(SECONDS)} in {roots[0]}")
+        made = f"made {len(files)} videos of {format_seconds(SECONDS)} in {roots[0]}"
+        print_out(f"{made}; for your own: framefeed demo FOLDER, or make demo MEDIA=FOLDER")
     with stages.timed("scanning"):
-        catalog = scan(roots, out=out / "cat.parquet", label_from="parent")
+        catalog = scan(roots, out=out / CATALOG, label_from="parent")
     print_out(*describe_summary(summarise(catalog)))
     # The clips of the demo are chosen by time.
     rows = catalog.usable_rows.tolist()
@@ -129,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     """Scan, plan, train, and print the results."""
     stages = Stages()
     threads = thread_budget().threads
-    print_out(f"framefeed {describe_version()}, PyTorch {torch.__version__}, thread budget {threads}")
+    print_out(f"framefeed {describe_version()}, PyTorch {torch.__version__}, {format_count(threads, 'thread')}")
     catalog, failed = _prepare_media(args.media, Path(args.out), stages)
     plan = _make_plan(catalog, args.media is not None, stages)
     if len(plan):
@@ -160,7 +163,8 @@ def _make_plan(catalog: Catalog, is_users: bool, stages: Stages) -> EpochPlan:
         _, height, width = plan.picture_shape
         print_out(
             f"{len(plan)} clips per epoch: 8 frames at 1 per second, then 8 at 2, each {width}x{height}; "
-            f"{cost.decoded_frames_per_delivered_frame:.1f} frames are decoded for each delivered frame",
+            f"{cost.decoded_frames_per_delivered_frame:.1f} frames are decoded for each delivered frame, "
+            "as decoding begins at key frames",
             "",
         )
     return plan
@@ -286,9 +290,12 @@ def _print_result(training: Training, sheet: Path, reads_stamps: bool) -> None:
         positions, clips = batch["position"].tolist(), batch["data"].numpy()
         if reads_stamps:
             right, total = _count_correct(plan, positions, clips)
-            print_out(f"{right} of {total} frames of the first batch show the frame number that the plan asked for")
+            shown = f"{right} of {total} frames of the first batch show the frame number that the plan asked for"
+            print_out(f"{shown}: the videos that were made have it in each picture")
         with stages.timed("contact sheet"):
             _save_sheet(sheet, plan, positions, clips)
     print_out("", "where the time went", *format_table(stages.list_rows(), "lrr", indent="  "))
     if batch is not None:
         print_out("", f"contact sheet of the first batch: {os.fspath(sheet)}")
+        catalog = os.fspath(sheet.with_name(CATALOG))
+        print_out(f"catalog: {catalog}; next, a page about it: framefeed report {shlex.quote(catalog)}")

@@ -115,7 +115,7 @@ class ReadAhead:
             state.nbytes = 0
 
     def _ask(self, state: _State) -> None:
-        while state.waiting and (state.nbytes < self._max_bytes or not state.fetched):
+        while state.waiting and state.nbytes < self._max_bytes:
             key, task = state.waiting.popitem(last=False)
             # What fails here fails again for the worker, and is its error.
             with counting_fetches(self._counter):

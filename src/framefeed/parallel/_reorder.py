@@ -196,7 +196,7 @@ class ReorderBuffer(Generic[T, R]):
         first = self._first
         while self._by_cost and self._by_cost[0][1] not in self._queued:
             heappop(self._by_cost)
-        if not self._by_cost or self._is_over_bytes or min(self._running, default=first) >= first:
+        if not self._by_cost or min(self._running, default=first) >= first:
             return first
         cost, position = -self._by_cost[0][0], self._by_cost[0][1]
         others = len(self._queued) - 1

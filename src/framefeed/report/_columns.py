@@ -110,6 +110,13 @@ class Columns:
         return count_by_name(values.field("values").to_pylist(), values.field("counts").to_pylist())
 
     @cached_property
+    def label_sizes(self) -> tuple[IntArray, int]:
+        """Number of rows of each label, int64 [C], and of those without one."""
+        codes = self.catalog.column_values("label")
+        sizes = np.bincount(codes[codes >= 0], minlength=len(self.catalog.classes))
+        return sizes, int(np.count_nonzero(codes < 0))
+
+    @cached_property
     def common_folder(self) -> str:
         """The longest common start of all file names that ends with a slash; empty if there is none."""
         if len(self.files) < 2:

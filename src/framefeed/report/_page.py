@@ -18,6 +18,7 @@ from framefeed.report._columns import Columns, format_count, format_count_of, fo
 from framefeed.report._examples import make_examples_section
 from framefeed.report._files import make_cost_section, make_damaged_section, make_failed_section
 from framefeed.report._markup import Node, Section, make_element
+from framefeed.report._remarks import make_remarks_section
 from framefeed.report._sections import (
     make_colour_section,
     make_formats_section,
@@ -42,6 +43,7 @@ def make_page(catalog: Catalog, title: str, *, thumbnails: bool = False) -> str:
     """
     columns = Columns(catalog)
     examples = make_examples_section(catalog) if thumbnails else None
+    remarks = make_remarks_section(columns)
     made = (
         make_sizes_section(columns),
         make_formats_section(columns),
@@ -57,12 +59,13 @@ def make_page(catalog: Catalog, title: str, *, thumbnails: bool = False) -> str:
     sections = [section for section in made if section is not None]
     opened = "no media file was opened" if examples is None else "media files were opened for the examples alone"
     text = f"Made by framefeed report from the catalog; {opened}. Each file counts once. 1 kB is 1000 bytes."
-    main = make_element("main", _make_tiles(columns), *(section.make_node() for section in sections))
+    tiles = _make_tiles(columns)
+    main = make_element("main", remarks.make_node(), tiles, *(section.make_node() for section in sections))
     assets = resources.files("framefeed.report")
     style, script = ((assets / name).read_text(encoding="utf-8") for name in ("style.css", "page.js"))
     body = make_element(
         "body",
-        _make_header(columns, title, sections),
+        _make_header(columns, title, [remarks, *sections]),
         main,
         make_element("footer", make_element("p", text)),
         make_element("div", id="tip", hidden=True),

@@ -111,9 +111,8 @@ def make_labels_section(columns: Columns) -> Section | None:
     classes = [str(label) for label in columns.catalog.classes]
     if not classes:
         return None
-    codes = columns.catalog.column_values("label")
-    sizes = np.bincount(codes[codes >= 0], minlength=len(classes))
-    counts = count_by_name([*classes, None], [*sizes.tolist(), int(np.count_nonzero(codes < 0))])
+    sizes, without = columns.label_sizes
+    counts = count_by_name([*classes, None], [*sizes.tolist(), without])
     least, middle, most = (format_count(float(each)) for each in np.quantile(sizes, [0, 0.5, 1]))
     text = f"{format_count(len(classes))} labels. Rows of a label: least {least}, median {middle}, most {most}."
     return Section("labels", "Labels", text, draw_counts("Most frequent labels", counts, limit=MAX_LABELS))

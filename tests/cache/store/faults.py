@@ -32,6 +32,7 @@ class Faults:
         code: What it fails with.
         goes_on: Whether all that come after fail as well.
         is_short: Writes write half first, and one by one.
+        is_interrupted: Whether a call that fails is interrupted by Ctrl-C instead.
         count: How many calls there were.
         failed: How many of them failed.
     """
@@ -41,6 +42,7 @@ class Faults:
     code: int = errno.ENOSPC
     goes_on: bool = False
     is_short: bool = False
+    is_interrupted: bool = False
     count: int = 0
     failed: int = 0
     names: list[str] = field(default_factory=list)
@@ -73,6 +75,8 @@ def _wrapped(name: str, right: Callable[..., Any], faults: Faults, folder: Path)
         if name == "pwritev" and faults.is_short:
             others = ([_half(others[0])], *others[1:])
         if faults.fails(name):
+            if faults.is_interrupted:
+                raise KeyboardInterrupt
             raise OSError(faults.code, os.strerror(faults.code), first if isinstance(first, str) else None)
         return right(first, *others, **named)
 

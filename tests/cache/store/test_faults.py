@@ -137,6 +137,27 @@ def test_C04_C17_every_call_of_a_reader_fails(earlier: Path, tmp_path: Path, goe
     assert set(faults.names) == set(READING)
 
 
+def test_L15_ctrl_c_within_a_write_drops_what_is_half_written_and_storing_goes_on(
+    earlier: Path, tmp_path: Path
+) -> None:
+    for number in range(1_000):
+        folder = copied(earlier, tmp_path / "cache")
+        store = FrameStore(os.fspath(folder), OPTIONS)
+        faults = Faults(("pwritev", "fsync", "rename"), number, is_interrupted=True)
+        with faulty(faults, folder), suppress(KeyboardInterrupt):
+            for key in KEYS:
+                add(store, key, LATER)
+            store.flush()
+        if not faults.failed:
+            break
+        assert parts(folder) == []
+        assert add(store, KEYS[1], [LATER[-1] + 1])
+        assert_exact_or_missing(store, frames_of(KEYS, [*LATER, LATER[-1] + 1]))
+        store.close()
+        assert_recovered(folder, store, [])
+    assert number > 10
+
+
 def test_C01_writes_that_take_part_of_what_is_given(earlier: Path, tmp_path: Path) -> None:
     folder = copied(earlier, tmp_path / "cache")
     faults = Faults(is_short=True)
@@ -310,6 +331,7 @@ def test_a_shortage_is_no_damage_and_does_not_end_storing(earlier: Path, tmp_pat
         assert (store.counts.frames_damaged, store.counts.segments_refused) == (0, 0)
         for key in KEYS:
             assert add(store, key, [LATER[2]])
+        assert store.shortage is None
         assert_recovered_from_shortage(folder, store)
         if not faults.failed:
             break

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from framefeed.cache.store import _index
+from framefeed.cache.store import _folder, _index
 from framefeed.cache.store._format import Kind, StoredFrame, StoreOptions
 from framefeed.cache.store._index import MAX_OPEN
 from framefeed.cache.store._segment_writer import SegmentFrames
@@ -375,6 +375,19 @@ def test_clear_says_what_it_cannot_remove(tmp_path: Path, monkeypatch: pytest.Mo
         ):
             store.clear()
         assert len(read_all(store, KEYS[0], range(3))) == 3
+
+
+def test_C17_a_folder_whose_lock_is_never_released_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_folder, "_PATIENCE_SECONDS", 0)
+    with FrameStore(os.fspath(tmp_path)) as store, open(tmp_path / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        faults = Faults(("flock",))
+        with faulty(faults, tmp_path):
+            assert not any(add(store, KEYS[0], [number]) for number in range(3))
+        assert "another process holds the lock of the cache folder" in str(store.trouble)
+        assert faults.count < 5
 
 
 def test_C18_many_segments(tmp_path: Path) -> None:

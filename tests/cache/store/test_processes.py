@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from framefeed.cache.store._store import FrameStore
 from tests.cache.store.killed_filler import CLIP, CLIPS
+from tests.cache.store.made import KEYS, add, read_all
 from tests.cache.store.many_writers import WRITERS
+from tests.decode.forks import Child
 from tests.programs import report_of
 
 BLOCKS = [500, 2 << 20]
@@ -48,6 +51,17 @@ def test_forks_leave_the_parents_segment_alone(tmp_path: Path, block: int) -> No
     assert report["trouble"] is None
     assert report["lost"] == [0, 0, 0]
     assert report["refused"] == report["unfinished"] == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_L01_a_child_goes_on_whatever_locks_were_held_at_the_fork(tmp_path: Path) -> None:
+    with FrameStore(os.fspath(tmp_path / "cache")) as store:
+        add(store, KEYS[0], range(3))
+        store.flush()
+        own = store._state.value
+        with own.lock, own.appender._lock:
+            child = Child(lambda: f"{len(read_all(store, KEYS[0], range(3)))} {add(store, KEYS[1], range(3))}")
+        assert child.report() == "3 True"
 
 
 def test_C04_files_that_may_not_grow(tmp_path: Path) -> None:

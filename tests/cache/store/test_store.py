@@ -457,6 +457,7 @@ def test_the_newest_of_duplicates_counts(tmp_path: Path) -> None:
         for version in range(12):
             add(store, KEYS[0], range(3), version)
             add(store, KEYS[1], [0], version)
+            assert read_all(store, KEYS[0], [1]) == {1: data_of(KEYS[0], 1, version)}, "before they are sealed"
             store.flush()
             watching.refresh()
             for each in (store, watching, FrameStore(os.fspath(tmp_path))):
@@ -467,6 +468,19 @@ def test_the_newest_of_duplicates_counts(tmp_path: Path) -> None:
         patch.setattr(time, "time_ns", lambda: 5)
         add(store, KEYS[0], [1], 99)
     assert read_all(FrameStore(os.fspath(tmp_path)), KEYS[0], [1]) == {1: data_of(KEYS[0], 1, 99)}
+
+
+def test_no_segment_is_larger_than_it_may_be(tmp_path: Path) -> None:
+    # Each frame is of a stream of its own, as pictures are: keys are a part of the directory.
+    streams = [bytes([number]) * 16 for number in range(40)]
+    for most in range(1000, 1160, 4):
+        folder = tmp_path / str(most)
+        with FrameStore(os.fspath(folder), StoreOptions(segment_bytes=most)) as store:
+            for key in streams:
+                assert store.add(key, "", [frame_of(key, 0, data=b"1234")])
+        files = segments(folder)
+        assert len(files) > 1
+        assert all(path.stat().st_size + directory_of(path).stat().st_size <= most for path in files), most
 
 
 def test_a_store_that_is_not_closed_is_sealed_when_it_is_collected(tmp_path: Path) -> None:
