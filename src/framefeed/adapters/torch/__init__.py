@@ -8,6 +8,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
+from framefeed._absence import describe_absence
 from framefeed._nearest import OTHER_NAMES, did_you_mean
 from framefeed.errors import MissingDependency, UsageError
 
@@ -15,7 +16,7 @@ try:
     import torch as _  # noqa: F401 - first, so that a missing PyTorch has one message
 except ImportError as error:
     raise MissingDependency(
-        "framefeed.torch needs PyTorch, which is not installed: pip install 'framefeed[torch]'"
+        f"framefeed.torch needs PyTorch, which {describe_absence(error, 'torch')}: pip install 'framefeed[torch]'"
     ) from error
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
