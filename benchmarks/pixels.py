@@ -116,6 +116,60 @@ def write_still_video(path: str, picture: Any) -> None:
         container.mux(stream.encode(None))
 
 
+def draw_boxes(height: int = 720, width: int = 1280) -> Any:
+    """Boxes of random saturated colours, 21 pixels wide: half of their edges lie within a chroma sample."""
+    chance = np.random.Generator(np.random.Philox(key=5))
+    colours = chance.integers(0, 2, (height // 21 + 1, width // 21 + 1, 3), dtype=np.uint8) * 180 + 40
+    return colours.repeat(21, 0).repeat(21, 1)[:height, :width]
+
+
+def take_apart(picture: Any, bits: int) -> list[Any]:
+    """Planes of 4:2:0 in BT.709 and limited range, by ITU-T H.273; chroma samples lie at the left (H.264's default)."""
+    scale, (red, green, blue) = 2 ** (bits - 8), np.moveaxis(picture / 255, 2, 0)
+    luma = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    planes = [16 + 219 * luma]
+    for difference in ((blue - luma) / 1.8556, (red - luma) / 1.5748):
+        pairs = np.pad((difference[::2] + difference[1::2]) / 2, ((0, 0), (1, 0)), "edge")
+        planes.append(128 + 224 * (pairs[:, :-2:2] + 2 * pairs[:, 1:-1:2] + pairs[:, 2::2]) / 4)
+    return [np.rint(plane * scale) for plane in planes]
+
+
+def put_together(planes: Sequence[Any], bits: int) -> Any:
+    """The inverse of `take_apart` by definition, with chroma interpolated linearly: RGB as floats, not rounded."""
+    scale = 2 ** (bits - 8)
+    luma, *tints = (planes[0] / scale - 16) / 219, *((plane / scale - 128) / 224 for plane in planes[1:])
+    for number, tint in enumerate(tints):
+        (height, width), left = tint.shape, np.arange(2 * tint.shape[1]) / 2
+        rows = np.clip((np.arange(2 * height) - 0.5) / 2, 0, height - 1)
+        high = (
+            tint[np.floor(rows).astype(int)] * (1 - rows % 1)[:, None]
+            + tint[np.ceil(rows).astype(int)] * (rows % 1)[:, None]
+        )
+        right = np.minimum(np.ceil(left).astype(int), width - 1)
+        tints[number] = high[:, np.floor(left).astype(int)] * (1 - left % 1) + high[:, right] * (left % 1)
+    red, blue = luma + 1.5748 * tints[1], luma + 1.8556 * tints[0]
+    return np.clip(255 * np.stack([red, (luma - 0.2126 * red - 0.0722 * blue) / 0.7152, blue], axis=2), 0, 255)
+
+
+def write_planes(path: str, planes: Sequence[Any], bits: int) -> None:
+    """Write a video of one picture without loss, tagged as BT.709."""
+    kind, form = (np.uint8, "yuv420p") if bits == 8 else (np.uint16, f"yuv420p{bits}le")
+    with av.open(path, "w") as container:
+        stream = container.add_stream("libx265", rate=25, options={"x265-params": "lossless=1:log-level=none"})
+        stream.height, stream.width = planes[0].shape
+        stream.pix_fmt, context = form, stream.codec_context
+        context.colorspace, context.color_range, context.color_primaries, context.color_trc = BT709
+        for number in range(FRAME + 1):
+            frame = VideoFrame(stream.width, stream.height, form)
+            for plane, values in zip(frame.planes, planes, strict=True):
+                rows = np.zeros((plane.height, plane.line_size // kind().itemsize), kind)
+                rows[:, : plane.width] = values
+                plane.update(rows)
+            frame.pts, (frame.colorspace, frame.color_range) = number, BT709[:2]
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+
+
 def write_alpha(path: str) -> None:
     """Write a video of a red that is four fifths transparent."""
     picture = np.empty((64, 64, 4), np.uint8)
@@ -305,6 +359,24 @@ def measure_resizing(folder: str) -> dict[str, dict[str, str]]:
     return rows
 
 
+def measure_chroma(folder: str, libraries: Mapping[str, Read] = VIDEO) -> dict[str, dict[str, str]]:
+    """How far whole pictures of 4:2:0 lie from the picture that was encoded."""
+    rows: dict[str, dict[str, str]] = {}
+    pictures = {"natural spectrum": draw_clouds(), "fine colours": draw_rings(), "hard edges": draw_boxes()}
+    for title, picture in pictures.items():
+        for bits in (8, 10, 12):
+            path, planes = f"{folder}/{title} {bits}.mp4", take_apart(picture, bits)
+            write_planes(path, planes, bits)
+            read = {name: take(read, path) for name, read in libraries.items()}
+            for name, result in {"by definition, linear": put_together(planes, bits), **read}.items():
+                shown = NOTHING if result is None else f"{_measure_psnr(result, picture):.1f}"
+                rows.setdefault(f"{title}, {bits} bits", {})[name] = shown
+            for name, other in read.items():
+                if other is not None:
+                    print(f"{title}, {bits} bits: {name}: from ours {_describe_difference(other, read['framefeed'])}")
+    return rows
+
+
 def _describe_difference(picture: Any, ours: Any) -> str:
     apart = np.abs(picture.astype(int) - ours.astype(int))
     return f"{apart.mean():.2f} / {apart.max()}"
@@ -330,6 +402,7 @@ def measure() -> dict[str, Any]:
             "shapes": measure_shapes(folder),
             "stills": measure_stills(folder),
             "resized": measure_resizing(folder),
+            "chroma": measure_chroma(folder),
         }
 
 
@@ -354,6 +427,7 @@ def fill_versions() -> str:
 FILLS: Mapping[str, Callable[[], str]] = {
     "versions": fill_versions,
     "colours": partial(_fill_rows, "colours", "file"),
+    "chroma": partial(_fill_rows, "chroma", "picture"),
     "shapes": partial(_fill_rows, "shapes", "video"),
     "stills": partial(_fill_rows, "stills", "picture"),
     "routes": fill_routes,

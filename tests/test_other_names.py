@@ -30,6 +30,7 @@ def test_names_of_other_libraries_are_answered_with_names_that_exist(name: str) 
     with pytest.raises(AttributeError, match=re.escape(OTHER_NAMES[name])):
         getattr(ff, name)
     if name != "DataLoader":
+        assert not hasattr(ff.torch, name)
         with pytest.raises(ImportError, match=re.escape(OTHER_NAMES[name])):
             __import__("framefeed.torch", fromlist=[name])
     named = re.findall(r"\bff\.([\w.]*\w)", OTHER_NAMES[name])

@@ -1,16 +1,19 @@
 """The facade is guarded: visible == exported == documented."""
 
 import ast
-import importlib
+import doctest
+import importlib.util
 import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
 import framefeed as ff
+from framefeed._nearest import OTHER_NAMES
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()
@@ -37,7 +40,7 @@ def test_exported_names_are_sorted_and_there() -> None:
 
 
 def test_visible_is_exported() -> None:
-    assert set(dir(ff)) == {*ff.__all__, *ADAPTERS}
+    assert {*ff.__all__} <= set(dir(ff)) <= {*ff.__all__, *ADAPTERS}
     rooms = {path.name for path in (ROOT / "src" / "framefeed").iterdir() if path.is_dir()}
     used = {name: getattr(ff, name) for name in ff.__all__}
     visible = (
@@ -130,19 +133,28 @@ def test_the_door_of_an_adapter_shows_all_of_it(name: str) -> None:
     assert ast.literal_eval(doors[0][1]) == ast.literal_eval(doors[1][1])
 
 
+FRAMEWORKS = {
+    "dali": "nvidia.dali",
+    "jax": "jax",
+    "ray": "ray.data",
+    "tensorflow": "tensorflow",
+    "torch": "torch",
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "member", "framework"),
+    ("name", "member"),
     [
-        ("dali", "external_source", "nvidia.dali"),
-        ("jax", "iterate", "jax"),
-        ("ray", "dataset", "ray.data"),
-        ("tensorflow", "dataset", "tensorflow"),
-        ("torch", "VideoDecoder", "torch"),
+        ("dali", "external_source"),
+        ("jax", "iterate"),
+        ("ray", "dataset"),
+        ("tensorflow", "dataset"),
+        ("torch", "VideoDecoder"),
     ],
 )
-def test_without_its_framework_an_adapter_names_the_extra(name: str, member: str, framework: str) -> None:
+def test_without_its_framework_an_adapter_names_the_extra(name: str, member: str) -> None:
     code = (
-        f"import sys; sys.modules['{framework}'] = None\n"
+        f"import sys; sys.modules['{FRAMEWORKS[name]}'] = None\n"
         "from framefeed.errors import MissingDependency\n"
         f"try:\n    from framefeed.{name} import {member}\n"
         f"except MissingDependency as error:\n    assert 'framefeed[{name}]' in str(error)\n"
@@ -153,10 +165,44 @@ def test_without_its_framework_an_adapter_names_the_extra(name: str, member: str
 
 def test_from_import_names_what_does_not_exist() -> None:
     for name in ("AudioDecoder", "VideoEncoder", "clips_at_random_indices"):
-        with pytest.raises(ImportError, match=f"framefeed.torch has no {name}: "):
+        with pytest.raises(AttributeError, match=f"'framefeed.torch' has no attribute '{name}': "):
             getattr(ff.torch, name)
     with pytest.raises(ImportError, match="framefeed does not decode sound"):
         from framefeed.torch import AudioDecoder  # noqa: F401
     with pytest.raises(ImportError, match="'Nothing'"):
         from framefeed.torch import Nothing  # noqa: F401
     assert not hasattr(ff.torch, "Nothing")
+
+
+def test_what_probes_a_door_finds_no_unknown_name() -> None:
+    doors = [ff, ff.cache, ff.lerobot, ff.parallel, importlib.import_module("framefeed.testing")]
+    if importlib.util.find_spec("torch") is not None:
+        doors += [ff.torch, importlib.import_module("framefeed.compat.decord")]
+    names = [*OTHER_NAMES, "FrameBatch_", "__wrapped__", "__deepcopy__", "__test__", "__path_", "_ipython_display_"]
+    for door in doors:
+        unknown = [name for name in names if name not in vars(door) and name not in getattr(door, "__all__", ())]
+        assert not [name for name in unknown if hasattr(door, name)], door.__name__
+        assert {getattr(door, name, None) for name in unknown} == {None}
+        assert inspect.unwrap(door) is door  # type: ignore[arg-type]
+        doctest.DocTestFinder().find(door)
+        create_autospec(door)
+    assert not hasattr(pytest.importorskip("framefeed.torch"), "FrameBatch")
+
+
+def test_the_listed_names_are_there_whatever_is_installed() -> None:
+    code = f"""
+import sys
+sys.modules |= dict.fromkeys({[*FRAMEWORKS.values(), "ray"]!r})
+import inspect, pydoc, framefeed as ff
+assert dir(ff) == ff.__all__
+assert {{*dir(ff)}} <= {{name for name, _ in inspect.getmembers(ff)}}
+assert "ClipLoader" in pydoc.render_doc(ff)
+for name in {ADAPTERS!r}:
+    try:
+        hasattr(ff, name)
+    except ff.MissingDependency as error:
+        assert f"framefeed[{{name}}]" in str(error)
+    else:
+        raise SystemExit(name)
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)

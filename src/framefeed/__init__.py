@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys as _sys
 from typing import TYPE_CHECKING, Any
 
@@ -204,11 +204,17 @@ _DOORS = {
 }
 _ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
 _PACKAGES = frozenset({"cache", "lerobot", "parallel"})
-_ADAPTERS = frozenset({"dali", "jax", "ray", "tensorflow", "torch"})
+# The framework of each adapter.
+_ADAPTERS = {"dali": "nvidia.dali", "jax": "jax", "ray": "ray", "tensorflow": "tensorflow", "torch": "torch"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
+    """Import a public name when it is first used.
+
+    Raises:
+        AttributeError: There is no such name.
+        MissingDependency: It is an adapter whose framework is not installed.
+    """
     if name in _ROOM_OF:
         value = getattr(importlib.import_module(_ROOM_OF[name]), name)
         globals()[name] = value
@@ -219,10 +225,18 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"framefeed.adapters.{name}")
     from framefeed._nearest import OTHER_NAMES, did_you_mean
 
-    known = [*__dir__(), "torch.ClipDataset"]
+    known = [*__all__, *_ADAPTERS, "torch.ClipDataset"]
     advice = f": {OTHER_NAMES[name]}" if name in OTHER_NAMES else did_you_mean(name, known)
     raise AttributeError(f"module 'framefeed' has no attribute {name!r}{advice}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ADAPTERS})
+    # `help`, `inspect.getmembers` and mocks get each name that is listed: an adapter without its framework would raise.
+    return sorted({*__all__, *(name for name, framework in _ADAPTERS.items() if _is_installed(framework))})
+
+
+def _is_installed(framework: str) -> bool:
+    try:
+        return importlib.util.find_spec(framework) is not None
+    except (ImportError, ValueError):  # its parent package is not there; its module was made by hand
+        return False

@@ -55,7 +55,7 @@ OTHER_METHODS = {
     ),
     **dict.fromkeys(("seek", "seek_accurate", "set", "skip_frames"), _NUMBERED),
     "streams": "a decoder has one stream, which its argument stream_index= chooses",
-    **dict.fromkeys(("count_frames", "frame_count", "num_frames"), "use len(video)"),
+    **dict.fromkeys(("_num_frames", "count_frames", "frame_count", "num_frames"), "use len(video)"),
     **dict.fromkeys(
         ("duration", "get", "get_meta_data", "height", "shape", "width"), "use metadata, which has height and width too"
     ),

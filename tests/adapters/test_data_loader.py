@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from inspect import Parameter, Signature, signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from torch.utils.data import (
 from torch.utils.data import DataLoader as TorchDataLoader
 
 from framefeed.adapters.torch import DataLoader
+from framefeed.adapters.torch._thread_context import ThreadContext
 from framefeed.errors import LoadError, UsageError
 
 pytestmark = [
@@ -317,3 +319,31 @@ def test_L05_an_error_comes_at_its_batch_and_the_next_batches_follow(workers: in
             got.append(type(error))
     expected = [0, 1, 2, KeyError, 4, LoadError, 6, 7, 8]
     assert got == expected if in_order or not workers else sorted(map(str, got)) == sorted(map(str, expected))
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_workers_take_the_data_set_of_any_torch(is_held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From torch 2.14 on its loop takes the data set of a list; the order of arguments may change too."""
+    own = torch.utils.data._utils.worker._worker_loop
+    names = list(signature(own).parameters)
+    name = "dataset_holder" if is_held else "dataset"
+
+    def loop() -> None:
+        raise AssertionError("threads do its work")
+
+    turned = [name if each.startswith("dataset") and each != "dataset_kind" else each for each in reversed(names)]
+    loop.__signature__ = Signature([Parameter(each, Parameter.POSITIONAL_ONLY) for each in turned])  # type: ignore[attr-defined]
+    monkeypatch.setattr(torch.utils.data._utils.worker, "_worker_loop", loop)
+    lists: list[list[object]] = []
+
+    class Context(ThreadContext):
+        def Process(self, target: Any, args: tuple[Any, ...]) -> Any:
+            given = dict(zip(names, args, strict=True))
+            dataset = given["dataset_holder"].pop() if "dataset_holder" in given else given["dataset"]
+            lists.append([dataset])
+            arguments = given | {name: lists[-1] if is_held else dataset}
+            return super().Process(target, tuple(arguments[each] for each in turned))
+
+    loader = TorchDataLoader(Items(9), batch_size=None, num_workers=2, multiprocessing_context=Context())
+    assert [int(item["pair"].number) for item in loader] == list(range(9))
+    assert [len(each) for each in lists] == [not is_held] * 2

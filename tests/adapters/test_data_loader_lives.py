@@ -55,9 +55,11 @@ class Gated(Numbers):
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.begun: list[int] = []
+        self.came = threading.Semaphore(0)
 
     def __getitem__(self, number: int) -> Any:
         self.begun.append(number)
+        self.came.release()
         if number == 0:
             assert self.gate.wait(60)
         return number
@@ -105,6 +107,10 @@ def test_L16_a_loader_is_left_early_and_iterated_again_and_twice_at_once() -> No
 def test_batches_begin_when_the_iterator_is_made_and_not_more_than_asked_for() -> None:
     dataset = Gated()
     iterator = iter(DataLoader(dataset, batch_size=None, num_workers=2, prefetch_factor=3))
+    # The other thread loads all that may be ahead before a batch is asked for.
+    for _ in range(6):
+        assert dataset.came.acquire(timeout=60)
+    assert sorted(dataset.begun) == list(range(6))
     dataset.gate.set()
     assert next(iterator) == 0
     # Six ahead of the consumer, as torch; all of them end without being waited for.

@@ -206,11 +206,15 @@ def test_wrong_arguments() -> None:
         ClipDataset(plan_of(), backend="nobody")
 
 
+def draw(clip: torch.Tensor) -> torch.Tensor:
+    return clip[:, 0, 0, 0] + torch.rand(len(clip))
+
+
 def fail_odd(ordinals: list[int]) -> CorruptMedia | None:
     return CorruptMedia("spoiled", frames=ordinals) if sum(ordinals) % 2 else None
 
 
-@pytest.mark.parametrize("transform", [None, halves])
+@pytest.mark.parametrize("transform", [None, halves, draw])
 @pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 2), (1, 2)])
 def test_D04_substitutes_are_those_of_the_loader(rank: int, world_size: int, transform: Any) -> None:
     plan = plan_of(clips_per_video=5, rank=rank, world_size=world_size)
@@ -239,6 +243,20 @@ def test_D04_substitutes_are_those_of_the_loader(rank: int, world_size: int, tra
         for _, target in ClipDataset(plan, "label", backend=FlatDecoder(spoil=fail_odd), on_error="substitute")
     ]
     assert targets == [item["label"].item() for item in items]
+
+
+@pytest.mark.parametrize("kind", [UsageError, ResourceExhausted, MissingDependency])
+def test_D04_what_is_no_fault_of_a_file_is_raised_from_a_substitute_too(kind: type[FramefeedError]) -> None:
+    def spoil(ordinals: list[int]) -> FramefeedError:
+        return fail_odd(ordinals) or kind("no memory, or a wrong call")
+
+    plan = plan_of(clips_per_video=5)
+    dataset = ClipDataset(plan, backend=FlatDecoder(spoil=spoil), on_error="substitute")
+    odd = [position for position in range(len(plan)) if sum(plan[position].indices) % 2]
+    assert odd
+    for position in odd:
+        with pytest.raises(kind, match="no memory, or a wrong call"):
+            dataset[position]
 
 
 def test_D04_where_no_clip_can_be_loaded_the_dataset_skips() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -407,9 +408,15 @@ def test_output_dtype(theirs: Any) -> None:
         VideoDecoder(base(), output_dtype="auto")
     deep = VideoDecoder(str(corpus_file("ten_bit.mp4")), output_dtype=torch.float32)[0]
     assert len(np.unique((deep * 255).round())) == len(torch.unique(deep)), "8 bits, as everywhere here"
-    if theirs is not None:
+    if theirs is not None and "output_dtype" not in signature(theirs).parameters:
         with pytest.raises(TypeError):
             theirs(base(), output_dtype=torch.float32)
+    elif theirs is not None:
+        path = str(corpus_file("ten_bit.mp4"))
+        assert theirs(path)[0].dtype == torch.uint8
+        kept = theirs(path, output_dtype="auto")[0]
+        assert len(torch.unique(kept)) > 256
+        assert torch.equal(kept, theirs(path, output_dtype=torch.float32)[0])
 
 
 @difference("`device`")

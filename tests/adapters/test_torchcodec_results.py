@@ -357,6 +357,10 @@ FILES = ("base.mp4", "base.mkv", "open_gop.mp4", "vfr.mp4", "start_8s.mkv", "nts
          "rotated_90.mp4", "sound_first.mp4", "one_frame.mp4", "wide_samples.mp4")  # fmt: skip
 
 
+def test_media_type_is_named_as_in_later_versions_of_torchcodec() -> None:
+    assert VideoDecoder(corpus_file("base.mp4")).metadata.media_type == "video"
+
+
 def check_metadata(ours: Any, theirs: Any) -> None:
     assert len(ours) == len(theirs)
     assert ours.stream_index == theirs.stream_index

@@ -1,15 +1,25 @@
 from __future__ import annotations
 
 import json
+import os
+import tomllib
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import pytest
 
 import framefeed.cli.doctor
 from framefeed.bitstreams import CODECS
+from framefeed.cli._imports import find_faults
 from framefeed.cli._versions import Requirement, find_version, list_requirements
-from tests.cli.running import Answer
+from tests.cli.running import CHECKOUT, Answer
+
+
+@pytest.fixture(autouse=True)
+def no_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is installed is imported in about ten seconds."""
+    monkeypatch.setattr(framefeed.cli.doctor, "find_faults", lambda _: {})
 
 
 def test_versions_limits_and_codecs_are_printed(answer: Answer) -> None:
@@ -105,3 +115,49 @@ def test_tensorflow_is_there_under_either_name(monkeypatch: pytest.MonkeyPatch) 
     assert find_version("tensorflow") == "2.22.0"
     installed.clear()
     assert find_version("tensorflow") is None
+
+
+def test_what_cannot_be_imported_is_named_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer
+) -> None:
+    faults = {
+        "torchcodec/decoders.py": "raise RuntimeError('Could not load it') from OSError('libnvrtc.so.13: cannot open')",
+        "decord.py": "import os; print('noise'); os._exit(9)",
+        "pillow_jxl.py": "print('noise'); raise SystemExit(1)",
+        "blosc2.py": "import no_such_module",
+        "spdl/io.py": "print('well')",
+    }
+    for name, code in faults.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(code)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(CHECKOUT / "src")]))
+    names = ["torchcodec", "decord2", "pillow-jxl-plugin", "blosc2", "spdl-io"]
+    monkeypatch.setattr(framefeed.cli.doctor, "find_faults", find_faults)
+    monkeypatch.setattr(
+        framefeed.cli.doctor, "list_requirements", lambda: [Requirement(name, "", "bench", "1.0") for name in names]
+    )
+    out = answer("doctor").out
+    for line in (
+        "torchcodec is installed, but cannot be imported: OSError: libnvrtc.so.13: cannot open",
+        "decord2 is installed, but cannot be imported: importing it ended the process with 9",
+        "pillow-jxl-plugin is installed, but cannot be imported: SystemExit: 1",
+        "blosc2 is installed, but cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
+    ):
+        assert f"warning: {line}\n" in out
+    assert "spdl-io is installed" not in out
+    assert "blosc2 1.0 (cannot be imported), spdl-io 1.0 (see the warnings)" in out
+    assert out.splitlines()[-1].startswith("4 warnings, see above")
+
+
+def test_extras_that_bring_torchcodec_bring_torch() -> None:
+    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for name, packages in extras.items():
+        if any(each.startswith("torchcodec") for each in packages):
+            assert any(each.startswith("torch>") for each in packages), name
+
+
+@pytest.mark.slow
+def test_what_is_installed_here_can_be_imported() -> None:
+    installed = {each.name for each in list_requirements() if each.installed and each.extra != "dev"}
+    assert {"numpy", "av", "pillow"} <= installed
+    assert find_faults(sorted(installed)) == {}

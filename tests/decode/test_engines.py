@@ -255,6 +255,33 @@ def test_torchcodec_without_ffmpeg_says_so(tmp_path: Path) -> None:
     assert "FFmpeg's shared libraries" in run_program(program, str(corpus_file("base.mp4")))
 
 
+@pytest.mark.parametrize(
+    ("name", "module", "fault"),
+    [
+        (
+            "torchcodec",
+            "torchcodec",
+            "OSError('Could not load this library') from OSError('libnvrtc.so.13: cannot open')",
+        ),
+        ("opencv", "cv2", "ImportError('libnvrtc.so.13: cannot open')"),
+    ],
+)
+def test_a_library_that_cannot_be_imported_is_answered_by_the_innermost_cause(
+    name: str, module: str, fault: str, tmp_path: Path
+) -> None:
+    (tmp_path / f"{module}.py").write_text(f"raise {fault}")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import framefeed as ff\n"
+        "try:\n    ff.VideoDecoder(sys.argv[1], backend=sys.argv[2])\n"
+        "except ff.MissingDependency as error:\n    print(error)"
+    )
+    said = run_program(program, str(corpus_file("base.mp4")), name)
+    assert "Error: libnvrtc.so.13: cannot open)" in said
+    assert "FFmpeg" not in said
+    assert "not installed" not in said
+
+
 def run_program(program: str, *arguments: str) -> str:
     run = run_python("-c", program, *arguments)
     assert (run.returncode, run.stderr) == (0, "")

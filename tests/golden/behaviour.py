@@ -60,7 +60,7 @@ DROPPED = frozenset({
     "bytes", "bytes_on_disk", "bytes_read", "bytes_freed", "bytes_written", "stored_bytes", "raw_bytes", "free_bytes",
     # versions, formats, fingerprints, messages and paths
     "made_by", "versions", "threads", "limits", "codecs", "fingerprint", "format", "error", "reason", "message",
-    "cache", "report", "catalog", "media", "advice", "devices", "extras", "memory", "environment",
+    "cache", "report", "catalog", "media", "advice", "devices", "extras", "import_errors", "memory", "environment",
 })  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from framefeed._absence import describe_absence
 from framefeed._units import format_count, format_number, format_seconds, format_share, format_table
 from framefeed.adapters.torch import ClipDataset
 from framefeed.catalog import Catalog
@@ -36,7 +37,7 @@ try:
     import torch
 except ImportError as error:
     raise MissingDependency(
-        "framefeed demo needs PyTorch, which is not installed: pip install 'framefeed[torch]'"
+        f"framefeed demo needs PyTorch, which {describe_absence(error, 'torch')}: pip install 'framefeed[torch]'"
     ) from error
 
 # Files of a folder that the demo uses, evenly spaced, so that it takes about a minute.

@@ -12,6 +12,7 @@ from typing import Any
 from framefeed._units import format_bytes, format_count, format_table
 from framefeed.bitstreams import CODECS
 from framefeed.catalog import Catalog
+from framefeed.cli._imports import find_faults
 from framefeed.cli._io import Exit, make_printable, print_json, print_out
 from framefeed.cli._versions import Requirement, describe_version, find_version, list_requirements
 from framefeed.cli.scan import describe_summary, summarise
@@ -24,6 +25,8 @@ SHARED_MEMORY = "/dev/shm"
 MIN_OPEN_FILES = 4096
 # Docker gives 64 MB, which the batches of two workers fill.
 MIN_SHARED_BYTES = 1 << 30
+# What changes framefeed needs; its packages are not imported.
+DEVELOPMENT = "dev"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +56,7 @@ def examine() -> dict[str, Any]:
     for each in required:
         if each.extra:
             extras.setdefault(each.extra, {})[each.name] = each.installed
+    faults = find_faults([*{each.name: 0 for each in required if each.installed and each.extra != DEVELOPMENT}])
     open_files, shared = resource.getrlimit(resource.RLIMIT_NOFILE)[0], None
     try:
         memory = os.statvfs(SHARED_MEMORY)
@@ -73,17 +77,21 @@ def examine() -> dict[str, Any]:
         "decoders": list_decoders(),
         "backends": {rule.kind: {"backend": rule.backend, "reason": rule.reason} for rule in AUTO_RULES},
         "extras": extras,
-        "warnings": list(_list_warnings(required, open_files, shared)),
+        "import_errors": faults,
+        "warnings": list(_list_warnings(required, faults, open_files, shared)),
     }
 
 
-def _list_warnings(required: list[Requirement], open_files: int, shared: int | None) -> Iterator[str]:
+def _list_warnings(
+    required: list[Requirement], faults: dict[str, str], open_files: int, shared: int | None
+) -> Iterator[str]:
     for each in required:
         if each.is_too_old:
             advice = f"pip install -U {each.name}"
             yield f"{each.name} {each.installed} is older than {each.floor}, which is required: {advice}"
         elif each.installed is None and not each.extra:
             yield f"{each.name} is missing: pip install {each.name}"
+    yield from (f"{name} is installed, but cannot be imported: {fault}" for name, fault in faults.items())
     if open_files != resource.RLIM_INFINITY and open_files < MIN_OPEN_FILES:
         yield f"at most {open_files} files can be open at once, which may be too few: run 'ulimit -n {MIN_OPEN_FILES}'"
     if shared is not None and shared < MIN_SHARED_BYTES:
@@ -109,9 +117,15 @@ def _describe_facts(facts: dict[str, Any]) -> Iterator[str]:
     for kind, chosen in facts["backends"].items():
         yield f"backend 'auto' for {kind}: {chosen['backend']}, {chosen['reason']}"
     for extra, packages in facts["extras"].items():
-        parts = [f"{name} {version}" if version else f"{name} missing" for name, version in packages.items()]
-        advice = f"to install what is missing: pip install 'framefeed[{extra}]'"
-        yield f"extra '{extra}': {', '.join(parts)} ({'installed' if all(packages.values()) else advice})"
+        faults = facts["import_errors"]
+        parts = [
+            f"{name} {version or 'missing'}{' (cannot be imported)' if name in faults else ''}"
+            for name, version in packages.items()
+        ]
+        state = "see the warnings" if faults.keys() & packages.keys() else "installed"
+        if not all(packages.values()):
+            state = f"to install what is missing: pip install 'framefeed[{extra}]'"
+        yield f"extra '{extra}': {', '.join(parts)} ({state})"
     yield ""
     if "catalog" in facts:
         yield f"catalog {make_printable(facts['catalog']['path'])}"

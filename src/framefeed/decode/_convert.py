@@ -1,8 +1,8 @@
 """Convert a decoded picture to RGB in the caller's memory, by one recipe with a version.
 
 Recipe ``rgb/1``:
-    - Not resized: swscale to rgb24 with bilinear flags and nothing else, the pixels of PyAV's own conversion and of
-      TorchCodec's on x86 (verified against TorchCodec's reference frames).
+    - Not resized: swscale to rgb24 with bilinear flags and nothing else, the pixels of PyAV's own conversion and, of
+      8 bits, of TorchCodec's on x86 (verified against TorchCodec's reference frames).
     - Resized: one swscale pass to planar RGB (gbrp) with bilinear flags. It is closer to an antialiased resize of
       full-chroma RGB than the pass to rgb24, and faster, and its planes are channel-first already.
     - The stream's matrix and range are honoured; where it names none, swscale's default: BT.601, limited range.

@@ -184,6 +184,7 @@ class VideoMetadata:
         begin_stream_seconds_from_header: The header's claim, or None.
         begin_stream_seconds_from_content: As ``begin_stream_seconds``.
         end_stream_seconds_from_content: As ``end_stream_seconds``.
+        media_type: "video", for pictures too.
     """
 
     num_frames: int
@@ -216,6 +217,7 @@ class VideoMetadata:
     begin_stream_seconds_from_header: float | None
     begin_stream_seconds_from_content: float | None
     end_stream_seconds_from_content: float | None
+    media_type: str = "video"
 
 
 def make_metadata(index: FrameIndex, details: StreamDetails) -> VideoMetadata:

@@ -74,9 +74,12 @@ class FileReader:
         if descriptor >= 0:
             os.close(descriptor)
 
-    def __del__(self) -> None:
-        if getattr(self, "_descriptor", -1) >= 0:
-            self.close()
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # `close` is a default, because the module may be cleared before its last object. A generator that the collector
+        # finalises after this may still put the reader aside, and close it again.
+        descriptor, self._descriptor = getattr(self, "_descriptor", -1), -1
+        if descriptor >= 0:
+            close(descriptor)
 
 
 class DescriptorReader:

@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from framefeed._absence import describe_absence
 from framefeed.errors import CorruptMedia, MissingDependency, UnreadableMedia
 from framefeed.pictures._jpeg_xl import read_jpeg_xl_header
 from framefeed.pictures._reads import More, OddHeader, StillHeader
@@ -76,8 +77,8 @@ def register_plug_in(plug_in: PlugIn, name: str, stage: str) -> str:
             plug_in.register(import_module(plug_in.module))
         except ImportError as error:
             raise MissingDependency(
-                f"{name}: is a {plug_in.kind} picture, and Pillow decodes it with {plug_in.package}: "
-                "pip install 'framefeed[stills]'",
+                f"{name}: is a {plug_in.kind} picture, and Pillow decodes it with {plug_in.package}, "
+                f"which {describe_absence(error, plug_in.module)}: pip install 'framefeed[stills]'",
                 source=name,
                 stage=stage,
             ) from error

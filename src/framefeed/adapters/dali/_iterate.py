@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from framefeed._absence import describe_absence
 from framefeed._checks import expected
 from framefeed.adapters import IGNORED_TARGET, check_target
 from framefeed.adapters.dali._pipeline import ClipPipeline, PipelineRun
@@ -45,7 +46,8 @@ def iterate(pipe: ClipPipeline, target: str | None = None) -> PipelineBatches:
         import torch.utils.dlpack
     except ImportError as error:
         raise MissingDependency(
-            "ff.dali.iterate gives tensors of PyTorch, which is not installed: pip install 'framefeed[torch]'"
+            f"ff.dali.iterate gives tensors of PyTorch, which {describe_absence(error, 'torch')}: "
+            "pip install 'framefeed[torch]'"
         ) from error
 
     def convert(outputs: Iterable[Any]) -> Batch:

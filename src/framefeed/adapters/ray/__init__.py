@@ -1,12 +1,13 @@
 """framefeed for Ray: ``ff.ray``."""
 
+from framefeed._absence import describe_absence
 from framefeed.errors import MissingDependency
 
 try:
     import ray.data as _  # noqa: F401 - first, so that a missing Ray has one message
 except ImportError as error:
     raise MissingDependency(
-        f"framefeed.ray needs Ray Data, which cannot be imported ({error}): pip install 'framefeed[ray]'"
+        f"framefeed.ray needs Ray Data, which {describe_absence(error, 'ray')}: pip install 'framefeed[ray]'"
     ) from error
 
 from framefeed.adapters.ray._collate import collate

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any, NoReturn
 
+from framefeed._absence import describe_absence
 from framefeed._nearest import OTHER_NAMES, did_you_mean
 from framefeed.errors import MissingDependency, UsageError
 
@@ -11,7 +16,7 @@ try:
     import torch as _  # noqa: F401 - first, so that a missing PyTorch has one message
 except ImportError as error:
     raise MissingDependency(
-        "framefeed.torch needs PyTorch, which is not installed: pip install 'framefeed[torch]'"
+        f"framefeed.torch needs PyTorch, which {describe_absence(error, 'torch')}: pip install 'framefeed[torch]'"
     ) from error
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
@@ -41,12 +46,29 @@ def __getattr__(name: str) -> NoReturn:
     """Raise the error for a name that this module does not have.
 
     Raises:
-        ImportError: For names of other libraries, because ``from framefeed.torch import`` ignores an AttributeError.
-        AttributeError: For all others.
+        AttributeError: Always, so that ``hasattr`` and all that probes a module works.
     """
-    if name in _ABSENT:
+    advice = f": {_ABSENT[name]}" if name in _ABSENT else did_you_mean(name, __all__)
+    raise AttributeError(f"module 'framefeed.torch' has no attribute {name!r}{advice}")
+
+
+class _AbsentNames(MetaPathFinder, Loader):
+    """Answers ``from framefeed.torch import AudioDecoder``, which ignores an AttributeError, by what to use.
+
+    Python then looks for a module of this name, which is found here, and is an ImportError when it is loaded.
+    """
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        package, _, name = fullname.rpartition(".")
+        is_absent = package in (__name__, "framefeed.torch") and name in _ABSENT
+        return ModuleSpec(fullname, self) if is_absent else None
+
+    def exec_module(self, module: ModuleType) -> NoReturn:
+        name = module.__name__.rpartition(".")[2]
         raise ImportError(f"framefeed.torch has no {name}: {_ABSENT[name]}")
-    raise AttributeError(f"module 'framefeed.torch' has no attribute {name!r}{did_you_mean(name, __all__)}")
+
+
+sys.meta_path.append(_AbsentNames())
 
 
 def to_device(*arguments: Any, **options: Any) -> NoReturn:

@@ -10,6 +10,7 @@ import os
 import queue
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from multiprocessing.context import BaseContext
 from typing import Any
 
@@ -80,18 +81,20 @@ class _ThreadWorker:
     """Takes the place of a process that runs torch's worker loop.
 
     Args:
-        arguments: Those of the loop: kind of data set, data set, queue of indices, queue of results, event of the end,
-            whether to collate, function that collates, drop_last, seed, worker_init_fn, number, number of workers, ...
+        arguments: Those of the loop, by name.
         collate: Replaces torch's default function.
     """
 
     daemon = True
 
-    def __init__(self, arguments: tuple[Any, ...], collate: Callable[[Any], Any]) -> None:
-        _, dataset, self._indices, self._results, self._done, is_batch, given, _, _, _, _, workers = arguments[:12]
-        given = collate if given is default_collate else given
-        self._fetch = make_fetch(dataset, is_batch, given)
-        self._pool = self._results.pool = POOLS.value.find(workers)
+    def __init__(self, arguments: dict[str, Any], collate: Callable[[Any], Any]) -> None:
+        self._indices, self._results = arguments["index_queue"], arguments["data_queue"]
+        self._done = arguments["done_event"]
+        # From torch 2.14 on, a list of which the loop takes the data set, so that the caller's frame does not hold it.
+        dataset = arguments["dataset_holder"].pop() if "dataset_holder" in arguments else arguments["dataset"]
+        given = collate if arguments["collate_fn"] is default_collate else arguments["collate_fn"]
+        self._fetch = make_fetch(dataset, arguments["auto_collation"], given)
+        self._pool = self._results.pool = POOLS.value.find(arguments["num_workers"])
         self._is_running = False
 
     @property
@@ -168,10 +171,12 @@ class ThreadContext(BaseContext):
         Raises:
             UsageError: It is not for torch's loop over a map-style data set.
         """
-        if target is not _utils.worker._worker_loop or args[0] != 0 or args[9] is not None:
+        is_loop = target is _utils.worker._worker_loop
+        arguments = signature(target).bind(*args).arguments if is_loop else {"dataset_kind": None}
+        if arguments["dataset_kind"] != 0 or arguments["init_fn"] is not None:
             raise UsageError(
                 "this context has threads for a map-style data set in torch's DataLoader: use another "
                 "multiprocessing_context for an IterableDataset, or with worker_init_fn; for torchdata's loader, which "
                 'Accelerate makes with use_stateful_dataloader=True, give ff.torch.DataLoader kind="processes"'
             )
-        return _ThreadWorker(args, self._collate)
+        return _ThreadWorker(arguments, self._collate)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal
 
+from framefeed._absence import describe_error
 from framefeed.bench._media import BenchVideo
 from framefeed.decode import Pixels
 
@@ -73,7 +74,7 @@ def load_module(name: str) -> Any:
         return importlib.import_module(name if "." in name else f"{__name__}.{name}")
     except (ImportError, OSError, RuntimeError) as error:
         # A library that is there but does not find its codec libraries raises OSError or RuntimeError.
-        return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        return describe_error(error)
 
 
 @dataclass(frozen=True, slots=True)

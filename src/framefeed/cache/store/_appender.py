@@ -194,3 +194,4 @@ def _flush_at_exit(appender: weakref.ref[Appender]) -> None:
     alive = appender()
     if alive is not None:
         alive.flush()
+        alive._at_exit = None  # has run: later multiprocessing's module, which cancels it, may be cleared

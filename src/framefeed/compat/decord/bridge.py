@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from framefeed._absence import describe_absence
 from framefeed._checks import check_choice
 from framefeed.compat.decord._array import NDArray
 from framefeed.decode import Pixels
@@ -77,7 +78,7 @@ def _load(name: str, caller: str) -> Convert:
         return _LOADERS[name]()
     except ImportError as error:
         raise MissingDependency(
-            f"{caller} needs {name}, which cannot be imported ({error}): pip install 'framefeed[{name}]'"
+            f"{caller} needs {name}, which {describe_absence(error, name)}: pip install 'framefeed[{name}]'"
         ) from error
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from framefeed._absence import describe_absence
 from framefeed.errors import MissingDependency
 
 try:
     import torch as _  # noqa: F401 - first, so that a missing PyTorch has one message
 except ImportError as error:
     raise MissingDependency(
-        "framefeed.compat.torchvision needs PyTorch, which is not installed: pip install 'framefeed[torch]'"
+        f"framefeed.compat.torchvision needs PyTorch, which {describe_absence(error, 'torch')}: "
+        "pip install 'framefeed[torch]'"
     ) from error
 
 from framefeed.compat.torchvision._datasets import HMDB51, UCF101, Kinetics

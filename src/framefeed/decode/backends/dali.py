@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from framefeed._absence import describe_absence
 from framefeed.decode.backends._engine import (
     EngineDecoder,
     EngineFailure,
@@ -28,7 +29,10 @@ try:
     from nvidia import dali
     from nvidia.dali import fn, types
 except (ImportError, OSError) as error:
-    raise MissingDependency("backend='dali' needs NVIDIA DALI: pip install 'framefeed[dali]'") from error
+    raise MissingDependency(
+        f"backend='dali' needs NVIDIA DALI, which {describe_absence(error, 'nvidia.dali')}: "
+        "pip install 'framefeed[dali]'"
+    ) from error
 
 _ERRORS = (RuntimeError, ValueError, TypeError)
 # A frame that no file has: DALI then says how many it has.

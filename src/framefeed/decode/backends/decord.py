@@ -18,6 +18,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from framefeed._absence import describe_absence
 from framefeed.decode.backends._engine import (
     EngineDecoder,
     EngineFailure,
@@ -35,7 +36,7 @@ try:
     _VERSION = version("decord2")  # the package decord, which is older, has the same module
 except (ImportError, OSError, RuntimeError) as error:
     raise MissingDependency(
-        f"backend='decord' needs decord2, which cannot be imported ({error}): pip install 'framefeed[engines]'"
+        f"backend='decord' needs decord2, which {describe_absence(error, 'decord')}: pip install 'framefeed[engines]'"
     ) from error
 
 _PLACE = re.compile(r"\[[0-9:]{8}\] \S+:\d+: ")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from framefeed._absence import describe_absence
 from framefeed.decode._decoder import Pixels
 from framefeed.decode.backends._engine import (
     EngineDecoder,
@@ -29,7 +30,9 @@ from framefeed.media import MediaSource
 try:
     import cv2
 except ImportError as error:
-    raise MissingDependency("backend='opencv' needs OpenCV: pip install 'framefeed[engines]'") from error
+    raise MissingDependency(
+        f"backend='opencv' needs OpenCV, which {describe_absence(error, 'cv2')}: pip install 'framefeed[engines]'"
+    ) from error
 
 # libavutil's levels.
 _QUIET, _ERROR = -8, 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,6 +10,7 @@ import av
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._at_exit import close_at_exit
 from framefeed._shortage import MAY_BE_SHORTAGES, collect_and_release, find_shortage, raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, is_size_allowed, make_size_error
 from framefeed.bitstreams import Codec
@@ -65,7 +66,9 @@ class PyAVDecoder(BaseDecoder):
         for with_damage in sorted({slot.accepts_damaged for slot in slots}):
             numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == with_damage]
             pending = PendingFrames(slots, report, source, numbers)
-            frames = self._decode_frames(source, index, pending.waiting, report.counts, with_damage=with_damage)
+            frames = close_at_exit(
+                self._decode_frames(source, index, pending.waiting, report.counts, with_damage=with_damage)
+            )
             for ordinal, frame in frames:
                 write: Write = partial(converter.write, frame, index.stream)
                 # Of the stream's own size, it is known since the source was opened.
@@ -87,7 +90,7 @@ class PyAVDecoder(BaseDecoder):
         """
         check_kind(self, index, source.name)
         counts = counts if counts is not None else DecodeCounts()
-        return self._drop_too_large(self._decode_frames(source, index, ordinals, counts))
+        return self._drop_too_large(close_at_exit(self._decode_frames(source, index, ordinals, counts)))
 
     def _drop_too_large(self, frames: Iterator[NumberedFrame]) -> Iterator[NumberedFrame]:
         for ordinal, frame in frames:
@@ -106,7 +109,7 @@ class PyAVDecoder(BaseDecoder):
         counts: DecodeCounts,
         *,
         with_damage: bool = False,
-    ) -> Iterator[NumberedFrame]:
+    ) -> Generator[NumberedFrame, None, None]:
         """Yield (ordinal, picture) of some frames, each once.
 
         After a seek that failed, in a shortage, and after an error in several threads of libavcodec, the frames that

@@ -6,21 +6,25 @@ the time of each picture that it decoded. It prints nothing: what it has to say 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from framefeed._absence import describe_absence, describe_error
 from framefeed.decode.backends._engine import (
     EngineDecoder,
     EngineFailure,
     NotOpened,
     Picture,
-    in_one_line,
 )
 from framefeed.decode.backends._engine_facts import MADE_OF_MISSING, EngineFacts
 from framefeed.errors import MissingDependency
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
+
+# A library that cannot be opened, and is neither one of FFmpeg nor TorchCodec's own, which needs these.
+_OTHER_LIBRARY = re.compile(r"\blib(?!av|sw|postproc|torchcodec)[\w.+-]+\.so")
 
 try:
     import torch
@@ -28,11 +32,20 @@ try:
     from torchcodec import __version__ as _version
     from torchcodec.decoders import VideoDecoder
 except ImportError as error:
-    raise MissingDependency("backend='torchcodec' needs TorchCodec: pip install 'framefeed[engines]'") from error
+    raise MissingDependency(
+        f"backend='torchcodec' needs TorchCodec, which {describe_absence(error, 'torchcodec')}: "
+        "pip install 'framefeed[engines]'"
+    ) from error
 except (RuntimeError, OSError) as error:
+    cause = describe_error(error)
+    if _OTHER_LIBRARY.search(cause):
+        raise MissingDependency(
+            f"backend='torchcodec' cannot load TorchCodec ({cause}): install builds of TorchCodec and PyTorch that "
+            "fit each other, both for the CPU or both for one version of CUDA"
+        ) from error
     raise MissingDependency(
         "backend='torchcodec' needs FFmpeg's shared libraries (libavcodec and its siblings), which TorchCodec cannot "
-        f"load: install FFmpeg with the packages of your system. TorchCodec says: {in_one_line([str(error)])[:300]}"
+        f"load ({cause}): install FFmpeg with the packages of your system"
     ) from error
 
 _ERRORS = (RuntimeError, ValueError, IndexError, TypeError)

@@ -1,0 +1,32 @@
+"""Close half-read generators while the interpreter still has all modules.
+
+Later it clears them one after the other, and a generator whose modules were cleared cannot end in order: names in its
+handlers are None ("catching classes that do not inherit from BaseException is not allowed").
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Any, TypeVar
+from weakref import ReferenceType, ref
+
+G = TypeVar("G", bound=Generator[Any, None, None])
+
+# Single steps of C: a finaliser may come in the middle of any of them.
+_OPEN: set[ReferenceType[Generator[Any, None, None]]] = set()
+
+
+def close_at_exit(generator: G) -> G:
+    """Close a generator as the interpreter ends, if something refers to it until then; return it."""
+    _OPEN.add(ref(generator, _OPEN.discard))
+    return generator
+
+
+@atexit.register
+def _close_all() -> None:
+    for reference in list(_OPEN):
+        if (generator := reference()) is not None:
+            with suppress(ValueError):  # a daemon thread is in the middle of it
+                generator.close()
