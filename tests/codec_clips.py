@@ -125,7 +125,7 @@ for _name in ("v308", "v408", "v410"):
     if _name not in av.codecs_available:
         del CODECS[_name]
 
-# Encoders of PyAV (18 and 19, with FFmpeg 8 and 9) that have no clip, with the reason. Hardware encoders are not listed.
+# Encoders of FFmpeg 8 and 9 as PyAV has them that have no clip, with the reason. Hardware encoders are not listed.
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("av1", "h264", "hevc", "vp8", "vp9", "webp"), "another name of an encoder that is here"),
     **dict.fromkeys(("dirac", "h263p", "prores_aw", "prores_ks"), "another encoder of a codec that is here"),
