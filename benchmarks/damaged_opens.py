@@ -21,6 +21,7 @@ from pathlib import Path
 import av
 
 import framefeed as ff
+from framefeed.media import open_input
 from framefeed.testing import ClipSpec, clip_bytes
 
 FILES = 100
@@ -54,7 +55,7 @@ def make_files(folder: Path) -> list[Path]:
 def open_bare(path: Path) -> None:
     """Open with PyAV and decode up to the first frame, passing over damaged packets, as framefeed does."""
     try:
-        with av.open(str(path), metadata_errors="replace") as container:
+        with open_input(str(path)) as container:
             stream = container.streams.video[0]
             stream.codec_context.thread_count = 1
             for packet in islice(container.demux(stream), PROBED_PACKETS):

@@ -19,10 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import av
-
 import framefeed as ff
 from framefeed.index import index_media
+from framefeed.media import open_input
 
 GROUPS = {
     "H.264 + HEVC": ("h264", "hevc"),
@@ -50,7 +49,7 @@ class Video:
 
 def demux(path: Path) -> None:
     """Open with PyAV and demux every packet of the best video stream."""
-    with av.open(str(path), metadata_errors="replace") as container:
+    with open_input(str(path)) as container:
         for _ in container.demux(container.streams.best("video")):
             pass
 

@@ -71,6 +71,12 @@ class Reference:
         return [frame.planes for frame in self.frames]
 
 
+def open_media(path: str | Path) -> InputContainer:
+    """Open a file with PyAV, whatever bytes its titles have: version 18 must be told to take them."""
+    options = {"metadata_errors": "replace"} if hasattr(InputContainer, "metadata_errors") else {}
+    return av.open(os.fspath(path), **options)
+
+
 def read_reference(
     path: str | Path,
     *,
@@ -79,7 +85,7 @@ def read_reference(
     on_frame: Callable[[VideoFrame], object] | None = None,
 ) -> Reference:
     """Decode a whole file, or its first ``limit`` frames, and show each to a function."""
-    with av.open(os.fspath(path), metadata_errors="replace") as container:
+    with open_media(path) as container:
         stream = best_stream(container)
         stream.codec_context.thread_count = 1
         stream.codec_context.thread_type = "NONE"
@@ -91,9 +97,9 @@ def read_reference(
             if on_frame is not None:
                 on_frame(frame)
             frames.append(ReferenceFrame(pts, planes_of(frame), _rgb_digest(frame, converter) if rgb else b""))
-        assert stream.time_base is not None
         judged = tuple(replace(frame, is_suspect=bad) for frame, bad in zip(frames, run.suspects(), strict=True))
-        return Reference(judged, stream.index, stream.time_base, run.breaks_off)
+        time_base = Fraction(stream.time_base.numerator, stream.time_base.denominator)
+        return Reference(judged, stream.index, time_base, run.breaks_off)
 
 
 @lru_cache(maxsize=512)

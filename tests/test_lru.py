@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,31 @@ from framefeed._lru import Lru
 CALLS = st.lists(
     st.tuples(st.sampled_from(["get", "put", "pop"]), st.integers(0, 5), st.integers(1, 9)), min_size=1, max_size=60
 )
+
+
+class Busy:
+    """A key that is slow to hash: something else happens meanwhile, once."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def __hash__(self) -> int:
+        if len(self.calls) == 1:
+            self.calls.pop()()
+        elif self.calls:
+            self.calls.pop()
+        return 1
+
+
+def test_a_finaliser_may_put_others_while_a_value_is_asked_for() -> None:
+    recent, key = Lru[object, str](max_weight=2), Busy()
+    recent.put(key, "mine")
+    recent.put("other", "another")
+    # At the second hash: between finding the value and noting its use.
+    key.calls = [lambda: recent.put("third", "new"), lambda: None]
+    assert recent.get(key) == "mine"
+    assert list(recent) == ["other", "third"]
+    assert recent.weight == 2
 
 
 class Model:

@@ -53,7 +53,10 @@ class Lru(Generic[K, V]):
         """Return the value of a key, which is now the one used last; None if there is none."""
         value = self._values.get(key)
         if value is not None:
-            self._values.move_to_end(key)
+            try:
+                self._values.move_to_end(key)
+            except KeyError:  # a finaliser, which ran between the two calls, has put others
+                pass
         return value
 
     def put(self, key: K, value: V) -> None:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
-from weakref import WeakSet
+
+from framefeed._live_set import LiveSet
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ def keep_forever(left: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(left))
 
 
-_ALIVE: WeakSet[PerProcess[Any]] = WeakSet()
+_ALIVE = LiveSet[PerProcess[Any]]()
 
 
 def _begin_all() -> None:

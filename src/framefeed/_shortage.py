@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import gc
-import weakref
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from framefeed._live_set import LiveSet
 from framefeed._units import format_bytes
 from framefeed.errors import FramefeedError, MissingDependency, ResourceExhausted, UsageError
 
@@ -140,14 +140,12 @@ def raise_shortage(error: BaseException, name: str, stage: str) -> None:
         raise make_shortage_error(resource, name, stage) from error
 
 
-_RELEASABLE: dict[int, weakref.ref[Releasable]] = {}
+_RELEASABLE = LiveSet[Releasable]()
 
 
 def register_releasable(pool: Releasable) -> None:
     """Call the pool's `Releasable.release_idle` in a shortage; the pool is not kept alive."""
-    # Single operations on a dict, which need no lock, also in a finaliser and after a fork.
-    key = id(pool)
-    _RELEASABLE[key] = weakref.ref(pool, lambda _: _RELEASABLE.pop(key, None))
+    _RELEASABLE.add(pool)
 
 
 def collect_and_release() -> None:
@@ -158,7 +156,5 @@ def collect_and_release() -> None:
 
 def release_idle() -> None:
     """Release the idle resources of all pools of this process."""
-    for reference in list(_RELEASABLE.values()):
-        pool = reference()
-        if pool is not None:
-            pool.release_idle()
+    for pool in _RELEASABLE:
+        pool.release_idle()

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from framefeed.cache._keys import EXACT, Recipe, make_key
+from framefeed.cache._keys import EXACT, Recipe, StreamKey, make_key
 from framefeed.index import StreamFacts
 from framefeed.media import SourceIdentity
 from framefeed.request import OutputSpec
@@ -47,6 +47,19 @@ def test_C03_everything_in_the_recipe_counts(other: Recipe) -> None:
 @pytest.mark.parametrize("other", [SourceIdentity(1001, 5, "abcd"), SourceIdentity(1000, 5, "abce")])
 def test_C03_size_and_fingerprint_count(other: SourceIdentity) -> None:
     assert make_key(other, STREAM, RECIPE).digest != make_key(IDENTITY, STREAM, RECIPE).digest
+
+
+def test_lengths_of_start_codes_do_not_count() -> None:
+    """FFmpeg 9 writes those of a configuration with four bytes, FFmpeg 8 with three."""
+
+    def key_of(extradata: bytes) -> StreamKey:
+        return make_key(IDENTITY, replace(STREAM, extradata=extradata), RECIPE)
+
+    by_8 = bytes.fromhex("0000016742e00a96528589c80000000168c923a800")
+    by_9 = bytes.fromhex("000000016742e00a96528589c8000000000168c923a800")
+    assert key_of(by_8) == key_of(by_9)
+    assert key_of(by_8) != key_of(by_8.replace(b"\x68", b"\x69"))
+    assert key_of(by_8) != key_of(by_8[: by_8.index(b"\x68") - 4])
 
 
 def test_the_time_of_the_file_does_not_count() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 import torch
 
 from framefeed.compat.torchvision import VideoClips
+from tests.reference import open_media
 
 SIZE = 8
 FILES = (
@@ -21,7 +21,7 @@ FILES = (
 
 def decode_by_theirs(path: str) -> tuple[list[tuple[int, Any]], float]:
     """(pts, picture) of all frames sorted by their times, and the rate."""
-    with av.open(path, metadata_errors="ignore") as container:
+    with open_media(path) as container:
         stream = container.streams.video[0]
         frames = [(frame.pts, frame.to_rgb().to_ndarray()) for frame in container.decode(stream)]
         return sorted(frames, key=lambda frame: frame[0]), float(stream.average_rate)

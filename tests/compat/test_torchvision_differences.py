@@ -36,6 +36,7 @@ from framefeed.errors import (
 from framefeed.testing import AudioSpec, ClipSpec, read_stamps, write_clip
 from tests.corpus import clip_file, corpus_file, expected_stamps
 from tests.differences import Differences
+from tests.reference import open_media
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "torchvision.md"
 RESULTS = PAGE.parents[1] / "benchmarks" / "results" / "torchvision-2026-11-28.json"
@@ -44,7 +45,7 @@ difference = Differences()
 
 def times_of_theirs(path: str) -> list[int]:
     """Times of all frames of the first video stream; none after an error."""
-    with av.open(path, metadata_errors="ignore") as container:
+    with open_media(path) as container:
         extradata = container.streams[0].codec_context.extradata
         is_own = extradata is not None and b"Lavc" in extradata  # then of packets, without decoding
         try:
@@ -143,7 +144,7 @@ def test_files_without_times(name: str, other: int) -> None:
 
 def order_of_theirs(path: str) -> list[int]:
     """Numbers of decoded frames in the order in which a clip has them: sorted by their times."""
-    with av.open(path, metadata_errors="ignore") as container:
+    with open_media(path) as container:
         times = [frame.pts for frame in container.decode(video=0)]
     return sorted(range(len(times)), key=times.__getitem__)
 
@@ -172,7 +173,7 @@ def test_files_of_hmdb51(name: str, count: int, order: list[int], media_root: Pa
     theirs = times_of_theirs(path)
     assert theirs == [1, *range(3, count + 2)]
     assert order_of_theirs(path)[:6] == order
-    with av.open(path, metadata_errors="ignore") as container:
+    with open_media(path) as container:
         decoded = [frame.to_rgb().to_ndarray() for frame in container.decode(video=0)]
     # Their metadata mean our frames nevertheless.
     other = VideoClips([], 8, 8, _precomputed_metadata=clips.metadata | {"video_pts": [torch.tensor(theirs)]})

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import av
 import numpy as np
 from av.video.frame import VideoFrame
 
@@ -15,6 +14,7 @@ from framefeed.decode._decoder import Pixels
 from framefeed.decode._planes import copy_planes, describe_layout, rebuild_picture
 from framefeed.index import StreamFacts
 from framefeed.request import OutputSpec
+from tests.reference import open_media
 
 Rebuild = Callable[[VideoFrame], VideoFrame]
 
@@ -82,7 +82,7 @@ def _of_size(height: int, width: int) -> Iterator[OutputSpec]:
 
 def some_frames(path: Path, numbers: tuple[int, ...]) -> Iterator[VideoFrame]:
     """Frames of the first video stream, by their place in the order in which they are decoded."""
-    with av.open(str(path), metadata_errors="replace") as container:
+    with open_media(path) as container:
         stream = container.streams.video[0]
         stream.thread_type = "NONE"
         for number, frame in enumerate(container.decode(stream)):

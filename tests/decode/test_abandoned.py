@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -382,6 +383,30 @@ def test_an_interrupt_is_not_lost_in_a_collection() -> None:
     kinds = run.stdout.split()
     assert len(kinds) == 3
     assert not {"function", "method"} & set(kinds)
+
+
+def test_a_collection_may_run_between_any_two_steps_of_the_question() -> None:
+    """From Python 3.12 on the collector runs between any two bytecodes; before, another thread's may."""
+    collections = 0
+
+    def collect(frame: FrameType, *_: object) -> Callable[..., Any] | None:
+        nonlocal collections
+        if frame.f_code is not is_collecting.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        gc.collect(0)
+        collections += 1
+        return collect
+
+    before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 looks for it here
+    sys.settrace(collect)
+    try:
+        answer = is_collecting()
+    finally:
+        sys.settrace(before)
+    assert not answer
+    assert collections > 10
 
 
 def test_a_thread_collects_while_its_finalisers_run() -> None:

@@ -243,6 +243,7 @@ def test_a_missing_library_names_its_extra(name: str) -> None:
 
 
 def test_torchcodec_without_ffmpeg_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     package = tmp_path / "torchcodec"
     package.mkdir()
     (package / "__init__.py").write_text("raise RuntimeError('Could not load libtorchcodec')")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,22 @@ def test_it_is_a_decoder_and_the_default_one() -> None:
     assert {"pyav", "still"} <= set(list_decoders())
     with pytest.raises(UsageError, match="pyav"):
         find_decoder("nobody")
+
+
+@pytest.mark.parametrize("start_code", [b"\0\0\1", b"\0\0\0\1"], ids=["FFmpeg 8", "FFmpeg 9"])
+def test_an_index_of_another_ffmpeg_gives_the_same_frames(start_code: bytes) -> None:
+    """Versions 8 and 9 begin the units of an Annex B configuration with start codes of three and four bytes."""
+    path = corpus_file("closed_gop.ts")
+    index = build_index(path)
+    assert index.stream.extradata is not None
+    units = index.stream.extradata.split(b"\0\0\1")[1:]
+    assert len(units) >= 2
+    extradata = b"".join(start_code + unit.rstrip(b"\0") for unit in units)
+    other = replace(index, stream=replace(index.stream, extradata=extradata))
+    slots = [slot_of(each, range(len(index))) for each in (index, other)]
+    for each, slot in zip((index, other), slots, strict=True):
+        PyAVDecoder().decode(MediaSource.of(path), each, [slot]).raise_first()
+    assert np.array_equal(slots[0].out, slots[1].out)
 
 
 # --- costs ------------------------------------------------------------------------------------------

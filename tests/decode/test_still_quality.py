@@ -116,6 +116,7 @@ def test_every_way_to_a_picture_gives_the_same_bytes(
 
 @pytest.mark.parametrize("quality", QUALITIES)
 def test_processes_and_data_sets_give_the_same_bytes(catalog: ff.Catalog, quality: StillQuality) -> None:
+    pytest.importorskip("torch")
     plan = plan_of(catalog, quality, SIZES[4], None)
     expected = by_decoders(plan)
     assert np.array_equal(load(plan, workers=1, kind="processes"), expected)

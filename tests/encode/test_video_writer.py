@@ -77,6 +77,14 @@ def test_encoders_print_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("size", [(2, 2), (14, 64), (64, 14)])
+def test_av1_pictures_that_its_encoder_has_no_room_for_are_refused(size: tuple[int, int], tmp_path: Path) -> None:
+    """The SVT-AV1 of PyAV 19.0 ends the process for some: they must not reach it."""
+    with pytest.raises(UsageError, match="least 16 x 16"):
+        write(tmp_path / "a.mkv", make_pictures(1, *size), (0,), VideoOptions("av1"))
+    write(tmp_path / "b.mkv", make_pictures(1, 16, 16), (0,), VideoOptions("av1"))
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_same_pictures_give_the_same_bytes(codec: str, tmp_path: Path) -> None:
     for name in ("a", "b"):

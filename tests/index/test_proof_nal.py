@@ -13,13 +13,28 @@ import pytest
 from framefeed import FrameIndex, build_index
 from framefeed.errors import FramefeedError
 from framefeed.index import index_media, probe
-from framefeed.testing import write_clip
+from framefeed.index._stream import HEAD_PACKETS
+from framefeed.testing import ClipSpec, clip_bytes, take_packets, write_clip
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.index.proof_checks import PROVED, BelievesTimes, collecting_reasons, differences, mistakes, prove
 from tests.lengths import either
 from tests.media import nal_mutants as mutants
-from tests.media.nal_mutants import Stream, Units, edit, h264, hevc, join, joined, kind_of, late_b, with_sets
+from tests.media.nal_mutants import (
+    Stream,
+    Units,
+    edit,
+    h264,
+    hevc,
+    join,
+    joined,
+    kind_of,
+    late_b,
+    later,
+    span_of,
+    split,
+    with_sets,
+)
 from tests.mp4.movies import MovieSpec, coded, movie_bytes, right_offsets
 from tests.pathologies import iter_pathologies
 
@@ -113,12 +128,24 @@ SOUND = {
     "HEVC with a packet of no slices, to which no other refers": lambda: edit(
         _closed(), [mutants.find_kind(_closed(), 0)[5]], lambda _: [bytes([35 << 1, 1, 0x50])]
     ),
+    "HEVC whose lost leading pictures end right before a key frame": lambda: _leading_alone(),
     "Dolby Vision's unit": lambda: edit(hevc(), range(96), lambda units: [*units, _STEREO_LIKE]),
 }
 
 
 def _open() -> Stream:
     return hevc("open-gop=1:bframes=3:b-adapt=0")
+
+
+def _leading_alone() -> Stream:
+    """Of an open GOP what refers to the one before, and then a closed one."""
+    stream, start = _open(), _cra()
+    stop = next(number for number, packet in enumerate(stream.packets) if number > start and not _is_rasl(packet.data))
+    return stream.with_packets([*stream.packets[start:stop], *later(stream.packets[:start], span_of(stream))])
+
+
+def _is_rasl(data: bytes) -> bool:
+    return kind_of(split(data)[0], "hevc") in (8, 9)
 
 
 def _closed() -> Stream:
@@ -152,6 +179,29 @@ def test_a_stream_that_begins_in_a_gop_is_decoded_up_to_the_first_key_frame(endi
 @pytest.mark.parametrize("which", [range(96), range(1), range(1, 96)], ids=["all", "first", "others"])
 def test_pictures_rotated_by_messages_are_described_as_decoded(which: range, ending: str, tmp_path: Path) -> None:
     check(edit(h264(), which, lambda units: [mutants.turn(0x4000), *units]).write(tmp_path / f"clip{ending}"))
+
+
+def test_colours_that_only_the_container_has_are_the_streams(tmp_path: Path) -> None:
+    unset = {"x264-params": "colorprim=undef:transfer=undef:colormatrix=undef"}
+    tags = dict.fromkeys(("colorspace", "color_primaries", "color_trc"), "bt709")
+    for ending in (MKV, MP4):
+        index = check(write_clip(tmp_path / f"clip{ending}", ClipSpec(40, codec_options={**tags, **unset})))
+        assert index.built_from == PROVED
+        assert (index.stream.color_primaries, index.stream.color_transfer, index.stream.color_space) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("ending", [MP4, MKV])
+def test_mpeg4_that_has_b_vops_behind_what_is_decoded_is_decoded_whole(ending: str, tmp_path: Path) -> None:
+    """Its header declares none, so that a decoder gives other frames from the first of them on."""
+    first, second = (_mpeg4(b_frames, count) for b_frames, count in ((0, 2 * HEAD_PACKETS), (2, 24)))
+    step = span_of(first) // len(first.packets)
+    stream = first.with_packets([*first.packets, *later(second.packets, span_of(first) + 2 * step)])
+    assert check(stream.write(tmp_path / f"clip{ending}")).built_from == "decode"
+
+
+def _mpeg4(b_frames: int, num_frames: int) -> Stream:
+    clip = clip_bytes(ClipSpec(num_frames, codec="mpeg4", b_frames=b_frames, gop=12), "mp4")
+    return Stream(clip, *take_packets(clip))
 
 
 def test_one_packet_without_a_duration_is_noticed(tmp_path: Path, reasons: list[str]) -> None:

@@ -15,7 +15,14 @@ import pytest
 from framefeed.errors import CorruptMedia, MediaError, MissingMedia, NoVideoStream, UnreadableMedia, UnsupportedCodec
 from framefeed.index import build_index, probe
 from framefeed.media import _libav_errors
-from framefeed.media._libav_errors import LIBAV_EXCEPTIONS, check_memory, in_one_line, libav_errors, libav_log
+from framefeed.media._libav_errors import (
+    LIBAV_EXCEPTIONS,
+    check_memory,
+    in_one_line,
+    libav_errors,
+    libav_log,
+    send_packet,
+)
 from framefeed.media._source import MediaSource
 from tests.corpus import corpus_file
 
@@ -35,6 +42,16 @@ KINDS = {
     "PatchWelcomeError": UnsupportedCodec,
     "FileNotFoundError": MissingMedia,
 }
+
+
+@pytest.mark.parametrize("codec", ["vc1", "huffyuv", "ffv1", "tscc"])
+def test_a_decoder_that_cannot_be_opened_says_so_for_each_packet(codec: str) -> None:
+    """PyAV 19 has a bare ValueError from the second packet on, because the decoder has no codec any more."""
+    context = av.CodecContext.create(codec, "r")
+    assert isinstance(context, av.VideoCodecContext)
+    for packet in (av.Packet(b"frame"), av.Packet(b"frame"), None):
+        with libav_log(), pytest.raises(av.FFmpegError):
+            send_packet(context, packet)
 
 
 def test_pyavs_exceptions_are_enumerated() -> None:

@@ -16,6 +16,8 @@ OTHER_NAMES = {
     "ITU709": "bt709", "ITU601": "bt470bg", "MPEG": "tv (limited)", "JPEG": "pc (full)",
 }  # fmt: skip
 """Where FFmpeg's constant and the name that it prints differ (libavutil/pixdesc.c)."""
+MOST_CODE = 255
+"""Of H.273, whose codes have 8 bits; FFmpeg 9 has codes of its own above."""
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,7 @@ OTHER_NAMES = {
 )
 def test_codes_have_the_names_that_ffmpeg_gives_them(names: dict[int, str], theirs: type[IntEnum]) -> None:
     for member in theirs:
-        if member.name in {"UNSPECIFIED", "NB"}:
+        if member.name in {"UNSPECIFIED", "NB"} or member.value > MOST_CODE:
             continue
         ours = names[member.value]
         if (theirs, member.name) == (Colorspace, "BT2020"):

@@ -27,7 +27,7 @@ import xxhash
 
 from framefeed._arrays import IntArray, WordArray
 from framefeed._values import ByteReader, clamp_ns, read_bytes
-from framefeed.bitstreams import Codec
+from framefeed.bitstreams import Codec, split_nal_units
 from framefeed.index import FrameIndex, StreamFacts, has_picture_files
 from framefeed.media import FileStamp, MediaSource, SequenceSource, SourceIdentity
 from framefeed.parallel import find_shortage
@@ -86,7 +86,7 @@ def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> S
     if recipe.output is not None:
         # The decoder's recipe names what a quality changes; and keys of videos stay what they were.
         del how["output"]["still_quality"]
-    facts["extradata"] = None if stream.extradata is None else xxhash.xxh3_128_hexdigest(stream.extradata)
+    facts["extradata"] = None if stream.extradata is None else _hash_configuration(stream.codec, stream.extradata)
     described = {
         "schema": KEY_VERSION,
         "source": {"bytes": identity.bytes, "fingerprint": identity.fingerprint},
@@ -95,6 +95,13 @@ def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> S
     }
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return StreamKey(xxhash.xxh3_128_digest(text.encode()), text)
+
+
+def _hash_configuration(codec: str, extradata: bytes) -> str:
+    if Codec.of(codec).units is not None and extradata.startswith((b"\0\0\1", b"\0\0\0\1")):
+        # Of one stream, FFmpeg 8 begins each unit with a start code of 3 bytes, and 9 with one of 4.
+        extradata = b"\0\0\1".join(bytes(unit).rstrip(b"\0") for unit in split_nal_units(extradata, 0))
+    return xxhash.xxh3_128_hexdigest(extradata)
 
 
 def find_key_facts(index: FrameIndex) -> StreamFacts:

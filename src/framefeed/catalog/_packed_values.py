@@ -354,8 +354,10 @@ class _KeptGroups:
             row: Number in the file.
         """
         with self._lock:
-            for (of, _), group in self._groups.items():
-                if of == column and group.first <= row < group.first + len(group.values):
+            # The references, not the items: a group that another thread frees meanwhile would be an error.
+            for reference in self._groups.valuerefs():
+                group, (of, _) = reference(), reference.key
+                if group is not None and of == column and 0 <= row - group.first < len(group.values):
                     _hold(column, group)
                     return group
         return None

@@ -41,6 +41,7 @@ class CodecRule:
         is_limited: Whether samples always have the limited range, because the bitstream cannot say otherwise.
         is_jpeg: Whether samples always have the full range and the matrix of BT.601.
         segment_format: FFmpeg's name of the container of segments.
+        least_side: Least width and height.
     """
 
     name: str
@@ -55,6 +56,7 @@ class CodecRule:
     is_limited: bool = False
     is_jpeg: bool = False
     segment_format: str = "nut"
+    least_side: int = 1
 
 
 CODECS: dict[str, CodecRule] = {
@@ -70,7 +72,16 @@ CODECS: dict[str, CodecRule] = {
             options={"deadline": "good", "cpu-used": "5", "b": "0", "row-mt": "1"},
             has_aspect_tag=False,
         ),
-        CodecRule("av1", "libsvtav1", qualities=(1, 63), quality=35, options={"preset": "10"}, has_aspect_tag=False),
+        # The SVT-AV1 of PyAV 19.0 writes beyond its memory for pictures of 2 x 2 to 8 x 8 pixels.
+        CodecRule(
+            "av1",
+            "libsvtav1",
+            qualities=(1, 63),
+            quality=35,
+            options={"preset": "10"},
+            has_aspect_tag=False,
+            least_side=16,
+        ),
         CodecRule(
             "mpeg4",
             "mpeg4",

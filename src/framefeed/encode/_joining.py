@@ -15,7 +15,7 @@ from framefeed.encode._encoder import code_stream, limit_rate, tag_context
 from framefeed.encode._muxing import Output, PacketQueue, Timeline, make_muxer_options, mux_errors
 from framefeed.encode._segments import SegmentReader
 from framefeed.errors import UsageError
-from framefeed.media import MediaSource, VideoContainer
+from framefeed.media import MediaSource, VideoContainer, read_rational
 
 _Path = str | os.PathLike[str]
 
@@ -74,7 +74,7 @@ class _Audio:
     def mux_until(self, seconds: Fraction | None, output: Output, stream: Any, shift: Fraction) -> None:
         """Mux the packets that begin by a time; all that are left if it is None."""
         while (packet := self._next) is not None:
-            unit = packet.time_base
+            unit = read_rational(packet.time_base) or Fraction(1)
             ticks = round(shift / unit)
             begin = packet.pts if packet.dts is None else packet.dts
             if seconds is not None and begin is not None and (begin + ticks) * unit > seconds:

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self, cast
 
-import av
 from av.container import InputContainer, OutputContainer
 from av.video.stream import VideoStream
 
 from framefeed.encode._muxing import Packet
 from framefeed.encode._tags import VideoTags
 from framefeed.errors import UnreadableMedia
-from framefeed.media import MediaSource, libav_errors, libav_log
+from framefeed.media import MediaSource, libav_errors, libav_log, open_input
 
 _VERSION = 1
 _KEY = "FRAMEFEED"
@@ -119,7 +118,7 @@ class SegmentReader:
         self.end = 0
         MediaSource.of(self.name).stat()
         with libav_log() as lines, libav_errors(self.name, "open", log=lines):
-            self._container: InputContainer = av.open(f"file:{os.path.abspath(self.name)}", options=_READ_OPTIONS)
+            self._container = open_input(f"file:{os.path.abspath(self.name)}", options=_READ_OPTIONS)
         try:
             try:
                 self.header = SegmentHeader.take_from(self._container)

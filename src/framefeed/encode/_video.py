@@ -138,6 +138,12 @@ class VideoWriter:
         height, width = picture.shape[:2]
         if number == 0:
             rows, columns = self._options.chroma_step
+            least = self._options.rule.least_side
+            if min(height, width) < least:
+                raise UsageError(
+                    f"the pictures have {width} x {height} pixels (width x height), and {self._options.codec} needs at "
+                    f"least {least} x {least}: pad or enlarge them, or choose another codec, such as vp9"
+                )
             if height % rows or width % columns:
                 raise UsageError(
                     f"the pictures have {width} x {height} pixels (width x height), and {self._options.coded_format} "

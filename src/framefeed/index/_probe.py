@@ -32,6 +32,7 @@ from framefeed.media import (
     decode_facts,
     make_empty_error,
     read_claimed_duration,
+    read_rational,
     sniff,
 )
 from framefeed.pictures import name_undecoded_format, probe_image
@@ -173,7 +174,7 @@ def _refuse_encrypted(container: VideoContainer) -> Iterator[Packet]:
 def describe_video(container: VideoContainer, picture: PictureFormat) -> MediaInfo:
     """Describe an open container, given the format of its first frame."""
     container.limits.check_picture(picture.width, picture.height, container.source.name)
-    rate, frames = container.stream.average_rate, container.stream.frames
+    rate, frames = read_rational(container.stream.average_rate), container.stream.frames
     timing = Timing(frames or None, read_claimed_duration(container), float(rate) if rate else None)
     name, size = container.format_name, container.reader.stat().bytes
     return make_media_info(name, container.codec_name, picture, container.matrix, timing, size)

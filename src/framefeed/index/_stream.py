@@ -30,6 +30,7 @@ from framefeed.media import (
     demux_from,
     has_damaged_parameters,
     make_empty_error,
+    read_rational,
     read_stream_colors,
 )
 
@@ -226,7 +227,9 @@ class Stream:
         self, order: IntArray, first: PictureFormat, built_from: BuiltFrom, decoding: DecodingTimes | None = None
     ) -> Built:
         container, walk = self._container, self._walk
-        times = find_times(container, read_packet_times(walk, order, container.stream.time_base), walk, decoding)
+        times = find_times(
+            container, read_packet_times(walk, order, read_rational(container.stream.time_base)), walk, decoding
+        )
         info, extradata = describe_video(container, first), container.stream.codec_context.extradata
         stream = describe_stream(info, first, self._colors, walk, order, container.stream.index, extradata)
         times = assume_rate(times, self._assume_fps)

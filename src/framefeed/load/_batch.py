@@ -197,7 +197,7 @@ class BufferPool:
     @property
     def idle_bytes(self) -> int:
         """Bytes of the idle blocks."""
-        return sum(block.nbytes for block in tuple(self._idle))
+        return sum(block.nbytes for block in list(self._idle))
 
     def lease(self, shape: Sequence[int], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
         """Lend memory as an array of any content, C-contiguous and writable; its block may be larger."""

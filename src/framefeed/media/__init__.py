@@ -35,6 +35,7 @@ from framefeed.media._libav_errors import (
     libav_log,
     send_packet,
 )
+from framefeed.media._libav_versions import open_input, read_rational
 from framefeed.media._members import READ_BY_ARROW, Location, find_members
 from framefeed.media._objects import (
     check_put_rights,
@@ -135,10 +136,12 @@ __all__ = [
     "make_packet",
     "make_part",
     "number_after_seek",
+    "open_input",
     "parse_rate",
     "put_object",
     "read_claimed_duration",
     "read_object",
+    "read_rational",
     "read_stream_colors",
     "read_stream_details",
     "read_version",

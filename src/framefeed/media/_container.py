@@ -57,6 +57,7 @@ from framefeed.media._libav_input import (
     name_known_format,
     needs_decoders,
 )
+from framefeed.media._libav_versions import open_input
 from framefeed.media._source import MediaSource
 
 # avformat_new_stream of libavformat/options.c, after which a demuxer says that memory ran out.
@@ -90,6 +91,7 @@ class VideoContainer:
         indexed: Which file it must be; see `MediaSource.reader`.
 
     Attributes:
+        codec_name: Canonical name: "av1" whichever library decodes it.
         log: The first errors that libav logged, each once.
         matrix: The nine numbers of the display matrix of the first frame that was decoded, or None.
         has_decoded: Whether a frame was decoded, so that ``matrix`` is known.
@@ -141,6 +143,8 @@ class VideoContainer:
             try:
                 self.stream = self._choose_stream(stream_index)
                 self._check_stream()
+                # Asked now: a decoder that libav could not open has no codec any more.
+                self.codec_name = str(self.stream.codec_context.codec.canonical_name)
                 self._configure(self.stream.codec_context)
             except BaseException:
                 self._container.close()
@@ -173,7 +177,7 @@ class VideoContainer:
             raise MemoryError("the system refuses the memory to open a file")
         try:
             with libav_log() as lines, libav_errors(self.source.name, "open", self.limits.max_packet_bytes, lines):
-                opened = av.open(self._input, format=file_format, options=options, metadata_errors="replace")
+                opened = open_input(self._input, file_format, options)
         except (UnreadableMedia, MemoryError):
             if any(_TOO_MANY_STREAMS in message for _, _, message in lines):
                 claim = f"more than {self.limits.max_streams + 1} streams"
@@ -182,7 +186,7 @@ class VideoContainer:
         finally:
             self._input.raise_error()
         self.keep_log(drop_withheld_lines(lines))
-        return cast("InputContainer", opened)
+        return opened
 
     def _configure(self, context: av.VideoCodecContext) -> None:
         context.thread_count = 1
@@ -305,11 +309,6 @@ class VideoContainer:
     def format_name(self) -> str:
         """Libav's name of the container format."""
         return str(self._container.format.name)
-
-    @property
-    def codec_name(self) -> str:
-        """Canonical codec name: "av1" whichever library decodes it."""
-        return str(self.stream.codec_context.codec.canonical_name)
 
     @property
     def codec(self) -> Codec:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from framefeed._values import DEFAULT_LIMITS, Limits, MediaInfo, StreamColors
 from framefeed.media._container import VideoContainer
 from framefeed.media._libav_errors import libav_errors
+from framefeed.media._libav_versions import read_rational
 from framefeed.media._source import MediaSource
 
 
@@ -58,25 +59,26 @@ def describe_picture_stream(info: MediaInfo) -> StreamDetails:
 def read_claimed_duration(container: VideoContainer) -> float | None:
     """Read the seconds that the header of an open container claims for its stream, or None."""
     stream = container.stream
-    if stream.duration is None or stream.time_base is None:
+    time_base = read_rational(stream.time_base)
+    if stream.duration is None or time_base is None:
         return None
     if container.is_withheld and container.codec_name == "h264" and container.format_name.startswith("matroska"):
         return None  # what libav fills in where it does not know when the stream starts
-    return float(stream.duration * stream.time_base)
+    return float(stream.duration * time_base)
 
 
 def read_stream_details(source: MediaSource, stream_index: int, limits: Limits = DEFAULT_LIMITS) -> StreamDetails:
     """Open a source and describe one of its streams; errors as ``probe``."""
     with VideoContainer(source, stream_index, limits) as container, libav_errors(source.name, "open"):
         stream = container.stream
-        starts = stream.start_time is not None and stream.time_base is not None
+        start, time_base, rate = stream.start_time, read_rational(stream.time_base), read_rational(stream.average_rate)
         return StreamDetails(
             num_frames=stream.frames or None,
             duration_seconds=read_claimed_duration(container),
-            average_fps=float(stream.average_rate) if stream.average_rate else None,
+            average_fps=None if rate is None else float(rate),
             bit_rate=stream.bit_rate or None,
-            begin_seconds=float((stream.start_time or 0) * (stream.time_base or 0)) if starts else None,
-            pixel_aspect_ratio=stream.sample_aspect_ratio or None,
+            begin_seconds=None if start is None or time_base is None else float(start * time_base),
+            pixel_aspect_ratio=read_rational(stream.sample_aspect_ratio),
             colors=read_stream_colors(container),
         )
 

@@ -30,6 +30,7 @@ _UNSUPPORTED = (av.DecoderNotFoundError, av.PatchWelcomeError, av.BSFNotFoundErr
 LIBAV_EXCEPTIONS = (av.FFmpegError, EOFError)
 """Exceptions of PyAV: all derive from the first, except a bare end of file."""
 _MESSAGES = 3
+_INVALID_DATA = av.error.tag_to_code(b"INDA")
 # get_buffer() fails for lack of memory, and for a picture larger than allowed; a message about its size precedes that.
 _NO_MEMORY = re.compile(r"get_buffer\(\) failed|[Cc]annot allocate memory|[Cc]ould not allocate|[Oo]ut of memory")
 _TOO_LARGE = re.compile(r"[Pp]icture size")
@@ -106,6 +107,11 @@ def send_packet(context: av.VideoCodecContext, packet: av.Packet[Any] | None) ->
             raise
         context.flush_buffers()
         return context.decode(packet)
+    except ValueError as error:
+        if isinstance(error, av.FFmpegError):
+            raise
+        # A decoder that could not be opened for an earlier packet: PyAV 18 tries once more, with libav's error.
+        raise av.InvalidDataError(_INVALID_DATA, str(error)) from error
 
 
 # The H.264 decoder logs this if a picture to be released is missing, as after every open-GOP start.

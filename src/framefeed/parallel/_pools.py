@@ -27,6 +27,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Protocol, Self
 
+from framefeed._live_set import LiveSet
 from framefeed.errors import UsageError, WorkerLost
 
 SOON_SECONDS = 0.5
@@ -323,7 +324,7 @@ def _drop_tasks(tasks: _Tasks, urgent: _Urgent) -> None:
     tasks.put(None)
 
 
-_open_pools: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
+_open_pools = LiveSet[ThreadPool]()
 
 
 @cache

@@ -21,6 +21,7 @@ from av.video.stream import VideoStream
 
 from framefeed._checks import expand_home
 from framefeed.encode import restoring_scheduling
+from framefeed.media import read_rational
 from framefeed.testing._stamps import COLOURS, draw_stamp
 
 # One thread and no version strings or random ids in the file: the same bytes every time, where the codec allows.
@@ -332,8 +333,9 @@ def _interleave(
 
     def compute_seconds(number: int) -> Fraction:
         frame = waiting[number]
-        assert frame.pts is not None and frame.time_base is not None
-        return frame.pts * frame.time_base
+        time_base = read_rational(frame.time_base)
+        assert frame.pts is not None and time_base is not None
+        return frame.pts * time_base
 
     heads = {number: next(source, None) for number, source in enumerate(sources)}
     while waiting := {number: frame for number, frame in heads.items() if frame is not None}:
@@ -370,8 +372,9 @@ def take_packets(media: bytes) -> tuple[list[Coded], Fraction]:
             for packet in container.demux(stream)
             if packet.size
         ]
-        assert stream.time_base is not None
-        return packets, stream.time_base
+        time_base = read_rational(stream.time_base)
+        assert time_base is not None
+        return packets, time_base
 
 
 def put_packets(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, TypeVar, cast, get_args
@@ -12,6 +11,7 @@ from torch.utils.data import Dataset, IterableDataset, Sampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from framefeed._checks import check_choice, check_integer
+from framefeed._live_set import LiveSet
 from framefeed.adapters.torch._pool_iterator import CountingIterator, InlineIterator, PoolIterator, ProcessIterator
 from framefeed.adapters.torch._randomness import GLOBAL, Randomness
 from framefeed.adapters.torch._resuming import Epochs, Progress, SavedState, TrackedSampler, find_epochs, is_stateful
@@ -112,7 +112,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self._has_begun = False
         self._saved: SavedState | None = None
         self._pool: Pool | None = None
-        self._running: weakref.WeakSet[CountingIterator] = weakref.WeakSet()
+        self._running = LiveSet[CountingIterator]()
         super().__init__(
             dataset,
             batch_size,
@@ -141,7 +141,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         return {**self.__dict__, "_running": None, "_progress": None, "_pool": None, "_has_begun": False}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _running=weakref.WeakSet())
+        self.__dict__.update(state, _running=LiveSet[CountingIterator]())
 
     @property
     def multiprocessing_context(self) -> Any:

@@ -15,7 +15,7 @@ from framefeed.bitstreams import STREAM_FORMATS, Codec
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.errors import StaleSource
 from framefeed.index import DecodeRuns, FrameIndex
-from framefeed.media import MediaSource, Packet, VideoContainer, number_after_seek
+from framefeed.media import MediaSource, Packet, VideoContainer, number_after_seek, read_rational
 
 # Zero bytes that must follow every packet: AV_INPUT_BUFFER_PADDING_SIZE of libavcodec/defs.h.
 _PADDING = 64
@@ -213,7 +213,7 @@ class ContainerFeed:
         if self.opened.format_name in STREAM_FORMATS or table.pts[number] == MISSING_PTS:
             return False
         for preroll in _PREROLL_SECONDS:
-            target = int(table.pts[number]) - round(preroll / (self.opened.stream.time_base or 1))
+            target = int(table.pts[number]) - round(preroll / (read_rational(self.opened.stream.time_base) or 1))
             if self.opened.try_seek(target):
                 numbered = number_after_seek(self.opened.packets(), table.offset, table.size)
                 if numbered is not None and numbered[0] <= number:

@@ -67,7 +67,8 @@ gc.callbacks.extend(cast("Any", [_LATEST.__setitem__, partial(setattr, _OWN), _P
 
 def is_collecting() -> bool:
     """Whether the calling thread runs the cyclic garbage collector, for example in a finaliser."""
-    return next(reversed(_PHASES)) == "start" and getattr(_OWN, "start", None) is _LATEST["start"]
+    # One call of C reads the order: between two, a collection of another thread may change it.
+    return list(_PHASES)[-1] == "start" and getattr(_OWN, "start", None) is _LATEST["start"]
 
 
 class _IdleItem(Generic[T]):

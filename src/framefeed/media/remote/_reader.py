@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 from time import perf_counter
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 
 from framefeed import _stopping
 from framefeed._fetched import FetchCounts, count_fetch
+from framefeed._live_set import LiveSet
 from framefeed._outcome import Err, Ok
 from framefeed._per_process import PerProcess
 from framefeed._shown import show_name
@@ -213,7 +213,7 @@ class _AheadByTarget:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ahead: dict[Hashable, WeakSet[FetchedAhead]] = {}
+        self._ahead: dict[Hashable, LiveSet[FetchedAhead]] = {}
         self._clean_at = _CLEAN_AT
 
     def add(self, key: Hashable, ahead: FetchedAhead) -> None:
@@ -221,7 +221,7 @@ class _AheadByTarget:
             if len(self._ahead) >= self._clean_at:
                 self._ahead = {of: each for of, each in self._ahead.items() if each}
                 self._clean_at = max(_CLEAN_AT, 2 * len(self._ahead))
-            self._ahead.setdefault(key, WeakSet()).add(ahead)
+            self._ahead.setdefault(key, LiveSet()).add(ahead)
 
     def remove(self, key: Hashable, ahead: FetchedAhead) -> None:
         with self._lock:
