@@ -7,10 +7,12 @@ import struct
 import warnings
 import zipfile
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -149,17 +151,20 @@ def judge(folder: Path, name: str, data: bytes) -> dict[str, str]:
     return verdicts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGED)
 def test_I05_what_a_library_decodes_with_a_warning_is_damaged_by_every_route(name: str, tmp_path: Path) -> None:
     assert set(judge(tmp_path, name, DAMAGED[name]).values()) == {"CorruptMedia"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CUT)
 def test_I05_a_cut_picture_has_one_verdict(name: str, tmp_path: Path) -> None:
     verdicts = judge(tmp_path, name, CUT[name])
     assert len(set(verdicts.values())) == 1, verdicts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*JPEGS, *OTHERS])
 def test_a_sound_picture_is_one_by_every_route(name: str, tmp_path: Path) -> None:
     assert set(judge(tmp_path, name, sound(name)).values()) == {"a picture"}
@@ -235,6 +240,7 @@ def odd_jpegs() -> Iterator[tuple[str, bytes]]:
         yield f"subsampling {subsampling}", saved(picture("RGB", 133, 117), "JPEG", subsampling=subsampling)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "data"), [pytest.param(*each, id=each[0]) for each in odd_jpegs()])
 def test_an_odd_picture_whose_pixels_are_all_there_is_sound(name: str, data: bytes, tmp_path: Path) -> None:
     assert set(judge(tmp_path, name, data).values()) == {"a picture"}
@@ -252,3 +258,32 @@ def test_I05_an_oddity_hides_no_damage(name: str, tmp_path: Path) -> None:
 def test_many_zeros_before_the_end_are_damage(tmp_path: Path) -> None:
     damaged = sound("baseline")[:-2] + bytes(40) + END
     assert set(judge(tmp_path, "jpg", damaged).values()) == {"CorruptMedia"}
+
+
+# --- Motion JPEG, which libav decodes ----------------------------------------------------------------
+
+MOTION = [name for name in DAMAGED if name.startswith(("baseline", "restarts")) and "half the rows" not in name]
+
+
+def write_motion(path: Path, pictures: list[bytes]) -> Path:
+    """Write JPEGs as they are to a video of 10 frames a second."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mjpeg", rate=10)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuvj420p"
+        for number, data in enumerate(pictures):
+            packet = av.Packet(data)
+            packet.stream, packet.time_base, packet.is_keyframe = stream, Fraction(1, 10), True
+            packet.pts = packet.dts = number
+            container.mux(packet)
+    return path
+
+
+@pytest.mark.parametrize("name", MOTION)
+def test_D01_a_damaged_picture_of_a_video_is_a_damaged_frame(name: str, tmp_path: Path) -> None:
+    good = sound(name.partition(",")[0])
+    path = write_motion(tmp_path / "a.mkv", [good, good, DAMAGED[name], good])
+    assert ff.build_index(path, verify="full").damaged_frame_indices.tolist() == [2]
+    with ff.VideoDecoder(path) as decoder:
+        assert [judge_call(lambda number=number: decoder[number]) for number in range(4)] == [
+            "a picture", "a picture", "CorruptMedia", "a picture"
+        ]  # fmt: skip
