@@ -255,8 +255,9 @@ def test_I05_an_oddity_hides_no_damage(name: str, tmp_path: Path) -> None:
     assert set(judge(tmp_path, name, damaged).values()) == {"CorruptMedia"}
 
 
-def test_many_zeros_before_the_end_are_damage(tmp_path: Path) -> None:
-    damaged = sound("baseline")[:-2] + bytes(40) + END
+@pytest.mark.parametrize("left", [bytes(40), bytes(range(1, 15))])
+def test_I05_what_is_left_before_the_end_is_damage_unless_it_is_padding(left: bytes, tmp_path: Path) -> None:
+    damaged = sound("baseline")[:-2] + left + END
     assert set(judge(tmp_path, "jpg", damaged).values()) == {"CorruptMedia"}
 
 

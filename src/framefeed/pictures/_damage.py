@@ -21,7 +21,6 @@ _FRAMES = frozenset([0xC0, 0xC1, 0xC2, 0xC9, 0xCA])
 """All that are decoded but lossless pictures, which TurboJPEG does not make smaller."""
 # T.81 table B.1: DHT, DAC, DQT and DRI.
 _DECODED = _FRAMES | {0xC4, 0xCC, 0xDB, 0xDD}
-_COMPONENTS_OF_CMYK = 4
 
 # Messages of libjpeg (jerror.h); of a header without junk, these are all about the pixels.
 _DAMAGE = ("Corrupt JPEG data", "Premature end", "Inconsistent progression")
@@ -57,10 +56,8 @@ def _find_jpeg_damage(data: bytes) -> str | None:
 
     Of lossless pictures, and of subsampling that TurboJPEG does not know, such as 4:1:0, nothing is found.
     """
-    stripped, components = _strip_header(data)
-    colors = "CMYK" if components == _COMPONENTS_OF_CMYK else "GRAY"
     try:
-        simplejpeg.decode_jpeg(stripped, colors, min_height=1, min_width=1)
+        simplejpeg.decode_jpeg(_strip_header(data), "GRAY", min_height=1, min_width=1)
     except ValueError as error:
         message = str(error)
         return message if message.startswith(_DAMAGE) and not _is_padding(message, data) else None
@@ -74,13 +71,9 @@ def _is_padding(message: str, data: bytes) -> bool:
     return 0 < count <= _MOST_PADDING_BYTES and bytes(count) + b"\xff\xd9" in data
 
 
-def _strip_header(data: bytes) -> tuple[bytes, int]:
-    """Leave out what is not needed to decode a JPEG up to its pixels: only libjpeg's first warning can be read.
-
-    Returns:
-        The JPEG, and its number of components.
-    """
-    kept, components, at, is_sequential = [b"\xff\xd8"], 0, 2, False
+def _strip_header(data: bytes) -> bytes:
+    """Leave out what is not needed to decode a JPEG up to its pixels: only libjpeg's first warning can be read."""
+    kept, at, is_sequential = [b"\xff\xd8"], 2, False
     while (found := _MARKER.search(data, at)) is not None and found.end() + 2 <= len(data):
         marker, start = found[1][0], found.end()
         stop = start + _SEGMENT_BYTES(data, start)[0]
@@ -90,7 +83,7 @@ def _strip_header(data: bytes) -> tuple[bytes, int]:
             break
         if marker in _DECODED:
             kept.append(b"\xff" + found[1] + data[start:stop])
-        if marker in _FRAMES and stop <= len(data):
-            components, is_sequential = data[start + 7], marker in (0xC0, 0xC1)
+        if marker in _FRAMES:
+            is_sequential = marker in (0xC0, 0xC1)
         at = stop
-    return b"".join(kept), components
+    return b"".join(kept)
