@@ -34,6 +34,7 @@ def _is_damaged(data: bytes, name: str, limits: Limits) -> bool:
     Raises:
         MediaError: It cannot be decoded.
     """
+    check_stop()
     if decode_jpeg(data, name, limits) is not None:
         return False
     decode_still(data, name, limits, accepts_damage=True)
