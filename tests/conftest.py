@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.corpus_folder import share_folder
 from tests.parallel.clocks import HandClock
+from tests.poison import poison
 from tests.tiers import mark_listed, put_long_files_first
 
 settings.register_profile(
@@ -77,6 +78,13 @@ def disk_is_not_waited_for() -> Iterator[None]:
     """Some 3,000 calls took 2 to 8 ms each; what a loss of power leaves is tested with disks that tests make up."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)  # which fails as it does, where the descriptor is none
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def uncleared_memory_is_filled() -> Iterator[None]:
+    """Memory that is lent again has another batch's pixels, and fresh memory zeros: neither looks wrong by itself."""
+    with poison():
         yield
 
 

@@ -228,12 +228,21 @@ def test_the_shape_of_samples_is_kept_or_refused(tmp_path: Path) -> None:
 
 def test_times_are_rounded_to_milliseconds_as_libav_does(tmp_path: Path) -> None:
     picture = np.zeros((32, 32, 3), np.uint8)
-    for times, are_apart in (((14, 16), True), ((16, 24), False)):
+    for times, are_apart in (
+        ((14, 16), True),
+        ((14, 15), True),
+        ((16, 24), False),
+        ((5, 10), False),
+        ((25, 30), False),
+    ):
         with VideoWriter(tmp_path / "a.mkv", VideoOptions(), VideoTags(), Fraction(1, 10_000)) as writer:
             writer.write(picture, 0, 1)
             writer.write(picture, times[0], 1)
             with nullcontext() if are_apart else pytest.raises(UsageError, match="fall in one millisecond"):
                 writer.write(picture, times[1], 1)
+        if are_apart:
+            with av.open(str(tmp_path / "a.mkv")) as container:
+                assert [packet.pts for packet in container.demux() if packet.size] == [0, 1, 2]
 
 
 def test_a_turned_source_has_turned_samples() -> None:

@@ -64,19 +64,22 @@ def _is_proven(data: bytes) -> bool:
     return False
 
 
-def _check(data: bytes, name: str) -> None:
+def _check(data: bytes, name: str) -> bool:
+    """Compare, unless a proof says how many frames there are; return whether there was something to compare."""
     if _is_proven(data):
-        return  # damage to pictures is what a proof does not see, and probe does
+        return False  # damage to pictures is what a proof does not see, and probe does
     is_empty = _is_empty(build_index, data)
     # Where the tables of an MP4 file answer, nothing is decoded, as probe says.
     answered = is_empty and movie_info(BytesReader(data), data[:HEAD_BYTES], name, DEFAULT_LIMITS) is not None
     assert _is_empty(probe, data) == (is_empty and not answered), name
+    return True
 
 
 @pytest.mark.parametrize("codec", ["vp9", "vp8", "h264", "mpeg4", "mjpeg"])
 def test_probe_and_index_agree_on_what_is_empty_when_damaged(codec: str) -> None:
     whole = clip_file(codec + CODECS[codec].suffix, CODECS[codec].spec).read_bytes()
     rng = random.Random(codec)
+    num_compared = 0
     for number in range(12):
         data = bytearray(whole)
         if number % 2:
@@ -85,7 +88,8 @@ def test_probe_and_index_agree_on_what_is_empty_when_damaged(codec: str) -> None
         else:
             for _ in range(rng.choice((3, 100, 1000))):
                 data[rng.randrange(200, len(data))] = rng.randrange(256)
-        _check(bytes(data), f"{codec} {number}")
+        num_compared += _check(bytes(data), f"{codec} {number}")
+    assert num_compared
 
 
 def test_probe_and_index_agree_on_what_is_empty_of_real_files(media_root: Path) -> None:
@@ -93,8 +97,7 @@ def test_probe_and_index_agree_on_what_is_empty_of_real_files(media_root: Path) 
         path for path in media_root.glob("video*/**/*") if path.is_file() and 0 < path.stat().st_size < 100_000
     )
     assert paths
-    for path in paths[::6]:
-        _check(path.read_bytes(), path.name)
+    assert sum(_check(path.read_bytes(), path.name) for path in paths[::6])
 
 
 @pytest.mark.parametrize("name", ["gradient.heic", "gradient_rotated.heic"])

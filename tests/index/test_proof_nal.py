@@ -482,6 +482,7 @@ def _real_videos(root: Path) -> list[Path]:
 @pytest.mark.slow
 def test_nearly_all_real_videos_are_proved(media_root: Path, reasons: list[str]) -> None:
     videos = _real_videos(media_root)
+    assert len(videos) > 100
     left = {}
     for path in videos:
         if build_index(path).built_from != PROVED:

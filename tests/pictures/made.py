@@ -180,6 +180,9 @@ def _pngs() -> Iterator[tuple[str, bytes]]:
         "packed profile.png",
         with_chunks(plain, chunk(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(profile))),
     )
+    note = chunk(b"tEXt", b"Raw profile type exif\0" + profile)
+    yield "exif before profile.png", with_chunks(plain, chunk(b"eXIf", exif(3)) + note)
+    yield "exif behind profile.png", with_chunks(plain, note + chunk(b"eXIf", exif(3)))
     yield "text.png", with_chunks(plain, chunk(b"tEXt", b"Title\0eXIf IDAT acTL") + chunk(b"pHYs", bytes(9)))
     yield "large text.png", with_chunks(plain, chunk(b"tEXt", b"Title\0" + b"eXIf" * 2000))
     frames = [picture(seed=seed) for seed in range(2, 5)]
@@ -215,11 +218,15 @@ def _gifs() -> Iterator[tuple[str, bytes]]:
     assert plain[table : table + 1] == b","
     local = plain[table : table + 9] + b"\x87" + plain[13:table] + plain[table + 10 :]
     yield "own palette.gif", plain[:10] + b"\0" + plain[11:13] + local
+    greys, colors = bytes(value // 3 for value in range(768)), bytes(range(255, -1, -1)) * 3
+    for screen, own in ((greys, colors), (colors, greys)):
+        marked = plain[table : table + 9] + b"\x87" + own + plain[table + 10 :]
+        yield f"own palette of {'colors' if screen is greys else 'greys'}.gif", plain[:13] + screen + marked
     yield "no palette.gif", plain[:10] + b"\0" + plain[11:13] + plain[table:]
     yield "larger than the screen.gif", plain[:6] + b"\5\0\5\0" + plain[10:]
     yield "junk.gif", plain[:-1] + bytes(5) + plain[table:]
     yield "no end.gif", plain[:-1]
-    yield "grey.gif", plain[:13] + bytes(value // 3 for value in range(768)) + plain[table:]
+    yield "grey.gif", plain[:13] + greys + plain[table:]
 
 
 def _webps() -> Iterator[tuple[str, bytes]]:

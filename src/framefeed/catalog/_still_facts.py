@@ -54,6 +54,7 @@ class StillFacts:
         names = ("coded_width", "coded_height", "rotation", "bytes")
         self._widths, self._heights, self._rotations, self._bytes = (_read_numbers(column(name), -1) for name in names)
         self._is_mirrored = column("mirrored").fill_null(False).to_numpy()
+        self._is_damaged = _read_numbers(column("num_damaged_frames"), 0) > 0
         self._mtimes = _read_numbers(column("mtime_ns"), _NO_TIME)
         self._fingerprints = column("fingerprint").combine_chunks()
         self._recent: dict[int, FrameIndex] = {}
@@ -79,7 +80,7 @@ class StillFacts:
         )
         mtime_ns, fingerprint = int(self._mtimes[row]), self._fingerprints[row].as_py()
         identity = SourceIdentity(int(self._bytes[row]), None if mtime_ns == _NO_TIME else mtime_ns, fingerprint or "")
-        return build_still_index(stream, identity)
+        return build_still_index(stream, identity, is_damaged=bool(self._is_damaged[row]))
 
 
 def _read_numbers(column: pa.ChunkedArray, fill: int) -> IntArray:

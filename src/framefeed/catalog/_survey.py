@@ -95,7 +95,7 @@ class SurveyResult:
         identity: Size and time before it was read, so that a change meanwhile is noticed by the next scan; and hash of
             its content, "" for a failed source.
         error: Reason of the failure.
-        num_damaged_frames: Without an index: 0 for a picture that was decoded, else None.
+        num_damaged_frames: Without an index: 1 for a damaged picture, 0 for a sound one that was decoded, else None.
         offset: First byte of a part in its container; None for any other source.
         version: Of an object by URL, or of what a part lies in; None if unknown.
     """
@@ -151,15 +151,13 @@ def _survey(source: Any, options: SurveyOptions) -> SurveyResult:
         stat = media.stat()
         is_picture = _is_still(media, options.limits)
         if options.depth == "header" or is_picture:
-            info = probe(media, limits=options.limits)
+            info, damaged = probe(media, limits=options.limits), None
             fingerprint = media.head_fingerprint() if is_picture else media.fingerprint()
             if options.depth == "frames":
                 if options.decodes_pictures:
-                    index_media(media, "full", limits=options.limits)
+                    damaged = len(index_media(media, "full", limits=options.limits)[1].damaged_frame_indices)
                 # Plans use one frame of a picture, whatever its header claims.
                 info = replace(info, num_frames_from_header=1)
-            # A damaged picture is a failed row, so a decoded one has no damaged frame.
-            damaged = 0 if options.decodes_pictures else None
             identity = SourceIdentity(stat.bytes, stat.mtime_ns, fingerprint)
             return locate(SurveyResult(info, None, identity, num_damaged_frames=damaged), media)
         info, index = index_media(media, options.verify, assume_fps=options.assume_fps, limits=options.limits)

@@ -13,20 +13,32 @@ from framefeed.index._frame_index import FrameIndex, StreamFacts
 from framefeed.index._probe import probe_sequence
 from framefeed.index._stills import build_still_index, describe_still_stream
 from framefeed.media import SEQUENCE_CONTAINER, ImageSequence, MediaSource, SequenceSource
-from framefeed.pictures import decode_still, probe_image
+from framefeed.pictures import decode_jpeg, decode_still, find_damage, probe_image
 
 
 def index_still(
     media: MediaSource, verify: str, stream_index: int | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[MediaInfo, FrameIndex]:
-    """Describe and index a still picture; with verify="full" it must also decode."""
+    """Describe and index a still picture; with verify="full" it must also decode, and is damaged or not."""
     _check_stream(media, stream_index)
     # The same identity as in a scan of many still pictures.
     identity = media.head_identity()
     info = probe_image(media, limits)
-    if verify == "full":
-        decode_still(media.head(media.stat().bytes), media.name, limits)
-    return info, build_still_index(_describe(info, info.container), identity)
+    is_damaged = verify == "full" and _is_damaged(media.head(media.stat().bytes), media.name, limits)
+    return info, build_still_index(_describe(info, info.container), identity, is_damaged=is_damaged)
+
+
+def _is_damaged(data: bytes, name: str, limits: Limits) -> bool:
+    """Decode a picture, and say whether it is damaged.
+
+    Raises:
+        MediaError: It cannot be decoded.
+    """
+    check_stop()
+    if decode_jpeg(data, name, limits) is not None:
+        return False
+    decode_still(data, name, limits, accepts_damage=True)
+    return find_damage(data) is not None
 
 
 def index_sequence(
@@ -36,8 +48,8 @@ def index_sequence(
 
     Args:
         media: The sequence.
-        verify: "none" reads the header of the first file, "ends" those of all; "full" decodes all, and leaves out of
-            the index those that do not decode.
+        verify: "none" reads the header of the first file, "ends" those of all; "full" decodes all, marks those that are
+            damaged, and leaves out of the index those that do not decode.
         stream_index: None or 0.
         limits: What the files may claim.
 
@@ -71,14 +83,16 @@ def index_sequence(
     )
     if verify != "full":
         return info, index
-    decodable = list[int]()
+    decodable, damaged = list[int](), list[int]()
     for number, path in enumerate(files.paths):
         data = media.read_file(number, identity)
         try:
-            decode_still(data, path, limits)
+            is_damaged = _is_damaged(data, path, limits)
         except MediaError:
             check_stop()  # A timeout says nothing about the picture.
             continue
+        if is_damaged:
+            damaged.append(len(decodable))
         decodable.append(number)
     frames = np.array(decodable, dtype=np.int64)
     if not len(frames):
@@ -91,6 +105,7 @@ def index_sequence(
         built_from="decode",
         frame_packet=frames,
         frame_start=frames.copy(),
+        damaged_frame_indices=np.array(damaged, dtype=np.int64),
     )
 
 

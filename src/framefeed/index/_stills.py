@@ -19,6 +19,8 @@ STILLS = frozenset({"avif", "bmp", "gif", "heic", "heif", "jpeg", "jxl", "mpo", 
 """Of these names only "gif" is that of a demuxer too, and every GIF is a picture here."""
 
 _ZERO, _NONE = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
+_ALL = _ZERO.copy()
+_ALL.flags.writeable = False
 _KEY_FLAG = np.full(1, KEY, dtype=np.uint8)
 _KEY_FLAG.flags.writeable = False
 
@@ -57,18 +59,21 @@ def describe_still_stream(
     )
 
 
-def build_still_index(stream: StreamFacts, identity: SourceIdentity) -> FrameIndex:
+def build_still_index(stream: StreamFacts, identity: SourceIdentity, *, is_damaged: bool = False) -> FrameIndex:
     """Index a still picture: one frame at 0 s of unknown duration, in ticks of a second.
 
     Args:
         stream: From `describe_still_stream`.
         identity: Identity of the file.
+        is_damaged: Whether it was decoded, and is damaged.
     """
     packets = PacketTable(offset=_ZERO, size=np.array([identity.bytes], dtype=np.int64), pts=_ZERO, flags=_KEY_FLAG)
     if _SAME:
         # Without the checks, which took most of the time: what is the same in all passed them once.
         index = object.__new__(FrameIndex)
         index.__dict__.update(_SAME, packets=packets, stream=stream, identity=identity)
+        if is_damaged:
+            index.__dict__["damaged_frame_indices"] = _ALL
         return index
     return FrameIndex(
         pts=_ZERO,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from framefeed.pictures._damage import find_damage
 from framefeed.pictures._exif import convert_exif_orientation
 from framefeed.pictures._jpeg_pixels import JPEG_LIBRARY, decode_jpeg, reduce_size
 from framefeed.pictures._pillow import (
@@ -35,6 +36,7 @@ __all__ = [
     "decode_still",
     "describe_picture",
     "describe_plug_ins",
+    "find_damage",
     "make_mode_error",
     "name_undecoded_format",
     "probe_image",

@@ -31,7 +31,8 @@ def decode_jpeg(data: bytes, name: str, limits: Limits, reduction: int = 1) -> n
 
     Returns:
         RGB, uint8 [H, W, 3], C-contiguous. None for all that Pillow must decode: other formats, CMYK, rare headers, and
-        damage, of which only Pillow's rules say whether there is a picture.
+        what libjpeg warns of. Of that, Pillow's rules say whether there is a picture, and `find_damage` whether it is
+        damaged.
 
     Raises:
         LimitExceeded: It claims more pixels than ``limits``, and nothing was allocated.

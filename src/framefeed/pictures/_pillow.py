@@ -39,6 +39,7 @@ from framefeed.errors import (
     UnsupportedCodec,
     UsageError,
 )
+from framefeed.pictures._damage import find_damage
 from framefeed.pictures._exif import check_orientation, convert_exif_orientation, find_xmp_orientation
 from framefeed.pictures._plug_ins import find_left_orientation, find_plug_in, read_own_header, register_plug_in
 from framefeed.pictures._reads import LEAST_READ_BYTES, PICTURE_HEAD_BYTES, CountedReads, OddHeader, StillHeader
@@ -414,16 +415,17 @@ _TURNS = {90: Image.Transpose.ROTATE_90, 180: Image.Transpose.ROTATE_180, 270: I
 _TILE_SIZE = (322, 323)  # TIFF 6.0 section 15: TileWidth, TileLength
 
 
-def decode_still(data: bytes, name: str, limits: Limits, reduction: int = 1) -> Image.Image:
+def decode_still(
+    data: bytes, name: str, limits: Limits, reduction: int = 1, *, accepts_damage: bool = False
+) -> Image.Image:
     """Decode a picture, or the first of an animation, and apply its EXIF orientation.
-
-    Damage that the format's own library corrects silently, as libjpeg does with flipped bits, is not detected.
 
     Args:
         data: The whole file.
         name: For messages.
         limits: What it may claim.
         reduction: 1, 2, 4 or 8, by which height and width of a JPEG are divided; other formats ignore it.
+        accepts_damage: Return also what Pillow makes of a picture in which `find_damage` finds damage.
 
     Raises:
         CorruptMedia: It is damaged or cut short.
@@ -443,6 +445,15 @@ def decode_still(data: bytes, name: str, limits: Limits, reduction: int = 1) -> 
         own = read_own_header(plug_in, data, lambda *_: b"", name, "decode")
     if own is not None:
         limits.check_picture(own.width, own.height, name)
+    image = _decode_upright(data, name, limits, reduction, formats, own)
+    if not accepts_damage and (damage := find_damage(data)) is not None:
+        raise CorruptMedia(f"{name}: the picture is damaged: {damage}", source=name, stage="decode")
+    return image
+
+
+def _decode_upright(
+    data: bytes, name: str, limits: Limits, reduction: int, formats: tuple[str, ...], own: StillHeader | None
+) -> Image.Image:
     file = PictureFile(BytesReader(data), len(data), name, limits, data)
     with (
         pillow_errors(file, lambda error: _make_picture_error(error, data, name)),

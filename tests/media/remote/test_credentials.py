@@ -7,7 +7,6 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -268,7 +267,8 @@ def test_all_variables_that_are_read_are_known(tmp_path: Path) -> None:
             return super().get(name, default)
 
     files = {name: str(tmp_path / "none") for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")}
-    for given in ({}, {"AWS_PROFILE": "p"}, {"AWS_WEB_IDENTITY_TOKEN_FILE": "t"}):
-        with suppress(UsageError):
-            resolve_s3(S3Options(), Watched(files | given))
+    for given in ({}, {"AWS_WEB_IDENTITY_TOKEN_FILE": "t"}):
+        resolve_s3(S3Options(), Watched(files | given))
+    with pytest.raises(UsageError, match="have no profile 'p'"):
+        resolve_s3(S3Options(), Watched(files | {"AWS_PROFILE": "p"}))
     assert asked == set(VARIABLES)

@@ -69,31 +69,35 @@ class StillDecoder(BaseDecoder):
     Args:
         limits: Largest sizes that a file may have.
         reduction: Divisor of height and width of the JPEGs that ``iter_native`` gives.
+        accepts_damage: Give also damaged pictures, if there is anything to see.
     """
 
     name = "still"
 
-    def __init__(self, *, limits: Limits = DEFAULT_LIMITS, reduction: int = 1) -> None:
+    def __init__(self, *, limits: Limits = DEFAULT_LIMITS, reduction: int = 1, accepts_damage: bool = False) -> None:
         self._limits = limits
         self.reduction = reduction
+        self._accepts_damage = accepts_damage
 
     def for_output(self, index: FrameIndex, output: OutputSpec) -> StillDecoder:
         """Return the decoder of the reduction that an output has; see ``BaseDecoder.for_output``."""
         return self._at(find_reduction(index, output))
 
-    def _at(self, reduction: int) -> StillDecoder:
-        return self if reduction == self.reduction else StillDecoder(limits=self._limits, reduction=reduction)
+    def _at(self, reduction: int, *, accepts_damage: bool = False) -> StillDecoder:
+        if (reduction, accepts_damage) == (self.reduction, self._accepts_damage):
+            return self
+        return StillDecoder(limits=self._limits, reduction=reduction, accepts_damage=accepts_damage)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         """Decode the clips of one source; see ``Decoder.decode``."""
         report = DecodeReport(errors=[None] * len(slots))
-        by_reduction: dict[int, list[int]] = {}
+        groups: dict[tuple[int, bool], list[int]] = {}
         for number, slot in enumerate(slots):
-            by_reduction.setdefault(find_reduction(index, slot.output), []).append(number)
-        for reduction, numbers in by_reduction.items():
+            groups.setdefault((find_reduction(index, slot.output), slot.accepts_damaged), []).append(number)
+        for (reduction, accepts_damage), numbers in groups.items():
             pending = PendingFrames(slots, report, source, numbers)
             self._check(source, index, pending.waiting)
-            self._at(reduction)._fill(source, index, pending, report)
+            self._at(reduction, accepts_damage=accepts_damage)._fill(source, index, pending, report)
         return report
 
     def _fill(self, source: MediaSource, index: FrameIndex, pending: PendingFrames, report: DecodeReport) -> None:
@@ -192,12 +196,12 @@ class StillDecoder(BaseDecoder):
 
     def _decode_by_pillow(self, data: bytes, name: str, reduction: int) -> Image.Image:
         try:
-            return decode_still(data, name, self._limits, reduction)
+            return decode_still(data, name, self._limits, reduction, accepts_damage=self._accepts_damage)
         except CorruptMedia:
             if reduction == 1:
                 raise
         # libjpeg reduces no lossless pictures.
-        return decode_still(data, name, self._limits)
+        return decode_still(data, name, self._limits, accepts_damage=self._accepts_damage)
 
     def _read(self, source: MediaSource, index: FrameIndex, number: int) -> tuple[bytes, str]:
         size = int(index.packets.size[number])
@@ -258,8 +262,11 @@ def _make_error(source: MediaSource, index: FrameIndex, ordinals: Sequence[int],
     if not isinstance(first, CorruptMedia):
         return copy_error(first, str(first), source.name)
     more = "" if len(ordinals) == 1 else f" and {len(ordinals) - 1} more"
-    advice = "run ff.scan with verify='full' to list such pictures as failed; plans then leave them out"
-    if isinstance(source, SequenceSource):
+    advice = (
+        "run ff.scan with verify='full' to find such pictures: plans then leave out those that do not decode at all, "
+        "and plan_clips(..., on_damaged='skip') skips the others"
+    )
+    if isinstance(source, SequenceSource) or index.num_damaged_frames:
         advice = suggest_next_step(index, ordinals)
     return CorruptMedia(
         f"{first}; frame {ordinals[0]}{more}; {advice}", frames=ordinals, source=source.name, stage="decode"
