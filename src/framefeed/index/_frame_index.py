@@ -9,7 +9,6 @@ import json
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isfinite, isinf, isnan
-from numbers import Real
 from typing import Literal, overload
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import expected
+from framefeed._checks import expected, is_finite
 from framefeed._values import MISSING_PTS, PacketTable, rotate_size
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index._picking import (
@@ -314,8 +313,8 @@ class FrameIndex:
         """
         self.require_timestamps()
         times = _read_times(seconds)
-        if tolerance_seconds is not None and not (isinstance(tolerance_seconds, Real) and tolerance_seconds >= 0):
-            raise expected("tolerance_seconds", "a number of at least 0, or None", tolerance_seconds)
+        if tolerance_seconds is not None and not (is_finite(tolerance_seconds) and tolerance_seconds >= 0):
+            raise expected("tolerance_seconds", "a finite number of at least 0, or None", tolerance_seconds)
         timeline = Timeline.whole(self)
         ticks = timeline.to_ticks(ExactTimes.of(times), origin=0)
         frames, is_past = timeline.pick(ticks, pick)
@@ -342,11 +341,11 @@ class FrameIndex:
 
 
 def _read_times(seconds: object) -> list[float] | list[Fraction]:
-    if isinstance(seconds, Fraction):
+    if isinstance(seconds, Fraction) and is_finite(seconds):
         return [seconds]
     try:
         times: list[float] = np.asarray(seconds, dtype=np.float64).ravel().tolist()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise expected("seconds", "a number, or an array of numbers", seconds) from None
     if isinstance(seconds, (str, bytes)) or not all(isfinite(time) for time in times):
         raise expected("seconds", "finite numbers", seconds)

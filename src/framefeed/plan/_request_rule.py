@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import expected
+from framefeed._checks import MAX_INT64, expected
 from framefeed.catalog import Catalog, ListColumn, RowLists, check_plannable, read_plan_column
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Timeline
@@ -251,6 +251,9 @@ def make_row_requests(catalog: Catalog, at: str, options: PlanOptions, some: Int
     lists = all_lists.take(rows)
     _check_lists(catalog, at, rows, lists)
     by_time = lists.values.dtype.kind == "f"
+    if not by_time and int(lists.values.max(initial=0)) > MAX_INT64:
+        number = int(lists.offsets.searchsorted(int(lists.values.argmax()), side="right")) - 1
+        raise UsageError(f"column {at!r} has a frame number of more than 63 bits in {_name_row(catalog, rows, number)}")
     zeros = np.zeros_like(lists.values, dtype=np.int64)
     return Requests(
         rows=rows,

@@ -23,7 +23,7 @@ from framefeed.media import ImageSequence
 from framefeed.media import source_name as media_name
 from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._options import PlanOptions
-from framefeed.plan._order import Layout, RequestRows, VideoClips, VideoFrames
+from framefeed.plan._order import MOST_POSITIONS, Layout, RequestRows, VideoClips, VideoFrames
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import ClipRule, EveryFrame
 from framefeed.request import OutputSpec, PictureRule, Size
@@ -101,6 +101,11 @@ class PlanTables:
         rows, pictures = catalog.plannable_rows if some is None else some, options.pictures
         if "label" in options.columns:
             check_targets(catalog, "label", rows)
+        if len(rows) * options.clips_per_video > MOST_POSITIONS:
+            raise UsageError(
+                f"clips_per_video: expected at most {MOST_POSITIONS // len(rows)} for {len(rows)} rows, got "
+                f"{options.clips_per_video}"
+            )
         layout: Layout = VideoClips(rows, options.clips_per_video)
         windowless: tuple[Excluded, ...] = ()
         if isinstance(rule, EveryFrame):
