@@ -42,6 +42,14 @@ _MAX_EXACT_INTEGER = 2**53
 """Float64 represents every whole number up to this one (IEEE 754 binary64)."""
 
 
+NO_TIMES = (
+    "the stream's timestamps are missing or go backwards, and it declares no constant rate: ask for frames by number "
+    "instead of by time; or, if you know the frame rate, give assume_fps= to scan or build_index (on the command line: "
+    "--indices of clip; for a catalog framefeed scan --assume-fps)"
+)
+"""Message of `TimeUnavailable`."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
     """Facts about a stream that a decoder needs before the first packet.
@@ -236,11 +244,7 @@ class FrameIndex:
         if not len(self):
             raise FrameNotFound("the index has no frames")
         if not self.has_timestamps:
-            raise TimeUnavailable(
-                "the stream's timestamps are missing or go backwards, and it declares no constant rate: ask for frames "
-                "by number instead of by time; or, if you know the frame rate, give assume_fps= to scan or build_index "
-                "(on the command line: --indices of clip; for a catalog framefeed scan --assume-fps)"
-            )
+            raise TimeUnavailable(NO_TIMES)
 
     def to_custom_frame_mappings(self) -> str:
         """Write the JSON that TorchCodec's ``VideoDecoder(custom_frame_mappings=...)`` takes: its frame i is then ours.
@@ -402,8 +406,10 @@ class Timeline:
             FrameNotFound: No frame lies in the window.
             TimeUnavailable: The stream has no usable timestamps.
         """
-        index.require_timestamps()
         whole = cls.whole(index)
+        if isnan(start_seconds) and isnan(end_seconds):
+            return whole
+        index.require_timestamps()
         first = 0 if isnan(start_seconds) else whole.count_before(start_seconds)
         stop = len(index) if isnan(end_seconds) else whole.count_before(end_seconds)
         if first >= stop:

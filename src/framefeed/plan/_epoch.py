@@ -24,6 +24,7 @@ from framefeed.plan._order import ClipLocation, Permutation, make_permutation
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule
 from framefeed.plan._shard import Delivery, Rest, Shard
+from framefeed.plan._short_rows import find_short_rows
 from framefeed.plan._tables import Excluded, PlanTables, RowFacts, as_delivered, describe_source
 from framefeed.request import (
     SUBSTITUTES,
@@ -466,6 +467,11 @@ class EpochPlan:
         """
         epoch, deliveries = read_state(state, {**self.state_dict(), "options": self._told_options.text})
         return replace(self, options=replace(self.options, epoch=epoch), deliveries=deliveries)
+
+    @property
+    def num_short_videos(self) -> int:
+        """Number of planned videos that are shorter than the rule's clips; of a mixture, in all of its parts."""
+        return len(find_short_rows(self.catalog, self.rule, self.tables)[0])
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""

@@ -113,6 +113,11 @@ class MixedPlan(EpochPlan):
         read = super().with_state(state)
         return restore_mixture(self.mixture, read.options, read.deliveries)
 
+    @property
+    def num_short_videos(self) -> int:
+        """Number of planned videos, in all parts, that are shorter than the clips of their rule."""
+        return sum(part.num_short_videos for part in self.parts)
+
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
         return describe_streams(self) if self.streams else describe_plan(self, 1)

@@ -139,6 +139,11 @@ class Requests:
         lengths = np.unique(np.diff(self.offsets))
         return int(lengths[0]) if len(lengths) == 1 else None
 
+    @property
+    def needs_times(self) -> bool:
+        """Whether a request is by time."""
+        return bool(self.by_time.any())
+
     def unequal_lengths(self) -> UsageError:
         """Build the error for requests that must have the same number of frames and differ."""
         lengths = np.diff(self.offsets)
@@ -248,6 +253,8 @@ def make_row_requests(catalog: Catalog, at: str, options: PlanOptions, some: Int
     all_lists = RowLists.of(catalog, at)
     plannable = catalog.plannable_rows if some is None else some
     rows = plannable[~all_lists.has_null[plannable] & (all_lists.lengths[plannable] > 0)]
+    if all_lists.values.dtype.kind == "f":
+        rows = rows[~catalog.lacks_times[rows]]
     lists = all_lists.take(rows)
     _check_lists(catalog, at, rows, lists)
     by_time = lists.values.dtype.kind == "f"

@@ -29,7 +29,8 @@ _MOST_RATE = 1_000_000_000
 class ClipRule(Protocol):
     """A clip rule; its ``repr`` must differ from that of every other rule, for the plan's fingerprint.
 
-    A rule that draws frames has an attribute ``is_random``, which is True.
+    A rule that draws frames has an attribute ``is_random``, which is True; one that fails in streams without times has
+    ``needs_times``, which is True.
     """
 
     @property
@@ -164,6 +165,7 @@ class AtSeconds:
     pick: Pick = "played"
     tolerance_seconds: float | None = None
     policy: Policy = "repeat_last"
+    needs_times: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         try:
@@ -218,6 +220,13 @@ class Rates:
     pick: Pick = "played"
     tolerance_seconds: float | None = None
     policy: Policy = "repeat_last"
+    needs_times: ClassVar[bool] = True
+
+    @property
+    def end(self) -> tuple[str, Fraction]:
+        """Column of a catalog, and the number above which a clip fits: to its last time."""
+        start = Fraction(0) if isinstance(self.start, str) else Fraction(self.start)
+        return "duration_seconds", start + self._span[0]
 
     def __post_init__(self) -> None:
         try:
@@ -321,6 +330,18 @@ class Dense:
     def is_random(self) -> bool:
         """Whether the start is drawn."""
         return self.start == "random"
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether frames, or the first one, are found by time."""
+        return self.fps is not None or self.start not in ("random", 0)
+
+    @property
+    def end(self) -> tuple[str, Fraction] | None:
+        """As that of `Rates`; None if frames and seconds are added."""
+        if self._by_time is not None:
+            return self._by_time.end
+        return None if self.needs_times else ("num_frames", Fraction((self.num_frames - 1) * (self.stride or 1)))
 
     @cached_property
     def _picking(self) -> Picking:

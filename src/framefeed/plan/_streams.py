@@ -46,6 +46,7 @@ class Following:
     on: str
     picking: Picking
     num_frames: int | None
+    needs_times = True
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of a clip whose first stream is planned."""
@@ -205,6 +206,11 @@ class StreamsPlan(EpochPlan):
         listed = dict.fromkeys(each for part in self._rule.parts.values() for each in part.excluded)
         return [*listed, *self._rule.excluded]
 
+    @property
+    def num_short_videos(self) -> int:
+        """Number of planned videos of the first stream that are shorter than the rule's clips."""
+        return self._rule.first.num_short_videos
+
     @cached_property
     def _row_costs(self) -> Any:
         # Clips are dealt by the cost of their first stream.
@@ -264,6 +270,7 @@ class _OneStream:
         self._plan, self._number = plan, number
         self.catalog, self.excluded = plan.catalog, plan.excluded
         self.frames_per_clip = list(plan.streams.values())[number].frames_per_clip
+        self.num_short_videos = list(plan.streams.values())[number].num_short_videos
 
     def __len__(self) -> int:
         return len(self._plan)
