@@ -67,7 +67,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
 ) -> EpochPlan:
     """Plan the clips of every epoch over the files of a catalog.
 
-    Example: ``plan_clips(catalog, Rates([(1, 8), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
+    Example: ``plan_clips(catalog, Rates([(1, 4), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
 
     Args:
         catalog: A catalog with frame indexes; or one of headers (``depth="header"``), of which the pictures are

@@ -116,7 +116,9 @@ class ClipDataset(Dataset[Any]):
     in a dict, ``ok`` is False, pts_seconds NaN and valid False. With "substitute", it is another clip of the epoch,
     with the target, row and source of that clip. ``ledger`` lists the failed clips of all workers.
 
-    Clips of one source in one batch of the DataLoader (``__getitems__``) are decoded together.
+    Clips of one source in one batch of the DataLoader (``__getitems__``) are decoded together. An item depends on seed,
+    epoch and position alone, so a sampler that draws a position again gets the same frames and the same augmentation:
+    for others, plan with ``clips_per_video``, and draw among the clips of a video (docs/five-wishes.md has a sampler).
 
     Args:
         plan: From ``plan_clips`` or ``plan_requests``. Use ``shuffle=False`` there if the DataLoader shuffles.
