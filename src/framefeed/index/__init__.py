@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from framefeed.index._build import build_index, index_media
 from framefeed.index._damage import find_damaged_frames, find_packet_start
-from framefeed.index._frame_index import NO_TIMES, BuiltFrom, FrameIndex, StreamFacts, Timeline, TimesFrom, read_seconds
+from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts, Timeline, TimesFrom, read_seconds
 from framefeed.index._joining import find_frame_starts
 from framefeed.index._movie_facts import MP4_FORMAT_NAME
-from framefeed.index._picking import NO_PICK, PICKS, ExactTimes, Pick
+from framefeed.index._picking import NO_PICK, NO_TIMES, PICKS, ExactTimes, Pick
 from framefeed.index._pictures import make_image_sequence
 from framefeed.index._probe import MIXED, is_still, probe
 from framefeed.index._runs import (

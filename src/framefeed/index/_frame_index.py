@@ -21,6 +21,7 @@ from framefeed._values import MISSING_PTS, PacketTable, rotate_size
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index._picking import (
     NO_PICK,
+    NO_TIMES,
     ExactTimes,
     Pick,
     compute_float_rounding,
@@ -40,14 +41,6 @@ declares, a rate that the caller assumes, or none."""
 _INT64 = np.dtype(np.int64)
 _MAX_EXACT_INTEGER = 2**53
 """Float64 represents every whole number up to this one (IEEE 754 binary64)."""
-
-
-NO_TIMES = (
-    "the stream's timestamps are missing or go backwards, and it declares no constant rate: ask for frames by number "
-    "instead of by time; or, if you know the frame rate, give assume_fps= to scan or build_index (on the command line: "
-    "--indices of clip; for a catalog framefeed scan --assume-fps)"
-)
-"""Message of `TimeUnavailable`."""
 
 
 @dataclass(frozen=True, slots=True)

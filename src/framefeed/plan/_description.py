@@ -122,10 +122,6 @@ class Plan(Protocol):
     def frames_per_clip(self) -> int | None:
         """T; None where the requests differ."""
 
-    @property
-    def num_short_videos(self) -> int:
-        """Planned videos that are shorter than the rule's clips."""
-
     def __len__(self) -> int: ...
 
     def __getitem__(self, position: int) -> DecodeRequest: ...
@@ -134,7 +130,7 @@ class Plan(Protocol):
         """Row of the catalog that a position's clip comes from."""
 
 
-def describe_plan(plan: Plan, unit: int, waits: Waits | None = None) -> PlanDescription:
+def describe_plan(plan: Plan, unit: int, waits: Waits | None = None, short_videos: int = 0) -> PlanDescription:
     """Estimate the cost of a plan, of which ``unit`` consecutive positions are of one video, and decoded together."""
     # Whole units at equal distances, so that clips that are decoded together are sampled together.
     num_units = len(plan) // unit
@@ -165,7 +161,7 @@ def describe_plan(plan: Plan, unit: int, waits: Waits | None = None) -> PlanDesc
         damaged_frames=damaged,
         past_end_frames=past_end,
         waits=waits,
-        short_videos=plan.num_short_videos,
+        short_videos=short_videos,
     )
 
 

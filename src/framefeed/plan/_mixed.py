@@ -23,6 +23,7 @@ from framefeed.plan._options import PlanOptions
 from framefeed.plan._order import ClipLocation
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Delivery, Tail
+from framefeed.plan._short_rows import count_short_videos
 from framefeed.plan._streams import describe_streams, refuse_shape
 from framefeed.plan._tables import Excluded, PlanTables, find_delivered_form
 from framefeed.request import SharedDraw
@@ -113,14 +114,9 @@ class MixedPlan(EpochPlan):
         read = super().with_state(state)
         return restore_mixture(self.mixture, read.options, read.deliveries)
 
-    @property
-    def num_short_videos(self) -> int:
-        """Number of planned videos, in all parts, that are shorter than the clips of their rule."""
-        return sum(part.num_short_videos for part in self.parts)
-
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
-        return describe_streams(self) if self.streams else describe_plan(self, 1)
+        return describe_streams(self) if self.streams else describe_plan(self, 1, None, count_short_videos(self))
 
     @property
     def picture_shape(self) -> tuple[int, int, int]:

@@ -34,6 +34,14 @@ def find_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> tuple[In
     return rows[lengths[rows] <= float(end)], rows
 
 
+def count_short_videos(plan: Any) -> int:
+    """Count the short videos of a plan: of a mixture in all parts, of several streams in the first."""
+    if parts := getattr(plan, "parts", ()):
+        return sum(map(count_short_videos, parts))
+    first = next(iter(plan.streams.values()), plan)
+    return len(find_short_rows(first.catalog, first.rule, first.tables)[0])
+
+
 def explain_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> str | None:
     """Write a warning if there are short videos, with the filter that leaves them out; else None."""
     rows, videos = find_short_rows(catalog, rule, tables)

@@ -18,6 +18,7 @@ from framefeed.plan._joined import JoinedCatalogs
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._order import ClipLocation, StreamClips
 from framefeed.plan._shard import Delivery
+from framefeed.plan._short_rows import count_short_videos
 from framefeed.plan._tables import Excluded, PlanTables, describe_source
 from framefeed.request import (
     ClipContext,
@@ -206,11 +207,6 @@ class StreamsPlan(EpochPlan):
         listed = dict.fromkeys(each for part in self._rule.parts.values() for each in part.excluded)
         return [*listed, *self._rule.excluded]
 
-    @property
-    def num_short_videos(self) -> int:
-        """Number of planned videos of the first stream that are shorter than the rule's clips."""
-        return self._rule.first.num_short_videos
-
     @cached_property
     def _row_costs(self) -> Any:
         # Clips are dealt by the cost of their first stream.
@@ -260,6 +256,7 @@ def describe_streams(plan: EpochPlan) -> PlanDescription:
         sampled_frames=frames,
         damaged_frames=sum(one.damaged_frames for one in each),
         past_end_frames=sum(one.past_end_frames for one in each),
+        short_videos=count_short_videos(plan),
     )
 
 
@@ -270,7 +267,6 @@ class _OneStream:
         self._plan, self._number = plan, number
         self.catalog, self.excluded = plan.catalog, plan.excluded
         self.frames_per_clip = list(plan.streams.values())[number].frames_per_clip
-        self.num_short_videos = list(plan.streams.values())[number].num_short_videos
 
     def __len__(self) -> int:
         return len(self._plan)
