@@ -159,6 +159,10 @@ class FakeCatalog:
         return self.usable_rows[: None if self.has_frame_indexes else 0]
 
     @property
+    def changes_size(self) -> np.ndarray:
+        return np.array([index.changes_size for index in self.indexes], dtype=np.bool_)
+
+    @property
     def lacks_times(self) -> np.ndarray:
         return np.array([index.times_from == "none" for index in self.indexes], dtype=np.bool_)
 

@@ -25,7 +25,7 @@ from framefeed.catalog._catalog_rows import (
 from framefeed.catalog._catalog_urls import StoredCatalog, fetch_catalog, find_stored
 from framefeed.catalog._columns import (
     FACTS,
-    LOCATION_FACTS,
+    OPTIONAL_FACTS,
     SURVEYED,
     Facts,
     Label,
@@ -63,8 +63,8 @@ __all__ = [
     "BUILT_FROM_IN_WORDS",
     "FACTS",
     "FORMAT",
-    "LOCATION_FACTS",
     "NUMBERS",
+    "OPTIONAL_FACTS",
     "PLAN_COLUMNS",
     "ROWS_PER_BATCH",
     "SCHEMA",

@@ -304,6 +304,12 @@ class CatalogRows:
         lacks: BoolArray = self._select(is_none.to_numpy())
         return lacks
 
+    @cached_property
+    def changes_size(self) -> BoolArray:
+        """Whether the pictures of each row are known to differ in size within the stream, bool [R]."""
+        changes: BoolArray = self._select(self._data.facts.column("changes_size").fill_null(False).to_numpy())
+        return changes
+
     @property
     def failures(self) -> list[tuple[str, str, str]]:
         """List of (source, error type, message) of the rows that failed."""

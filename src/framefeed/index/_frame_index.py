@@ -116,6 +116,7 @@ class FrameIndex:
         times_from: Where ``pts`` comes from; with "none" frames cannot be found by time.
         time_shift: Ticks that were added to the decoding times if ``times_from`` is "dts", so that the first frame is
             shown when the stream's first packet is decoded; else 0.
+        changes_size: Pictures are known to differ in size within the stream; False also if that is not known.
     """
 
     pts: IntArray
@@ -131,6 +132,7 @@ class FrameIndex:
     damaged_frame_indices: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     times_from: TimesFrom = "pts"
     time_shift: int = 0
+    changes_size: bool = False
 
     def __post_init__(self) -> None:
         columns = (self.pts, self.duration, self.frame_packet, self.frame_start)

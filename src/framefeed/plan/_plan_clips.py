@@ -21,7 +21,7 @@ from framefeed.plan._rules import ClipRule, EveryFrame
 from framefeed.plan._shard import Tail
 from framefeed.plan._short_rows import explain_short_rows
 from framefeed.plan._streams import Following
-from framefeed.plan._tables import NO_TIMES_REASON, describe_source
+from framefeed.plan._tables import CHANGING_SIZE_REASON, NO_TIMES_REASON, describe_source
 from framefeed.request import AnySize, ClipContext, Crop, OnDamaged, StillQuality
 
 
@@ -156,6 +156,9 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
 
 
 _FAILING = {
+    CHANGING_SIZE_REASON: (
+        "have pictures that change their size: give size=(height, width) without a crop, which resizes all to one size"
+    ),
     NO_TIMES_REASON: (
         "have no times of their frames, which this plan needs: if you know the frame rate, scan with assume_fps= (on "
         "the command line: --assume-fps), or choose frames by number, as ff.Uniform and ff.Dense(stride=) do"

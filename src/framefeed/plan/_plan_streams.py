@@ -49,7 +49,7 @@ def plan_streams(
     """
     for catalog in catalogs.values():
         check_plannable(catalog)
-    joined = _leave_out_failing(catalogs, join_rows(catalogs, on))
+    joined = _leave_out_failing(catalogs, join_rows(catalogs, on), forms, options)
     one = replace(options, rank=0, world_size=1, balance=None)
     (name, catalog), *others = catalogs.items()
     own = replace(one, **forms[name])
@@ -78,12 +78,14 @@ def plan_streams(
     return join_streams(parts, options, tuple(excluded), make=make)
 
 
-def _leave_out_failing(catalogs: Mapping[str, Catalog], joined: JoinedRows) -> JoinedRows:
+def _leave_out_failing(
+    catalogs: Mapping[str, Catalog], joined: JoinedRows, forms: Mapping[str, Mapping[str, Any]], options: PlanOptions
+) -> JoinedRows:
     """Leave out the rows of which one fails, with their partners: in all but the only stream, frames need times."""
     rows, unmatched = joined.rows, list(joined.unmatched)
-    for name, catalog in catalogs.items() if len(catalogs) > 1 else ():
-        number = list(catalogs).index(name)
-        for is_failing, reason in find_failing(catalog, _BY_TIME, rows[number]):
+    for number, (name, catalog) in enumerate(catalogs.items() if len(catalogs) > 1 else ()):
+        own = replace(options, **forms[name])
+        for is_failing, reason in find_failing(catalog, _BY_TIME, own, rows[number]):
             kind, _, message = reason.partition(": ")
             for group in rows[:, is_failing].T.tolist():
                 told = f"{kind}: {describe_source(catalog, group[number])} (stream {name!r}): {message}"

@@ -253,6 +253,8 @@ def make_row_requests(catalog: Catalog, at: str, options: PlanOptions, some: Int
     all_lists = RowLists.of(catalog, at)
     plannable = catalog.plannable_rows if some is None else some
     rows = plannable[~all_lists.has_null[plannable] & (all_lists.lengths[plannable] > 0)]
+    if not options.pictures.takes_any_size:
+        rows = rows[~catalog.changes_size[rows]]
     if all_lists.values.dtype.kind == "f":
         rows = rows[~catalog.lacks_times[rows]]
     lists = all_lists.take(rows)

@@ -100,7 +100,7 @@ class PlanTables:
         windows = None if options.within is None else Windows.of(catalog, options.within)
         rows, pictures = catalog.plannable_rows if some is None else some, options.pictures
         left_out: tuple[Excluded, ...] = ()
-        for is_failing, reason in find_failing(catalog, rule, rows, windows):
+        for is_failing, reason in find_failing(catalog, rule, options, rows, windows):
             left_out += list_rows(catalog, rows[is_failing], reason)
             rows = rows[~is_failing]
         if "label" in options.columns:
@@ -157,6 +157,10 @@ class PlanTables:
         return failed + list(self.left_out)
 
 
+CHANGING_SIZE_REASON = (
+    "FormatChanged: the picture size changes mid-stream: give size=(height, width), without a crop, to resize all "
+    "pictures to one size (on the command line: --size HEIGHTxWIDTH)"
+)
 NO_TIMES_REASON = f"TimeUnavailable: {NO_TIMES}"
 _JSON_LABEL = "json.label"
 """The column of the field ``label`` of JSON beside media in archives: `label` itself is that of ``.cls``."""
@@ -214,12 +218,16 @@ def list_rows(catalog: Catalog, rows: IntArray, reason: str) -> tuple[Excluded, 
 
 
 def find_failing(
-    catalog: Catalog, rule: object, rows: IntArray, windows: Windows | None = None
+    catalog: Catalog, rule: object, options: PlanOptions, rows: IntArray, windows: Windows | None = None
 ) -> Iterator[tuple[BoolArray, str]]:
     """Find the rows whose clips fail all, as far as the catalog's columns tell: yield bool [V], of rows that remain.
 
     Each is with the reason, type and message of the error. Between two, the caller leaves rows out of ``rows``.
     """
+    if not options.pictures.takes_any_size:
+        changes_size = catalog.changes_size[rows]
+        yield changes_size, CHANGING_SIZE_REASON
+        rows = rows[~changes_size]
     needs_times = bool(getattr(rule, "needs_times", False))
     if needs_times or windows is not None:
         lacks_times = catalog.lacks_times[rows]
@@ -238,7 +246,7 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
     left_out: tuple[Excluded, ...] = ()
     if rule.at is not None:
         missing = np.setdiff1d(catalog.plannable_rows, rule.rows)
-        for is_failing, reason in find_failing(catalog, rule, missing):
+        for is_failing, reason in find_failing(catalog, rule, options, missing):
             left_out += list_rows(catalog, missing[is_failing], reason)
             missing = missing[~is_failing]
         reason = f"UsageError: column {rule.at!r} names no frame in this row, or has a null"

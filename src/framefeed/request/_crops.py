@@ -319,6 +319,11 @@ class PictureRule:
         return (size, None) if size is None or isinstance(size, tuple) else size.fit(height, width)
 
     @property
+    def takes_any_size(self) -> bool:
+        """Whether pictures of other sizes than the stream's come out right: all of each is resized."""
+        return self.crop is None and self.size is not None and not isinstance(self.size, ResizeCrop)
+
+    @property
     def _common(self) -> Size | None:
         """(height, width) of all delivered pictures, if they are resized to one."""
         size = self.size
