@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import isfinite, isinf, isnan
+from math import inf, isfinite, isinf, isnan
 from typing import Literal, overload
 
 import numpy as np
@@ -312,8 +312,10 @@ class FrameIndex:
         """
         self.require_timestamps()
         times = _read_times(seconds)
-        if tolerance_seconds is not None and not (is_finite(tolerance_seconds) and tolerance_seconds >= 0):
-            raise expected("tolerance_seconds", "a finite number of at least 0, or None", tolerance_seconds)
+        if tolerance_seconds is not None and not (
+            (is_finite(tolerance_seconds) or tolerance_seconds == inf) and tolerance_seconds >= 0
+        ):
+            raise expected("tolerance_seconds", "a number of at least 0, or None", tolerance_seconds)
         timeline = Timeline.whole(self)
         ticks = timeline.to_ticks(ExactTimes.of(times), origin=0)
         frames, is_past = timeline.pick(ticks, pick)

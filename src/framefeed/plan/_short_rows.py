@@ -9,6 +9,7 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed.catalog import Catalog
+from framefeed.plan._rules import Dense, Rates
 from framefeed.plan._tables import PlanTables, describe_source
 
 _OF_PICTURES = {"duration_seconds": "is_null()", "num_frames": "isin([1])"}
@@ -21,7 +22,7 @@ def find_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> tuple[In
     Returns:
         The rows of the short videos, and of all, int64 [N]; none if the rule has no length.
     """
-    if getattr(rule, "end", None) is None or rule.policy == "error":
+    if not isinstance(rule, Dense | Rates) or rule.end is None or rule.policy == "error":
         return np.empty(0, np.int64), np.empty(0, np.int64)
     rows: IntArray = tables.layout.rows  # type: ignore[attr-defined]
     rows = rows[catalog.num_frames[rows] > 1]
