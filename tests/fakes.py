@@ -159,6 +159,14 @@ class FakeCatalog:
         return self.usable_rows[: None if self.has_frame_indexes else 0]
 
     @property
+    def changes_size(self) -> np.ndarray:
+        return np.array([index.changes_size for index in self.indexes], dtype=np.bool_)
+
+    @property
+    def lacks_times(self) -> np.ndarray:
+        return np.array([index.times_from == "none" for index in self.indexes], dtype=np.bool_)
+
+    @property
     def num_frames(self) -> np.ndarray:
         return np.array([len(index) for index in self.indexes], dtype=np.int64)
 
@@ -186,6 +194,12 @@ class FakeCatalog:
     def column_values(self, name: str) -> np.ndarray:
         if name == "num_damaged_frames":
             return np.array([index.num_damaged_frames for index in self.indexes], dtype=np.float64)
+        if name not in self.columns and name == "num_frames":
+            return self.num_frames
+        if name not in self.columns and name == "duration_seconds":
+            spans = [(index.end_pts - int(index.pts[0])) * index.time_base if index.has_timestamps else np.nan
+                     for index in self.indexes]  # fmt: skip
+            return np.array(spans, dtype=np.float64)
         if name not in self.columns:
             raise UsageError(f"no column {name!r}: there are {', '.join(self.columns)}")
         values = np.array(self.columns[name])

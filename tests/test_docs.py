@@ -214,6 +214,7 @@ def test_scripts_run_on_two_ranks(at_home: Path) -> None:
 
 
 # What PyTorch thinks of the number of workers on a small machine, and Python of forking, is not the docs' matter.
+@pytest.mark.filterwarnings("error:.* videos are shorter than this rule's ")
 @pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:.*use of fork:DeprecationWarning")
 @pytest.mark.parametrize("page", PAGES, ids=names_of(PAGES))
 def test_blocks_run_in_order(page: Path, at_home: Path, page_module: ModuleType) -> None:

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -371,6 +372,103 @@ def complaint(wrong: Wrong, value: object) -> str | None:
 def test_wrong_arguments_are_named(group: Callable[[Media], Iterator[Wrong]], media: Media) -> None:
     found = [complaint(wrong, value) for wrong in group(media) for value in wrong.values]
     assert "\n".join(each for each in found if each) == ""
+
+
+HUGE: tuple[Any, ...] = (
+    2**31, 2**63 - 1, 2**63, 2**64 - 1, 2**70, 10**400, 10**5000, -(2**63), -(2**70), -(10**400), np.uint64(2**64 - 1),
+    1e300, -1e300, 5e-324, float("inf"), float("nan"), Fraction(10**400), Fraction(1, 10**400),
+)  # fmt: skip
+
+
+def calls_with_numbers(media: Media) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Yield calls that each take one number in some place, and read what comes of it."""
+    path, catalog, plan = media.path, media.catalog, media.plan
+    small = {"seed": 0, "size": (8, 8)}
+
+    def read(plan: ff.EpochPlan) -> Any:
+        return len(plan), plan[0], plan.state_dict()
+
+    def of_rule(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda number: read(ff.plan_clips(catalog, make(number), **small))
+
+    def of_option(**given: Any) -> Callable[[Any], Any]:
+        names = {name: fill for name, fill in given.items() if callable(fill)}
+        return lambda number: read(
+            ff.plan_clips(
+                catalog, ff.Uniform(2), **{**small, **given, **{name: fill(number) for name, fill in names.items()}}
+            )
+        )
+
+    def of_request(**given: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda number: read(
+            ff.plan_requests([ff.DecodeRequest(path, **{name: fill(number) for name, fill in given.items()})])
+        )
+
+    def of_mixture(weight: Any = 1, **options: Any) -> Any:
+        parts = [(ff.plan_clips(catalog, ff.Uniform(1), seed=seed, size=(8, 8)), each)
+                 for seed, each in enumerate((weight, 1))]  # fmt: skip
+        return read(ff.mix_plans(parts, **{"num_clips": 5, "seed": 0, **options}))
+
+    def same(number: Any) -> Any:
+        return number
+
+    for rule in (ff.Uniform, ff.RandomSegments, ff.Dense, lambda n: ff.Dense(n, fps=2), lambda n: ff.Rates([(1, n)])):
+        yield "num_frames", of_rule(rule)
+    for name in ("stride", "fps", "start", "tolerance_seconds"):
+        yield f"Dense({name}=)", of_rule(lambda number, name=name: ff.Dense(2, **{name: number}))
+    for pick in ("played", "nearest", "next"):
+        yield f"Rates, {pick}", of_rule(lambda number, pick=pick: ff.Rates([(number, 2), (1, 1)], 0, pick=pick))
+        yield f"AtSeconds, {pick}", of_rule(lambda number, pick=pick: ff.AtSeconds([number, 0], pick=pick))
+    yield "AtIndices", of_rule(lambda number: ff.AtIndices([number]))
+    for name in ("seed", "epoch", "world_size", "clips_per_video", "horizontal_flip", "size"):
+        yield name, of_option(**{name: same})
+    yield "rank", of_option(rank=same, world_size=1 << 20)
+    for name, size in (("size", lambda n: (n, 8)), ("LongSide", ff.LongSide), ("Letterbox", ff.Letterbox)):
+        yield name, of_option(size=size)
+    yield "ResizeCrop", of_option(size=lambda number: ff.ResizeCrop(number, number))
+    for crop in (ff.CenterCrop, ff.RandomCrop, ff.RandomResizedCrop, lambda n: (n, 0, 1, 1), lambda n: (0, 0, n, n)):
+        yield "crop", of_option(crop=crop)
+    yield "ratio", of_option(crop=lambda number: ff.RandomResizedCrop(8, 8, ratio=(number, number)))
+    yield "scale", of_option(crop=lambda number: ff.RandomResizedCrop(8, 8, scale=(number, 1)))
+    yield "indices", of_request(indices=lambda number: [number])
+    yield "seconds", of_request(seconds=lambda number: [number, 0.5])
+    yield "start_seconds", of_request(indices=lambda _: [0], start_seconds=same)
+    yield "OutputSpec", of_request(indices=lambda _: [0], output=lambda number: ff.OutputSpec(size=(number, 8)))
+    yield "weight", of_mixture
+    for name in ("num_clips", "seed", "epoch", "world_size"):
+        yield name, lambda number, name=name: of_mixture(**{name: number})
+    for name in ("batch_size", "prefetch", "deadline_seconds", "read_ahead", "workers"):
+        yield name, lambda number, name=name: ff.ClipLoader(plan, **{"batch_size": 1, name: number})
+    yield "mean", lambda number: ff.ClipLoader(plan, batch_size=1, mean=number, std=1)
+    yield "max_bytes", lambda number: ff.FrameCache("c", max_bytes=number)
+    for name in ("with_epoch", "without", "row_at", "__getitem__"):
+        yield name, getattr(plan, name)
+    yield "rest", lambda number: read(plan.without([number, 0], 2))
+    yield "rows", lambda number: (catalog.take([number]), catalog[[number]])
+    yield "row", catalog.__getitem__
+    yield "fractions", lambda number: catalog.split([number, 0.5], seed=0)
+    yield "filter", lambda number: len(catalog.filter(num_frames=number))
+    yield "assume_fps", lambda number: ff.build_index(path, assume_fps=number)
+    yield "index_at", lambda number: media.index.index_at(number, "previous", number)
+    yield "timestamps", lambda number: ff.ImageSequence(["a", "b"], timestamps=[0, number])
+    video = ff.VideoDecoder(path)
+    for method in (video.__getitem__, video.get_frame_played_at, lambda fps: video.get_all_frames(fps=fps)):
+        yield "VideoDecoder", method
+
+
+def test_numbers_beyond_64_bits_are_typed_errors(media: Media) -> None:
+    found = []
+    for name, call in calls_with_numbers(media):
+        for number in HUGE:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    call(number)
+            except FramefeedError:
+                pass
+            except Exception as error:
+                found.append(f"{name}, {HUGE.index(number)}. number: {error!r}")
+    assert "\n".join(found) == ""
 
 
 def test_wrong_arguments_of_a_dataset_are_named(media: Media) -> None:

@@ -2,7 +2,7 @@
 
 >>> import framefeed as ff
 >>> catalog = ff.scan("videos/", label_from="parent")                                       # doctest: +SKIP
->>> plan = ff.plan_clips(catalog, ff.Rates([(1.0, 8), (2.0, 8)]), seed=7, size=(224, 224))  # doctest: +SKIP
+>>> plan = ff.plan_clips(catalog, ff.Rates([(1.0, 4), (2.0, 8)]), seed=7, size=(224, 224))  # doctest: +SKIP
 >>> for batch in ff.ClipLoader(plan, batch_size=16): ...                                    # doctest: +SKIP
 """
 

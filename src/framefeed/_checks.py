@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from math import isfinite
 from numbers import Integral, Real
 from operator import index
 from typing import Any, ParamSpec, TypeVar, cast
@@ -23,6 +24,9 @@ from framefeed.errors import UsageError
 P = ParamSpec("P")
 R = TypeVar("R")
 _MOST_SHOWN = 80
+MAX_INT64 = 2**63 - 1
+"""Largest number of most columns and positions."""
+_MAX_UINT64 = 2**64 - 1
 
 
 class OutOfRange(UsageError, IndexError):
@@ -106,10 +110,13 @@ def describe_value(value: object) -> str:
         return f"the class {value.__name__} itself: call it, as in {value.__name__}(...)"
     if isinstance(value, str):
         return f"the string {show_text(value)!r:.{_MOST_SHOWN}}"
-    text = repr(value)
-    if value is None or isinstance(value, (bool, int, float)):
-        return text
     kind = type(value).__name__
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits.
+        return kind
+    if value is None or isinstance(value, (bool, int, float)):
+        return text if len(text) <= _MOST_SHOWN else f"a number of {len(text)} digits"
     has_address = " at 0x" in text
     return kind if has_address or len(text) > _MOST_SHOWN else f"{kind} {text}"
 
@@ -133,11 +140,11 @@ def expand_home(path: str) -> str:
     return os.path.expanduser(path) if path.startswith("~") and "\0" not in path else path
 
 
-def check_integer(name: str, number: Any, least: int | None = None) -> int:
+def check_integer(name: str, number: Any, least: int | None = None, most: int = MAX_INT64) -> int:
     """Convert an integer of Python or NumPy to an int.
 
     Raises:
-        UsageError: It is no integer, or below ``least``.
+        UsageError: It is no integer, below ``least`` (None: ``-most``), or above ``most``.
     """
     what = "an integer" if least is None else f"an integer of at least {least}"
     if isinstance(number, (bool, type)):
@@ -148,6 +155,8 @@ def check_integer(name: str, number: Any, least: int | None = None) -> int:
         raise WrongType(str(expected(name, what, number))) from None
     if least is not None and whole < least:
         raise expected(name, what, number)
+    if abs(whole) > most:
+        raise expected(name, f"an integer from {-most if least is None else least} to {most}", number)
     return whole
 
 
@@ -164,16 +173,24 @@ def check_position(name: str, number: object, count: int, kind: str) -> int:
         OutOfRange: There is no such index.
         UsageError: It is no integer.
     """
-    whole = number if type(number) is int else check_integer(name, number)
+    whole = number if type(number) is int else check_integer(name, number, most=_MAX_UINT64)
     if not -count <= whole < count:
         allowed = f"expected {-count} to {count - 1}" if count else "it is empty"
-        raise OutOfRange(f"{name}: there is no {name} {whole} in a {kind} of length {count}: {allowed}")
+        raise OutOfRange(f"{name}: there is no {name} {describe_value(whole)} in a {kind} of length {count}: {allowed}")
     return whole % count
 
 
 def is_number(value: object) -> bool:
     """Whether a value is a real number of Python or NumPy; a bool is none."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a real number that float64 holds, neither infinite nor NaN."""
+    try:
+        return is_number(value) and isfinite(value)
+    except OverflowError:  # an integer or a fraction
+        return False
 
 
 def check_count_or_share(name: str, value: Any) -> None:

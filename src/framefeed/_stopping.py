@@ -19,7 +19,7 @@ from functools import partial
 from time import monotonic, perf_counter
 from typing import Generic, TypeVar, cast
 
-from framefeed._checks import is_number
+from framefeed._checks import describe_value, is_finite
 from framefeed._outcome import Err, Ok, catch_outcome
 from framefeed.errors import DeadlineExceeded, LimitExceeded, UsageError
 
@@ -59,8 +59,9 @@ def check_stop() -> None:
     if _work.is_cancelled is not None and _work.is_cancelled():
         raise Cancelled
     if _work.until < math.inf and monotonic() > _work.until:
+        seconds = float(_work.limit_seconds)
         raise LimitExceeded(
-            f"{_work.name}: took longer than {_work.limit_seconds:g} s (deadline_seconds): it may be damaged; raise "
+            f"{_work.name}: took longer than {seconds:g} s (deadline_seconds): it may be damaged; raise "
             "deadline_seconds if such a file may take that long",
             limit=DEADLINE,
             source=_work.name,
@@ -69,8 +70,8 @@ def check_stop() -> None:
 
 def check_deadline(seconds: object) -> None:
     """Raise UsageError unless ``deadline_seconds`` is a duration or None."""
-    if seconds is not None and not (is_number(seconds) and cast("float", seconds) > 0):
-        raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {seconds!r}")
+    if seconds is not None and not ((is_finite(seconds) or seconds == math.inf) and cast("float", seconds) > 0):
+        raise UsageError(f"deadline_seconds must be more than 0, or None for no bound, not {describe_value(seconds)}")
 
 
 # A wait that returns later than this shows that the process did not run: a busy machine delays it less.

@@ -31,7 +31,7 @@ from framefeed.adapters.torch._clip_dataset import ClipDataset
 from framefeed.errors import CorruptMedia, FrameNotFound, LoadError, StaleSource, UsageError
 from framefeed.load import ClipLoader
 from framefeed.parallel import ordered_map
-from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips, plan_requests
+from framefeed.plan import AtIndices, EpochPlan, Uniform, mix_plans, plan_clips, plan_requests
 from framefeed.request import DecodeRequest
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
@@ -115,11 +115,38 @@ def test_an_item_is_a_clip_and_its_target() -> None:
 def test_an_item_without_a_target_is_a_dict() -> None:
     plan = plan_of(AtIndices([0, 29, 30]), shuffle=False, rank=1, world_size=2)
     item = ClipDataset(plan)[2]
-    assert list(item) == ["data", "pts_seconds", "valid", "position", "source", "ok", "label"]
+    assert list(item) == ["data", "pts_seconds", "valid", "position", "row", "source", "ok", "label"]
     assert (item["ok"].dtype, bool(item["ok"])) == (torch.bool, True)
     assert (item["position"].dtype, int(item["position"])) == (torch.int64, 5)
     assert (item["pts_seconds"].dtype, item["valid"].tolist()) == (torch.float64, [True, True, False])
     assert (item["label"].dtype, item["source"]) == (torch.int64, plan[2].source)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_row_of_an_item_is_that_of_its_source_on_any_rank(workers: int) -> None:
+    part = catalog().take([5, 1, 3, 2])
+    for rank in range(2):
+        for shuffle in (True, "videos"):
+            plan = plan_clips(part, Uniform(2), seed=7, shuffle=shuffle, clips_per_video=2, rank=rank, world_size=2)
+            loader = DataLoader(ClipDataset(plan), batch_size=3, num_workers=workers)
+            rows = torch.cat([batch["row"] for batch in loader])
+            assert (rows.dtype, rows.tolist()) == (torch.int64, [plan.row_at(at) for at in range(len(plan))])
+            sources = [source for batch in loader for source in batch["source"]]
+            assert [part[row].source for row in rows.tolist()] == sources
+
+
+def test_the_row_of_an_item_of_requests_streams_and_mixtures_is_that_of_batches() -> None:
+    asked = plan_requests([DecodeRequest(catalog().source(row), [0]) for row in (4, 2, 4)])
+    streams = plan_clips(
+        rule=Uniform(2), seed=0, streams={"a": catalog().take([2, 4]), "b": catalog().take([5, 1])}, on="stem"
+    )
+    plans = [plan_clips(catalog().take(rows), Uniform(1), seed=0, size=(32, 32)) for rows in ([0, 1], [2, 3, 4])]
+    for plan in (asked, streams, mix_plans([(each, 1) for each in plans], num_clips=8, seed=0)):
+        with ClipLoader(plan, batch_size=len(plan), workers=0) as loader:
+            (batch,) = loader
+        items = list(ClipDataset(plan))
+        assert [int(item["row"]) for item in items] == batch.rows.tolist()
+    assert [int(item["row"]) for item in ClipDataset(asked)] == [0, 1, 0]
 
 
 def test_the_source_of_an_item_is_a_name_and_not_the_encoded_bytes() -> None:

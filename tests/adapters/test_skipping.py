@@ -234,7 +234,7 @@ def test_D04_substitutes_are_those_of_the_loader(rank: int, world_size: int, tra
         assert item["position"] == own
         entry = entries.get(own)
         expected = sound[own] if entry is None else sound[entry.substitute or 0]
-        assert item["source"] == expected["source"]
+        assert item["source"] == expected["source"] == plan.catalog[int(item["row"])].source
         assert torch.equal(item["data"], expected["data"])
         assert torch.equal(item["label"], expected["label"])
         assert item["ok"]

@@ -48,6 +48,7 @@ def frame_index(num_frames: int = 10, seed: int = 0, **changes: Any) -> FrameInd
         "identity": SourceIdentity(1234 + seed, 2**60 + seed, f"abc{seed}"),
         "times_from": "dts",
         "time_shift": -1001,
+        "changes_size": True,
     }
     return FrameIndex(**given | changes)
 

@@ -94,6 +94,7 @@ def indexes(draw: st.DrawFn) -> FrameIndex:
         damaged_frame_indices=np.flatnonzero(columns.random.random(num_frames) < draw(st.sampled_from([0, 0.2, 1]))),
         times_from=draw(st.sampled_from(get_args(TimesFrom))),
         time_shift=draw(st.integers(-(2**63), 2**63 - 1)),
+        changes_size=draw(st.booleans()),
     )
 
 

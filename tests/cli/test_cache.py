@@ -233,7 +233,7 @@ def test_failed_files_are_listed_and_the_exit_code_is_3(tmp_path: Path, cache: s
     (folder / "bad.mp4").write_text("no film")
     scan(folder, out=tmp_path / "none.parquet")
     out, err = said(answer, "build", os.fspath(tmp_path / "none.parquet"), cache, "--rates", "2:2", code=3)
-    assert out == ["none of 1 file can be read: there is nothing to store"]
+    assert out == ["none of 1 file can be planned: there is nothing to store"]
 
 
 def test_C04_a_full_cache_is_reported_and_is_no_failure(catalog: str, cache: str, answer: Answer) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import weakref
 from argparse import Namespace
 from pathlib import Path
@@ -213,12 +214,19 @@ def test_advice_for_waits_for_the_network_is_to_prefetch_more(tmp_path: Path) ->
     assert "--prefetch 12" in _advise(args, stats, 1.0)
 
 
-def test_no_bottleneck_is_printed_if_no_clip_was_delivered(tmp_path: Path, answer: Answer) -> None:
+def test_no_bottleneck_is_printed_if_no_clip_was_delivered(catalog: str, tmp_path: Path, answer: Answer) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     scan(corpus_file("raw.h264"), out=out)
     shown = answer("feed", "--text", out, "--rates", "1:2", "--size", "32x32", code=3)
     assert "TimeUnavailable" in shown.err
-    assert "0 clips delivered, 1 failed" in shown.out
+    assert "none of 1 file can be planned: there is nothing to load" in shown.out
+    lost = tmp_path / "lost.mp4"
+    shutil.copyfile(Catalog.open(catalog).source(0), lost)
+    scan(lost, out=out)
+    lost.unlink()
+    shown = answer("feed", "--text", out, "--rates", "1:2", "--size", "32x32", code=3)
+    assert "MissingMedia" in shown.err
+    assert "0 clips delivered" in shown.out
     assert "bottleneck" not in shown.out
 
 

@@ -431,15 +431,16 @@ def test_a_stream_without_times_cannot_follow_or_lead(tmp_path: Path) -> None:
     untimed = scan(tmp_path, workers=0)
     timed = slow().take([[Path(str(slow().source(row))).stem for row in range(len(slow()))].index("scene_0")])
     for streams in ({"untimed": untimed, "timed": timed}, {"timed": timed, "untimed": untimed}):
-        plan = plan_clips(None, Uniform(2), streams=streams, on="stem", seed=0, size=(24, 32))
-        name = list(streams)[1]
-        with pytest.raises(TimeUnavailable, match=rf"scene_0\S* \(stream '{name}'\): ") as raised:
-            plan[0]
-        assert raised.value.position == 0
-        with ClipLoader(plan, batch_size=1, workers=0, on_error="skip") as loader:
-            (batch,) = list(loader)
-            assert not batch.ok.any()
-            assert f"(stream '{name}')" in loader.ledger[0].reason
+        with pytest.warns(UserWarning, match=r"2 of 2 rows .* \(stream 'untimed'\): .* assume_fps="):
+            plan = plan_clips(None, Uniform(2), streams=streams, on="stem", seed=0, size=(24, 32))
+        assert len(plan) == 0
+        assert {source for source, _ in plan.excluded} == {untimed[0].source, timed[0].source}
+    requests = [{name: DecodeRequest(each[0], [0]) for name, each in streams.items()}]
+    assert len(plan_requests(requests, size=(24, 32))[0]) == 2
+    requests = [{name: DecodeRequest(each[0], seconds=[0]) for name, each in streams.items()}]
+    with pytest.raises(TimeUnavailable, match=r"scene_0\.h264: request 0: ") as raised:
+        plan_requests(requests, size=(24, 32))
+    assert raised.value.position == 0
 
 
 def test_known_damage_of_a_stream_that_follows_is_warned_of(tmp_path: Path) -> None:

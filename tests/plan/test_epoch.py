@@ -350,12 +350,21 @@ def test_iterating_does_not_take_a_missing_frame_for_the_end() -> None:
 
 
 def test_time_unavailable_names_the_file() -> None:
-    plan = plan_clips(FakeCatalog([index_of([3, 2, 1])]), Dense(2, fps=1), seed=1)
+    plan = plan_clips(FakeCatalog([index_of([3, 2, 1])]), RuleOfOnesOwn(), seed=1)
     with pytest.raises(TimeUnavailable, match=r"video0\.mp4") as caught:
         plan[0]
     assert caught.value.source == "video0.mp4"
     by_index = plan_clips(FakeCatalog([index_of([-(2**63)] * 9)]), Dense(2), seed=1)
     assert np.isnan(by_index[0].pts_seconds).all()
+
+
+class RuleOfOnesOwn:
+    """A rule by time that does not say so."""
+
+    num_frames = 2
+
+    def choose(self, timeline: Any, context: Any) -> Any:
+        return Dense(2, fps=1).choose(timeline, context)
 
 
 @pytest.mark.parametrize(

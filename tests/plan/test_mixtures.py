@@ -318,6 +318,13 @@ def test_a_state_of_a_later_epoch_goes_on_there() -> None:
     assert later[0].fingerprint != later[1].fingerprint
 
 
+def test_the_epoch_after_a_resumed_one_is_whole() -> None:
+    plan = mix(0.5, 0.5, num_clips=9)
+    resumed = plan.with_state(json.loads(json.dumps(plan.without(4).state_dict())))
+    assert read(resumed) == expect(plan, [0])[4:]
+    assert read(resumed.with_epoch(1)) == expect(plan, [1])
+
+
 def test_flips_and_borders_of_parts_are_told() -> None:
     parts = [(plan_of(0), 1), (plan_of(1, horizontal_flip=1.0), 1)]
     plan = ff.mix_plans(parts, num_clips=6, seed=0)

@@ -254,7 +254,10 @@ class Av1Reader:
     Attributes:
         format: Of the first frame; None if only decoding gives it.
         colors: Colour tags of the sequence; None if there is no format.
+        changes_size: False: only decoding tells.
     """
+
+    changes_size = False
 
     def __init__(self) -> None:
         self._raw_sequence = b""

@@ -19,9 +19,10 @@ class IntraReader:
     Attributes:
         format: None: only decoding gives it.
         colors: None.
+        changes_size: False: only decoding tells.
     """
 
-    format, colors = None, None
+    format, colors, changes_size = None, None, False
 
     def __init__(self, read: Read) -> None:
         self._read = read

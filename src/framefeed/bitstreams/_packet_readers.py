@@ -21,6 +21,10 @@ class PacketReader(Protocol):
     def colors(self) -> StreamColors | None:
         """Their colour tags; None if headers have none."""
 
+    @property
+    def changes_size(self) -> bool:
+        """Whether headers say that a frame has another size than the first."""
+
     def read(self, packet: memoryview) -> int:
         """Read the next packet; return the flags of its frame, 0 if it shows none.
 

@@ -27,12 +27,14 @@ class Vp8Reader:
     Attributes:
         format: Of the first key frame.
         colors: None: libav reads nothing but the size before it decodes.
+        changes_size: Whether a frame has another size than the first.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.format: PictureFormat | None = None
         self.colors: StreamColors | None = None
+        self.changes_size = False
 
     def read(self, packet: memoryview) -> int:
         """Read a packet; return the flags of its frame.
@@ -58,6 +60,7 @@ class Vp8Reader:
         if not 0 < width * height <= self._limits.max_pixels:
             raise OddUnits("pictures larger than allowed, or of no size")
         self.format = self.format or PictureFormat(width, height, "yuv420p", width, height)
+        self.changes_size |= (width, height) != (self.format.width, self.format.height)
 
 
 _HEADER_BYTES = (24, 96)
@@ -134,6 +137,7 @@ class Vp9Reader:
     Attributes:
         format: Of the last key frame.
         colors: Colour tags of the last key frame.
+        changes_size: Whether a frame has another size than the first.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -141,6 +145,8 @@ class Vp9Reader:
         self._syntax: re.Pattern[str] | None = None
         self._sizes: list[Size] = []
         self._common: Size | None = None
+        self._first: Size | None = None
+        self.changes_size = False
         self.format: PictureFormat | None = None
         self.colors: StreamColors | None = None
 
@@ -197,6 +203,8 @@ class Vp9Reader:
 
     def _remember(self, header: re.Match[str], size: Size) -> None:
         """Keep a picture's size for frames that refer to it."""
+        self._first = self._first or size
+        self.changes_size |= size != self._first
         if header["key"] is not None:
             self._sizes, self._common = [size] * _NUM_SLOTS, size
             pixel_format, self.colors = _read_format(header)

@@ -25,7 +25,7 @@ from framefeed.catalog._catalog_rows import (
 from framefeed.catalog._catalog_urls import StoredCatalog, check_bucket, fetch_catalog, find_stored
 from framefeed.catalog._columns import (
     FACTS,
-    LOCATION_FACTS,
+    OPTIONAL_FACTS,
     SURVEYED,
     Facts,
     Label,
@@ -41,7 +41,7 @@ from framefeed.catalog._columns import (
 from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
-from framefeed.catalog._joining import join_rows
+from framefeed.catalog._joining import JoinedRows, join_rows
 from framefeed.catalog._list_columns import ListColumn, convert_lists, list_texts, read_plan_column
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
@@ -63,8 +63,8 @@ __all__ = [
     "BUILT_FROM_IN_WORDS",
     "FACTS",
     "FORMAT",
-    "LOCATION_FACTS",
     "NUMBERS",
+    "OPTIONAL_FACTS",
     "PLAN_COLUMNS",
     "ROWS_PER_BATCH",
     "SCHEMA",
@@ -77,6 +77,7 @@ __all__ = [
     "Facts",
     "FrameTableBuilder",
     "FrameTables",
+    "JoinedRows",
     "Label",
     "ListColumn",
     "ListedRows",

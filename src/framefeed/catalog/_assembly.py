@@ -17,7 +17,7 @@ from framefeed._values import DEFAULT_LIMITS
 from framefeed.catalog._columns import (
     FACTS,
     INFO_COLUMNS,
-    LOCATION_FACTS,
+    OPTIONAL_FACTS,
     SURVEYED,
     Facts,
     Label,
@@ -184,6 +184,7 @@ def _collect_facts(result: SurveyResult) -> dict[str, Any]:
             # The header's claims are kept in the frame tables.
             "duration_seconds": None,
             "average_fps": index.average_fps,
+            "changes_size": index.changes_size or None,
         }
     if index is not None and index.has_timestamps:
         facts |= {
@@ -231,7 +232,7 @@ def build_catalog_data(rows: ListedRows, surveyed: SurveyedSources, options: Sur
         columns = {name: column.take(pa.array(rows.numbers)) for name, column in columns.items()}
     columns |= {"source": pa.chunked_array([rows.texts]), "label": encode_labels(labels, classes)}
     extra = {name: rows.extra.column(name) for name in rows.extra.column_names}
-    unused = [name for name in LOCATION_FACTS if columns[name].null_count == len(columns[name])]
+    unused = [name for name in OPTIONAL_FACTS if columns[name].null_count == len(columns[name])]
     return CatalogData(
         Facts.of_table(pa.table({name: columns[name] for name in FACTS if name not in unused} | extra)),
         FrameTables(surveyed.frames) if options.depth == "frames" else None,

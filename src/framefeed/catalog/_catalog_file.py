@@ -27,7 +27,7 @@ from framefeed._arrays import IntArray
 from framefeed._files import check_writable, flush_folder, holding_file, name_special_kind, remove_unlocked
 from framefeed._names import make_printable
 from framefeed.catalog._arrow import find_odd_text
-from framefeed.catalog._columns import FACTS, LOCATION_FACTS, Facts, Label, hash_column
+from framefeed.catalog._columns import FACTS, OPTIONAL_FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_frame_tables, write_frame_tables
 from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
@@ -331,7 +331,7 @@ def _read_header(path: str, schema: pa.Schema) -> CatalogHeader:
         raise _unreadable(path, f"rules {header.rules!r}")
     if not isinstance(header.classes, list) or len({type(label) for label in header.classes} | {str}) > 2:
         raise _unreadable(path, "its classes are no list of labels")
-    optional = {"label", *(name for name in LOCATION_FACTS if name not in schema.names)}
+    optional = {"label", *(name for name in OPTIONAL_FACTS if name not in schema.names)}
     plain = {name: kind for name, kind in FACTS.items() if name not in optional}
     wrong = [name for name, kind in plain.items() if name not in schema.names or schema.field(name).type != kind]
     if wrong or "label" not in schema.names:

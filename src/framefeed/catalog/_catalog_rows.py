@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from framefeed._arrays import AnyArray, IntArray
+from framefeed._arrays import AnyArray, BoolArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_position
 from framefeed._compute import pc
@@ -296,6 +296,19 @@ class CatalogRows:
         # A last value for rows without an index, whose frame row is -1.
         values = np.append(self._data.frames.stream_column(name), -1)
         return self._select(values[self._data.facts.plan_columns.frame_rows])
+
+    @cached_property
+    def lacks_times(self) -> BoolArray:
+        """Whether the stream of each row has no times of its frames, bool [R]."""
+        is_none = pc.equal(decode_dictionary(self._data.facts.column("times_from")), "none").fill_null(False)
+        lacks: BoolArray = self._select(is_none.to_numpy())
+        return lacks
+
+    @cached_property
+    def changes_size(self) -> BoolArray:
+        """Whether the pictures of each row are known to differ in size within the stream, bool [R]."""
+        changes: BoolArray = self._select(self._data.facts.column("changes_size").fill_null(False).to_numpy())
+        return changes
 
     @property
     def failures(self) -> list[tuple[str, str, str]]:

@@ -53,10 +53,13 @@ FACTS: dict[str, pa.DataType] = {
     "error": pa.string(),
     "source_offset": pa.int64(),
     "source_version": pa.string(),
+    "changes_size": pa.bool_(),
 }
 """Columns of every catalog in their order; the label's values are whole numbers where a manifest's labels are."""
 LOCATION_FACTS = ("source_offset", "source_version")
 """Those that only catalogs with objects by URL or with parts of other files have."""
+OPTIONAL_FACTS = (*LOCATION_FACTS, "changes_size")
+"""Those that catalogs have where a row has a value; others need not know them."""
 
 SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label")])
 """Columns of a survey: the facts of a catalog, without those that come from the listing."""
@@ -220,7 +223,7 @@ class Facts:
         """
         with self._lock.value:
             if name not in self._columns:
-                if name in LOCATION_FACTS and name not in self.names:
+                if name in OPTIONAL_FACTS and name not in self.names:
                     return pa.chunked_array([pa.nulls(self.num_rows, FACTS[name])])
                 if name not in self.names:
                     known, meant = ", ".join(self.names), did_you_mean(str(name), self.names)

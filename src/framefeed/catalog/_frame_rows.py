@@ -38,7 +38,7 @@ NUMBERS = np.dtype([("present", "<i4"), *((name, "<i4") for name in NUMBER_FIELD
 _NUMBERS = struct.Struct(f"<{1 + len(NUMBER_FIELDS)}i")
 _TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
 
-_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED = (1 << bit for bit in range(7))
+_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED, _RESIZED = (1 << bit for bit in range(8))
 _CHECKSUM = struct.Struct("<I")
 """CRC-32 of the row's numbers and of all bytes after it."""
 _FLAGS = struct.Struct("<H")
@@ -78,7 +78,7 @@ def pack_row(index: FrameIndex, claims: HeaderClaims) -> tuple[bytes, bytes]:
         UsageError: A number of its stream does not fit into 32 bits.
     """
     predictions, columns = _pack_columns(index)
-    flags, parts = _PRESENT | predictions, list[bytes]()
+    flags, parts = _PRESENT | predictions | _RESIZED * index.changes_size, list[bytes]()
     if claims != HeaderClaims():
         flags |= _CLAIMS
         values = (claims.num_frames, claims.duration_seconds, claims.average_fps)
@@ -139,6 +139,7 @@ def read_index(numbers: bytes, data: memoryview) -> FrameIndex:
         identity=SourceIdentity(size, mtime if flags & _MTIME else None, fingerprint) if flags & _IDENTITY else None,
         times_from=_TIMES_FROM[times_from],
         time_shift=shift,
+        changes_size=bool(flags & _RESIZED),
     )
 
 

@@ -78,7 +78,7 @@ def match_value(name: str, value: Any) -> pc.Expression:
         raise UsageError(f"{several}: for several values write catalog.filter(pc.field({name!r}).isin([...]))")
     try:
         return pc.field(name) == (value.item() if isinstance(value, np.generic) else value)
-    except (pa.ArrowException, TypeError):
+    except (pa.ArrowException, TypeError, OverflowError):
         raise expected(name, "a value of this column", value) from None
 
 
@@ -219,7 +219,11 @@ def check_fractions(fractions: Mapping[str, float] | Sequence[float]) -> list[fl
     """
     if isinstance(fractions, str) or not isinstance(fractions, (Mapping, Sequence)):
         raise expected("", "fractions such as [0.8, 0.2] or {'train': 0.8, 'val': 0.2}", fractions)
-    shares = [float(share) for share in (fractions.values() if isinstance(fractions, Mapping) else fractions)]
+    given = list(fractions.values() if isinstance(fractions, Mapping) else fractions)
+    try:
+        shares = [float(share) for share in given]
+    except OverflowError:
+        raise expected("fractions", "shares from 0 to 1", max(given)) from None
     if not shares or min(shares) < 0 or not isclose(sum(shares), 1.0, abs_tol=1e-9):
         advice = ": name a part for the rest" if shares and min(shares) >= 0 and sum(shares) < 1 else ""
         advice = ": 80 % is 0.8" if sum(shares) > 1 and max(shares) > 1 else advice

@@ -260,7 +260,7 @@ def _open_media(args: argparse.Namespace) -> Catalog:
 
 def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
     if not len(plan):
-        return f"none of {format_count(len(catalog), 'file')} can be read: there is nothing to store"
+        return f"none of {format_count(len(catalog), 'file')} can be planned: there is nothing to store"
     _, height, width = plan.picture_shape
     frames = format_count(plan.frames_per_clip or 0, "frame")
     what = f"{describe_contents(catalog)}: {format_count(len(plan), 'clip')} of {frames} of {width}x{height}"

@@ -71,7 +71,7 @@ def _prepare_media(media: str | None, out: Path, stages: Stages) -> tuple[Catalo
     print_out(*describe_summary(summarise(catalog)))
     # The clips of the demo are chosen by time.
     rows = catalog.usable_rows.tolist()
-    timed = [row for row in rows if catalog.frame_index(row).has_timestamps]
+    timed = [row for row in rows if not catalog.lacks_times[row]]
     why = "has no usable timestamps, which frames per second need: scan with --assume-fps, or choose frames by number"
     timeless = [(catalog.shown_name(row), TimeUnavailable.__name__, why) for row in rows if row not in set(timed)]
     return catalog.take(timed), [*catalog.failures, *timeless]

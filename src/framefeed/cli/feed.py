@@ -239,7 +239,7 @@ def _time_batches(loader: ClipLoader, result: FeedResult) -> Iterator[ClipBatch]
 
 def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) -> str:
     if not len(plan):
-        return f"none of {format_count(len(catalog), 'file')} can be read: there is nothing to load"
+        return f"none of {format_count(len(catalog), 'file')} can be planned: there is nothing to load"
     _, height, width = plan.picture_shape
     return (
         f"{describe_contents(catalog)}: {format_count(len(plan), 'clip')} of "

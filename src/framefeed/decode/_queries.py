@@ -48,9 +48,10 @@ def check_ordinal(index: FrameIndex, number: Any, name: str) -> int:
     count = len(index)
     if not -count <= given < count:
         kind = FrameNotFound if -(2**63) <= given < 2**63 else NoSuchFrame
+        frames = f"{count} frame{'' if count == 1 else 's'}"
         raise kind(
-            f"{name}: there is no frame {given} in {count} frame{'' if count == 1 else 's'}: expected {-count} to "
-            f"{count - 1} (negative numbers count from the end)",
+            f"{name}: there is no frame {describe_value(given)} in {frames}: expected {-count} to {count - 1} "
+            "(negative numbers count from the end)",
             source=name,
         )
     return given % count
@@ -212,7 +213,7 @@ def resample_frames(
         return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
     frequency = as_number(fps, "fps")
     if not 0 < frequency < math.inf:
-        raise RefusedValue(f"fps: expected a finite number above 0, got {fps}")
+        raise RefusedValue(f"fps: expected a finite number above 0, got {describe_value(fps)}")
     count = (end - begin) * frequency
     if count > _MAX_RESAMPLED:
         raise RefusedValue(
@@ -224,7 +225,7 @@ def resample_frames(
     times = [start + k / rate for k in range(math.floor(Fraction(count) + Fraction(1, 2)))]
     ordinals = [index.index_at(time) for time in times]
     seconds = np.array([float(time) for time in times], dtype=np.float64)
-    return np.array(ordinals, dtype=np.int64), seconds, np.full(len(times), float(1 / rate))
+    return np.array(ordinals, dtype=np.int64), seconds, np.full(len(times), float(1 / rate) if times else 0.0)
 
 
 def _check_range(index: FrameIndex, start_seconds: Any, stop_seconds: Any, name: str) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from framefeed.index._damage import find_damaged_frames, find_packet_start
 from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts, Timeline, TimesFrom, read_seconds
 from framefeed.index._joining import find_frame_starts
 from framefeed.index._movie_facts import MP4_FORMAT_NAME
-from framefeed.index._picking import NO_PICK, PICKS, ExactTimes, Pick
+from framefeed.index._picking import NO_PICK, NO_TIMES, PICKS, ExactTimes, Pick
 from framefeed.index._pictures import make_image_sequence
 from framefeed.index._probe import MIXED, is_still, probe
 from framefeed.index._runs import (
@@ -39,6 +39,7 @@ __all__ = [
     "MIXED",
     "MP4_FORMAT_NAME",
     "NO_PICK",
+    "NO_TIMES",
     "PICKS",
     "PROOF_RULES",
     "SECONDS_PER_DECODED_PIXEL",

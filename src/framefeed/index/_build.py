@@ -366,7 +366,8 @@ def _prove_movie(job: _Job) -> Built | None:
         return None
     if job.verify == "none" and not np.array_equal(order, order_shown_packets(movie.walk.packets)):
         return None
-    return _index_movie(job, movie, order, "packets" if job.verify == "none" else "packets+proof")
+    info, index = _index_movie(job, movie, order, "packets" if job.verify == "none" else "packets+proof")
+    return info, replace(index, changes_size=proof.changes_size)
 
 
 def _believe_tables(job: _Job) -> Built | None:
@@ -391,7 +392,8 @@ def _prove_packets(job: _Job) -> Built | None:
     packets = read.walk.packets.replace_flags(read.proof.is_key)
     stream = Stream(job.container, replace(read.walk, packets=packets), job.assume_fps, read.colors)
     if read.first is not None:
-        return stream.assemble(read.proof.order, read.first, "packets+proof")
+        info, index = stream.assemble(read.proof.order, read.first, "packets+proof")
+        return info, replace(index, changes_size=read.proof.changes_size)
     try:
         return stream.build_from_partial_proof(read.proof)
     except Refuted as reason:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import isfinite, isinf, isnan
+from math import inf, isfinite, isinf, isnan
 from typing import Literal, overload
 
 import numpy as np
@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray, has_bools
 from framefeed._cached import cached_property
-from framefeed._checks import expected, is_number
+from framefeed._checks import expected, is_finite
 from framefeed._values import MISSING_PTS, PacketTable, rotate_size
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index._picking import (
     NO_PICK,
+    NO_TIMES,
     ExactTimes,
     Pick,
     compute_float_rounding,
@@ -115,6 +116,7 @@ class FrameIndex:
         times_from: Where ``pts`` comes from; with "none" frames cannot be found by time.
         time_shift: Ticks that were added to the decoding times if ``times_from`` is "dts", so that the first frame is
             shown when the stream's first packet is decoded; else 0.
+        changes_size: Pictures are known to differ in size within the stream; False also if that is not known.
     """
 
     pts: IntArray
@@ -130,6 +132,7 @@ class FrameIndex:
     damaged_frame_indices: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     times_from: TimesFrom = "pts"
     time_shift: int = 0
+    changes_size: bool = False
 
     def __post_init__(self) -> None:
         columns = (self.pts, self.duration, self.frame_packet, self.frame_start)
@@ -236,11 +239,7 @@ class FrameIndex:
         if not len(self):
             raise FrameNotFound("the index has no frames")
         if not self.has_timestamps:
-            raise TimeUnavailable(
-                "the stream's timestamps are missing or go backwards, and it declares no constant rate: ask for frames "
-                "by number instead of by time; or, if you know the frame rate, give assume_fps= to scan or build_index "
-                "(on the command line: --indices of clip; for a catalog framefeed scan --assume-fps)"
-            )
+            raise TimeUnavailable(NO_TIMES)
 
     def to_custom_frame_mappings(self) -> str:
         """Write the JSON that TorchCodec's ``VideoDecoder(custom_frame_mappings=...)`` takes: its frame i is then ours.
@@ -313,7 +312,9 @@ class FrameIndex:
         """
         self.require_timestamps()
         times = _read_times(seconds)
-        if tolerance_seconds is not None and not (is_number(tolerance_seconds) and tolerance_seconds >= 0):
+        if tolerance_seconds is not None and not (
+            (is_finite(tolerance_seconds) or tolerance_seconds == inf) and tolerance_seconds >= 0
+        ):
             raise expected("tolerance_seconds", "a number of at least 0, or None", tolerance_seconds)
         timeline = Timeline.whole(self)
         ticks = timeline.to_ticks(ExactTimes.of(times), origin=0)
@@ -341,11 +342,11 @@ class FrameIndex:
 
 
 def _read_times(seconds: object) -> list[float] | list[Fraction]:
-    if isinstance(seconds, Fraction):
+    if isinstance(seconds, Fraction) and is_finite(seconds):
         return [seconds]
     try:
         times: list[float] = np.asarray(seconds, dtype=np.float64).ravel().tolist()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise expected("seconds", "a number, or an array of numbers", seconds) from None
     if isinstance(seconds, (str, bytes)) or has_bools(seconds) or not all(isfinite(time) for time in times):
         raise expected("seconds", "finite numbers", seconds)
@@ -402,8 +403,10 @@ class Timeline:
             FrameNotFound: No frame lies in the window.
             TimeUnavailable: The stream has no usable timestamps.
         """
-        index.require_timestamps()
         whole = cls.whole(index)
+        if isnan(start_seconds) and isnan(end_seconds):
+            return whole
+        index.require_timestamps()
         first = 0 if isnan(start_seconds) else whole.count_before(start_seconds)
         stop = len(index) if isnan(end_seconds) else whole.count_before(end_seconds)
         if first >= stop:

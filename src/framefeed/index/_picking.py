@@ -23,6 +23,13 @@ PICKS: tuple[str, ...] = ("played", "nearest", "previous", "next")
 NO_PICK = -1
 """Stands for the number of a frame if no frame can be picked."""
 
+NO_TIMES = (
+    "the stream's timestamps are missing or go backwards, and it declares no constant rate: ask for frames by number "
+    "instead of by time; or, if you know the frame rate, give assume_fps= to scan or build_index (on the command line: "
+    "--indices of clip; for a catalog framefeed scan --assume-fps)"
+)
+"""Message of `TimeUnavailable`."""
+
 NANOSECONDS = 1_000_000_000
 """Nanoseconds in a second: a time within 1 ns of a frame's pts means that pts."""
 

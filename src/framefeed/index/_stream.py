@@ -65,6 +65,7 @@ class Stream:
         self._container = container
         self._walk = walk
         self._assume_fps = assume_fps
+        self._sizes = set[tuple[int, int]]()
         # Read before decoding: a decoder follows every change of the stream, an index describes its beginning.
         self._colors = read_stream_colors(container) if colors is None else colors
 
@@ -133,8 +134,9 @@ class Stream:
         """Decode the first ``count`` packets; drain the decoder if these are all packets of the stream."""
         self._container.decoder().flush_buffers()
         drain, some = len(self._walk) <= count, islice(packets, count)
-        facts = decode_facts(self._container, some, drain=drain, refused=refused, logged=logged, hasher=hasher)
-        return list(facts)
+        facts = list(decode_facts(self._container, some, drain=drain, refused=refused, logged=logged, hasher=hasher))
+        self._sizes.update((fact.format.width, fact.format.height) for fact in facts)
+        return facts
 
     def _has_reliable_packets(self, verify: Verify) -> bool:
         """Whether each packet is one frame by the rules of container and codec, and no parameter set is damaged."""
@@ -234,4 +236,5 @@ class Stream:
         stream = describe_stream(info, first, self._colors, walk, order, container.stream.index, extradata)
         times = assume_rate(times, self._assume_fps)
         identity = container.source.identity_of(container.reader)
-        return info, join_packets_and_frames(walk, order, times, built_from, stream, identity)
+        index = join_packets_and_frames(walk, order, times, built_from, stream, identity)
+        return info, replace(index, changes_size=len(self._sizes) > 1)

@@ -357,7 +357,7 @@ def _parse_path(path: object) -> str:
 def _parse_seconds(timestamps: Sequence[float]) -> tuple[float, ...]:
     try:
         seconds = tuple(float(time) for time in timestamps)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"timestamps: expected numbers of seconds: {error}") from error
     if not seconds or not all(isfinite(time) for time in seconds) or has_bools(timestamps):
         raise UsageError("timestamps: expected at least one finite number of seconds, and no others")

@@ -324,7 +324,7 @@ class Child:
             if is_late:
                 self._reap(0)
                 raise step.fault(
-                    f"worker process {process.pid} {step.state} after {step.limit_seconds:g} s and was killed"
+                    f"worker process {process.pid} {step.state} after {float(step.limit_seconds):g} s and was killed"
                 )
             is_suspected = is_stopped
 

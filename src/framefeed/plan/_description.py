@@ -44,6 +44,7 @@ class PlanDescription:
         damaged_frames: How many of these frames the index knows as damaged, see ``on_damaged``.
         past_end_frames: How many of these frames replace frames past the end, see ``policy``.
         waits: How unequal the ranks are; None for one rank.
+        short_videos: Number of planned videos that are shorter than the rule's clips.
     """
 
     clips: int
@@ -57,6 +58,7 @@ class PlanDescription:
     damaged_frames: int = 0
     past_end_frames: int = 0
     waits: Waits | None = None
+    short_videos: int = 0
 
     def __str__(self) -> str:
         frames = "frames as requested" if self.frames_per_clip is None else f"{self.frames_per_clip} frames"
@@ -67,6 +69,8 @@ class PlanDescription:
             "files)",
             f"excluded rows: {self.excluded_rows}",
         ]
+        if self.short_videos:
+            lines.append(f"videos shorter than a clip: {self.short_videos} (frames repeat there, see policy)")
         if self.unusable_clips:
             lines.append(f"clips that will fail: {self.unusable_clips} of {self.sampled_clips} sampled")
         if self.damaged_frames:
@@ -126,7 +130,7 @@ class Plan(Protocol):
         """Row of the catalog that a position's clip comes from."""
 
 
-def describe_plan(plan: Plan, unit: int, waits: Waits | None = None) -> PlanDescription:
+def describe_plan(plan: Plan, unit: int, waits: Waits | None = None, short_videos: int = 0) -> PlanDescription:
     """Estimate the cost of a plan, of which ``unit`` consecutive positions are of one video, and decoded together."""
     # Whole units at equal distances, so that clips that are decoded together are sampled together.
     num_units = len(plan) // unit
@@ -157,6 +161,7 @@ def describe_plan(plan: Plan, unit: int, waits: Waits | None = None) -> PlanDesc
         damaged_frames=damaged,
         past_end_frames=past_end,
         waits=waits,
+        short_videos=short_videos,
     )
 
 

@@ -24,6 +24,7 @@ from framefeed.plan._order import ClipLocation, Permutation, make_permutation
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule
 from framefeed.plan._shard import Delivery, Rest, Shard
+from framefeed.plan._short_rows import count_short_videos
 from framefeed.plan._tables import Excluded, PlanTables, RowFacts, as_delivered, describe_source
 from framefeed.request import (
     SUBSTITUTES,
@@ -351,10 +352,7 @@ class EpochPlan:
         if self.options.unequal:
             raise UsageError("a plan with unequal=True has no common picture shape: use plan.clip_shape_at(position)")
         if self.tables.picture is None:
-            raise UsageError(
-                "this plan has no clips, and so no picture shape: plan.excluded lists the rows that were left "
-                "out, and why"
-            )
+            raise UsageError("this plan has no clips, and so no picture shape: plan.excluded says which rows and why")
         return (3, *self.tables.picture)
 
     @property
@@ -476,7 +474,7 @@ class EpochPlan:
             )
             costs = self._row_costs
             waits = measure_waits(self.whole, self._shard, plain, balanced, lambda each: costs[self._find_rows(each)])
-        return describe_plan(self, self.options.unit, waits)
+        return describe_plan(self, self.options.unit, waits, count_short_videos(self))
 
 
 def locate_ahead(plan: EpochPlan, positions: IntArray) -> None:

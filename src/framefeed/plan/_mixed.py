@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from math import isfinite
+from numbers import Integral
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from framefeed._arrays import AnyArray, IntArray
-from framefeed._checks import check_integer, expected, is_number
+from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
 from framefeed.catalog import list_texts
 from framefeed.errors import UsageError
 from framefeed.plan._description import PlanDescription, describe_plan
@@ -23,6 +23,7 @@ from framefeed.plan._options import PlanOptions
 from framefeed.plan._order import ClipLocation
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Delivery, Tail
+from framefeed.plan._short_rows import count_short_videos
 from framefeed.plan._streams import describe_streams, refuse_shape
 from framefeed.plan._tables import Excluded, PlanTables, find_delivered_form
 from framefeed.request import SharedDraw
@@ -115,7 +116,7 @@ class MixedPlan(EpochPlan):
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
-        return describe_streams(self) if self.streams else describe_plan(self, 1)
+        return describe_streams(self) if self.streams else describe_plan(self, 1, None, count_short_videos(self))
 
     @property
     def picture_shape(self) -> tuple[int, int, int]:
@@ -343,6 +344,11 @@ def mix_plans(
 
 def restore_mixture(mixture: Mixture, options: PlanOptions, deliveries: tuple[Delivery, ...] = ()) -> EpochPlan:
     """Make the plan of a mixture; pickles of plans name this function."""
+    if mixture.num_clips * (options.epoch + 1) * len(mixture.parts) > MAX_INT64:
+        raise UsageError(
+            f"num_clips: expected fewer clips up to the end of epoch {options.epoch} than 64 bits count, got "
+            f"{mixture.num_clips} an epoch"
+        )
     joined = JoinedCatalogs(part.catalog for part in mixture.parts)
     first = mixture.parts[0]
     layout = _MixedClips(mixture, joined, options.seed, options.epoch)
@@ -372,7 +378,7 @@ def _read_pairs(parts: Any) -> list[tuple[EpochPlan, Fraction]]:
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], EpochPlan)):
             raise expected(f"parts[{number}]", "a pair of a plan and its weight", pair)
         plan, weight = pair
-        if not is_number(weight) or not isfinite(weight) or weight <= 0:
+        if not (is_finite(weight) and weight > 0):
             raise expected(f"the weight of parts[{number}]", "a finite number above zero", weight)
         if plan.world_size != 1 or plan.deliveries:
             raise UsageError(
@@ -382,7 +388,9 @@ def _read_pairs(parts: Any) -> list[tuple[EpochPlan, Fraction]]:
         if not len(plan):
             raise UsageError(f"parts[{number}] has no clips: leave it out (plan.excluded lists its rows)")
         # A decimal fraction means what is written: 0.7 is 7/10.
-        pairs.append((plan, Fraction(str(weight)) if isinstance(weight, float) else Fraction(weight)))
+        is_whole = isinstance(weight, Integral)
+        exact = weight if isinstance(weight, Fraction) else int(weight) if is_whole else str(float(weight))
+        pairs.append((plan, Fraction(exact)))
     return pairs
 
 

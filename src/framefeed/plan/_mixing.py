@@ -23,6 +23,8 @@ from framefeed.request import MIXING, WORD, hash_words
 
 _MOST_STEPS = 1 << 20
 """Positions of a period; two arrays of int64 hold each."""
+_MOST_SHARES = 1 << 42
+"""Length of a longer period, of which only the beginning is listed: its product with a position is an int64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,18 +93,19 @@ def _make_sequence(weights: tuple[Fraction, ...], num_clips: int, seed: int) -> 
 
 
 def _find_shares(weights: Sequence[Fraction], num_clips: int) -> tuple[list[int], int]:
-    """Find the clips of each part in a period, and its length; of odd weights rounded, as many as may be."""
+    """Find the clips of each part in a period, and its length; of odd weights rounded, as finely as may be."""
     whole = sum(weights)
     ratios = [weight / whole for weight in weights]
     period = lcm(*(ratio.denominator for ratio in ratios))
-    if period > _MOST_STEPS and num_clips > _MOST_STEPS:
+    most = _MOST_STEPS if num_clips > _MOST_STEPS else _MOST_SHARES
+    if period > most:
         # The largest remainders are rounded up, so that the shares fill the period, and each part has one at least.
-        exact = [ratio * (_MOST_STEPS - len(ratios)) for ratio in ratios]
+        exact = [ratio * (most - len(ratios)) for ratio in ratios]
         shares = [1 + int(each) for each in exact]
         by_rest = sorted(range(len(exact)), key=lambda part: int(exact[part]) - exact[part])
-        for part in by_rest[: _MOST_STEPS - sum(shares)]:
+        for part in by_rest[: most - sum(shares)]:
             shares[part] += 1
-        return shares, _MOST_STEPS
+        return shares, most
     return [int(ratio * period) for ratio in ratios], period
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Literal, get_args
 
-from framefeed._checks import check_choice, check_integer, check_names, expected, is_number
-from framefeed.plan._shard import Shard, Tail
+from framefeed._checks import MAX_INT64, check_choice, check_integer, check_names, expected, is_number
+from framefeed.plan._shard import MOST_RANKS, Shard, Tail
 from framefeed.request import AnySize, Crop, Letterbox, OnDamaged, PictureRule, StillQuality, as_crop, check_seed
 
 Shuffle = bool | Literal["videos"]
@@ -21,6 +21,10 @@ NOT_TOLD = {
     "on_damaged": "'error'",
 }  # fmt: skip
 """Values that `PlanOptions.text` leaves out; of other options None."""
+_NUMBERS = (
+    ("epoch", 0, MAX_INT64), ("rank", 0, MOST_RANKS), ("world_size", 0, MOST_RANKS), ("clips_per_video", 1, 1 << 40),
+)  # fmt: skip
+"""Options that are integers, with the least and the most; so positions, and their products with ranks, are int64."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,8 @@ class PlanOptions:
         if self.shuffle not in (True, False, "videos"):
             raise expected("shuffle", "True, False or 'videos'", self.shuffle)
         object.__setattr__(self, "shuffle", "videos" if self.shuffle == "videos" else bool(self.shuffle))
-        for name in ("epoch", "rank", "world_size"):
-            object.__setattr__(self, name, check_integer(name, getattr(self, name), least=0))
-        object.__setattr__(self, "clips_per_video", check_integer("clips_per_video", self.clips_per_video, least=1))
+        for name, least, most in _NUMBERS:
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), least, most))
         Shard(0, self.rank, self.world_size, self.tail)
         if self.within is not None:
             names = tuple(self.within) if isinstance(self.within, (tuple, list)) else ()

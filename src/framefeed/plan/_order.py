@@ -20,6 +20,7 @@ from framefeed._arrays import IntArray
 from framefeed.errors import UsageError
 from framefeed.request import ORDER, WORD, hash_words
 
+MOST_POSITIONS = (1 << 62) - 1
 _ROUNDS = 16
 """With 16, all orders of 2 to 6 positions are equally frequent; for large sets 8 would be enough."""
 _FIRST = 0xFF51AFD7ED558CCD
@@ -97,8 +98,8 @@ def _scatter(values: npt.NDArray[np.uint64], key: int, below: np.uint64) -> npt.
 
 @lru_cache(maxsize=64)
 def make_permutation(size: int, seed: int, epoch: int) -> Permutation:
-    """Make the permutation of [0, size) that belongs to (seed, epoch); size below 2**62."""
-    if not 1 <= size < 1 << 62:
+    """Make the permutation of [0, size) that belongs to (seed, epoch); size up to `MOST_POSITIONS`."""
+    if not 1 <= size <= MOST_POSITIONS:
         raise UsageError(f"a permutation needs from 1 to 2**62 - 1 positions, not {size}")
     right_size = isqrt(size - 1) + 1
     keys = tuple(hash_words(seed, epoch, ORDER, number) for number in range(_ROUNDS))

@@ -19,8 +19,9 @@ from framefeed.plan._plan_streams import check_streams, plan_streams, split_form
 from framefeed.plan._request_rule import Requests, find_mistakes
 from framefeed.plan._rules import ClipRule, EveryFrame
 from framefeed.plan._shard import Tail
+from framefeed.plan._short_rows import explain_short_rows
 from framefeed.plan._streams import Following
-from framefeed.plan._tables import describe_source
+from framefeed.plan._tables import CHANGING_SIZE_REASON, NO_TIMES_REASON, describe_source
 from framefeed.request import AnySize, ClipContext, Crop, OnDamaged, StillQuality
 
 
@@ -66,11 +67,12 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
 ) -> EpochPlan:
     """Plan the clips of every epoch over the files of a catalog.
 
-    Example: ``plan_clips(catalog, Rates([(1, 8), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
+    Example: ``plan_clips(catalog, Rates([(1, 4), (2, 8)]), seed=0, size=(224, 224), columns=["label"])``
 
     Args:
         catalog: A catalog with frame indexes; or one of headers (``depth="header"``), of which the pictures are
-            planned. Its videos, and rows that failed, are left out with one warning; ``plan.excluded`` lists them.
+            planned. Its videos, rows that failed, and rows whose clips would all fail, such as those without times
+            where the rule is by time, are left out with one warning; ``plan.excluded`` lists them.
         rule: The clip rule, which says which frames make a clip; None if ``at`` is given.
         clips_per_video: Number of clips of each video in an epoch.
         seed: An integer from 0 to 2**64 - 1; random choices depend only on seed, epoch and global position. It must be
@@ -153,21 +155,41 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     return plan
 
 
+_FAILING = {
+    CHANGING_SIZE_REASON: (
+        "have pictures that change their size: give size=(height, width) without a crop, which resizes all to one size"
+    ),
+    NO_TIMES_REASON: (
+        "have no times of their frames, which this plan needs: if you know the frame rate, scan with assume_fps= (on "
+        "the command line: --assume-fps), or choose frames by number, as ff.Uniform and ff.Dense(stride=) do"
+    ),
+}
+"""Reasons for which rows are left out, in the words of the warning."""
+
+
 def _warn_of_exclusions(plan: EpochPlan) -> None:
     catalog = plan.catalog
     if not len(catalog):
         warnings.warn("the catalog has no rows, so the plan has no clips: check its filter", UserWarning, stacklevel=4)
-    if excluded := len(catalog) - len(catalog.plannable_rows) + len(plan.tables.windowless):
+    if excluded := len(catalog) - len(catalog.plannable_rows) + len(plan.tables.left_out):
         count = f"{excluded} of {len(catalog)} rows"
         message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
         if len(unindexed := list_unindexed_rows(catalog)):
             first = describe_source(catalog, int(unindexed[0]))
             needing = f"{len(unindexed)} of them need frame indexes (first {first})"
             message = f"{message}. {needing}: {explain_missing_frames(catalog)}"
+        is_explained = False
+        for failing, advice in _FAILING.items():
+            sources = [source for source, reason in plan.tables.left_out if reason == failing]
+            is_explained |= len(sources) == excluded
+            if sources:
+                message = f"{message}. {len(sources)} of them {advice} (first {sources[0]})"
         if not len(plan.tables.layout):
-            source, reason = plan.excluded[0]
-            reason = reason.replace(f"{source}: ", "", 1)  # which most messages of errors begin with
-            message = f"{message}. No rows remain, so the plan has no clips. The first row is {source} ({reason})"
+            message = f"{message}. No rows remain, so the plan has no clips"
+            if not is_explained:
+                source, reason = plan.excluded[0]
+                reason = reason.replace(f"{source}: ", "", 1)  # which most messages of errors begin with
+                message = f"{message}. The first row is {source} ({reason})"
         warnings.warn(message, UserWarning, stacklevel=4)
 
 
@@ -179,8 +201,10 @@ def _warn_of_unjoined(plan: EpochPlan) -> None:
         message = (
             f"{len(excluded)} of {rows} rows of the streams' catalogs are left out of this plan: plan.excluded lists"
         )
-        warnings.warn(f"{message} each with the reason. The first is {source} ({reason})", UserWarning, stacklevel=4)
-    if not len(plan):
+        message = f"{message} each with the reason. The first is {source} ({reason})"
+        remain = "" if len(plan) else ". No rows remain, so the plan has no clips"
+        warnings.warn(f"{message}{remain}", UserWarning, stacklevel=4)
+    elif not len(plan):
         warnings.warn("the plan has no clips: check the catalogs' filters", UserWarning, stacklevel=4)
 
 
@@ -209,6 +233,8 @@ def find_remarks(plan: EpochPlan) -> Iterator[str]:
     if remark is not None:
         yield remark
     if (remark := explain_enlarged_crop(plan)) is not None:
+        yield remark
+    if (remark := explain_short_rows(catalog, plan.rule, plan.tables)) is not None:
         yield remark
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from framefeed._arrays import FloatArray
 from framefeed._checks import check_choice, check_mapping, expected, refuse_names
 from framefeed.catalog import Catalog, make_memory_catalog
-from framefeed.errors import MediaError, UsageError
-from framefeed.index import Pick
+from framefeed.errors import MediaError, TimeUnavailable, UsageError
+from framefeed.index import NO_TIMES, Pick
 from framefeed.media import ImageSequence, StorageOptions, check_storage_options
 from framefeed.plan._epoch import EpochPlan
 from framefeed.plan._options import PlanOptions
@@ -93,6 +93,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
 
     Raises:
         MediaError: A source cannot be indexed; ``position`` is the number of the first request for it.
+        TimeUnavailable: A request is by time, or has bounds, and its source has no times; ``position`` as above.
         UsageError: An argument is wrong, a request is empty, or the pictures would have different sizes.
     """
     if shuffle not in (True, False):
@@ -146,6 +147,12 @@ def _plan_one(
     """Plan requests of one stream, whose sources are in a catalog at known rows; see ``plan_requests``."""
     rows = np.array([catalog[1][request.source] for request in requests], dtype=np.int64)
     rule = Requests.of(requests, rows, dict(columns or {}), picking, _read_bounds(requests, within), before)
+    has_bounds = False if rule.bounds is None else ~np.isnan(rule.bounds).all(1)
+    is_failing = catalog[0].lacks_times[rows] & (rule.by_time | has_bounds)
+    if is_failing.any():
+        number = int(is_failing.argmax())
+        name = requests[number].name
+        raise TimeUnavailable(f"{name}: request {number}: {NO_TIMES}", source=name, position=number, stage="plan")
     return EpochPlan(catalog[0], rule, options, PlanTables.of(catalog[0], rule, options))
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from framefeed._checks import expected
-from framefeed.catalog import Catalog, check_plannable, join_rows
+from framefeed.catalog import Catalog, JoinedRows, check_plannable, join_rows
 from framefeed.errors import UsageError
 from framefeed.index import Pick
 from framefeed.plan._epoch import EpochPlan
@@ -19,10 +19,11 @@ from framefeed.plan._order import FollowingRows
 from framefeed.plan._request_rule import make_row_requests
 from framefeed.plan._rules import ClipRule
 from framefeed.plan._streams import Following, StreamsPlan, join_streams
-from framefeed.plan._tables import Excluded, PlanTables, describe_source, find_common_picture
+from framefeed.plan._tables import Excluded, PlanTables, describe_source, find_common_picture, find_failing
 from framefeed.request import Picking, Policy
 
 T = TypeVar("T")
+_BY_TIME = Following("", Picking(), None)
 
 
 def plan_streams(
@@ -48,7 +49,7 @@ def plan_streams(
     """
     for catalog in catalogs.values():
         check_plannable(catalog)
-    joined = join_rows(catalogs, on)
+    joined = _leave_out_failing(catalogs, join_rows(catalogs, on), forms, options)
     one = replace(options, rank=0, world_size=1, balance=None)
     (name, catalog), *others = catalogs.items()
     own = replace(one, **forms[name])
@@ -75,6 +76,22 @@ def plan_streams(
     excluded = [Excluded(describe_source(each[number], row), reason) for number, row, reason in joined.unmatched]
     make = partial(plan_streams, dict(catalogs), on, rule, forms, picking)
     return join_streams(parts, options, tuple(excluded), make=make)
+
+
+def _leave_out_failing(
+    catalogs: Mapping[str, Catalog], joined: JoinedRows, forms: Mapping[str, Mapping[str, Any]], options: PlanOptions
+) -> JoinedRows:
+    """Leave out the rows of which one fails, with their partners: in all but the only stream, frames need times."""
+    rows, unmatched = joined.rows, list(joined.unmatched)
+    for number, (name, catalog) in enumerate(catalogs.items() if len(catalogs) > 1 else ()):
+        own = replace(options, **forms[name])
+        for is_failing, reason in find_failing(catalog, _BY_TIME, own, rows[number]):
+            kind, _, message = reason.partition(": ")
+            for group in rows[:, is_failing].T.tolist():
+                told = f"{kind}: {describe_source(catalog, group[number])} (stream {name!r}): {message}"
+                unmatched += [(stream, row, told) for stream, row in enumerate(group)]
+            rows = rows[:, ~is_failing]
+    return JoinedRows(rows, tuple(unmatched))
 
 
 def check_streams(streams: Any, on: Any) -> None:

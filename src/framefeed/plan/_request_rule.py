@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import expected
+from framefeed._checks import MAX_INT64, expected
 from framefeed.catalog import Catalog, ListColumn, RowLists, check_plannable, read_plan_column
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Timeline
@@ -139,6 +139,11 @@ class Requests:
         lengths = np.unique(np.diff(self.offsets))
         return int(lengths[0]) if len(lengths) == 1 else None
 
+    @property
+    def needs_times(self) -> bool:
+        """Whether a request is by time."""
+        return bool(self.by_time.any())
+
     def unequal_lengths(self) -> UsageError:
         """Build the error for requests that must have the same number of frames and differ."""
         lengths = np.diff(self.offsets)
@@ -248,9 +253,16 @@ def make_row_requests(catalog: Catalog, at: str, options: PlanOptions, some: Int
     all_lists = RowLists.of(catalog, at)
     plannable = catalog.plannable_rows if some is None else some
     rows = plannable[~all_lists.has_null[plannable] & (all_lists.lengths[plannable] > 0)]
+    if not options.pictures.takes_any_size:
+        rows = rows[~catalog.changes_size[rows]]
+    if all_lists.values.dtype.kind == "f":
+        rows = rows[~catalog.lacks_times[rows]]
     lists = all_lists.take(rows)
     _check_lists(catalog, at, rows, lists)
     by_time = lists.values.dtype.kind == "f"
+    if not by_time and int(lists.values.max(initial=0)) > MAX_INT64:
+        number = int(lists.offsets.searchsorted(int(lists.values.argmax()), side="right")) - 1
+        raise UsageError(f"column {at!r} has a frame number of more than 63 bits in {_name_row(catalog, rows, number)}")
     zeros = np.zeros_like(lists.values, dtype=np.int64)
     return Requests(
         rows=rows,

@@ -8,25 +8,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from math import isfinite
-from numbers import Real
 from operator import index as whole_number
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
-from framefeed._checks import check_integer, expected
+from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Pick, Timeline
 from framefeed.request import ClipContext, ClipFrames, Picking, Policy, choose_frames, choose_times
+
+_MOST_FRAMES = 100_000
+"""Frames of a clip: an hour at 27 frames a second, and 15 GB of pictures of 224 x 224."""
+_MOST_RATE = 1_000_000_000
+"""Frames a second: pts are matched within 1 ns."""
 
 
 class ClipRule(Protocol):
     """A clip rule; its ``repr`` must differ from that of every other rule, for the plan's fingerprint.
 
-    A rule that draws frames has an attribute ``is_random``, which is True.
+    A rule that draws frames has an attribute ``is_random``, which is True; one that fails in streams without times has
+    ``needs_times``, which is True.
     """
 
     @property
@@ -51,7 +55,7 @@ class Uniform:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_frames", check_integer("num_frames", self.num_frames, least=1))
+        object.__setattr__(self, "num_frames", _check_num_frames(self.num_frames))
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
@@ -75,7 +79,7 @@ class RandomSegments:
     is_random: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_frames", check_integer("num_frames", self.num_frames, least=1))
+        object.__setattr__(self, "num_frames", _check_num_frames(self.num_frames))
         Picking(policy=self.policy)
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
@@ -108,6 +112,9 @@ class AtIndices:
             raise expected("indices", "a list of integers such as [0, 30, -1]", self.indices) from None
         if not indices:
             raise UsageError("indices: expected at least one frame number, got an empty list")
+        if any(abs(number) > MAX_INT64 for number in indices):
+            raise expected("indices", "integers of 64 bits", max(indices, key=abs))
+        _check_num_frames(len(indices))
         object.__setattr__(self, "indices", indices)
         Picking(policy=self.policy)
 
@@ -158,6 +165,7 @@ class AtSeconds:
     pick: Pick = "played"
     tolerance_seconds: float | None = None
     policy: Policy = "repeat_last"
+    needs_times: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         try:
@@ -166,6 +174,7 @@ class AtSeconds:
             raise expected("seconds", "a list of times such as [0.5, 1.0]", self.seconds) from None
         if not seconds:
             raise UsageError("seconds: expected at least one time, got an empty list")
+        _check_num_frames(len(seconds))
         object.__setattr__(self, "seconds", seconds)
         self._picking  # noqa: B018 - made now, so that a wrong rule fails at once
 
@@ -211,6 +220,13 @@ class Rates:
     pick: Pick = "played"
     tolerance_seconds: float | None = None
     policy: Policy = "repeat_last"
+    needs_times: ClassVar[bool] = True
+
+    @property
+    def end(self) -> tuple[str, Fraction]:
+        """Column of a catalog, and the number above which a clip fits: to its last time."""
+        start = Fraction(0) if isinstance(self.start, str) else Fraction(self.start)
+        return "duration_seconds", start + self._span[0]
 
     def __post_init__(self) -> None:
         try:
@@ -219,8 +235,9 @@ class Rates:
             raise expected("rates", "a list of (fps, num_frames) such as [(1.0, 8), (2.0, 8)]", self.rates) from None
         if not pairs:
             raise UsageError("rates: expected at least one (fps, num_frames), got an empty list")
-        rates = tuple((_check_rate(fps), check_integer("num_frames", count, least=1)) for fps, count in pairs)
+        rates = tuple((_check_rate(fps), _check_num_frames(count)) for fps, count in pairs)
         object.__setattr__(self, "rates", rates)
+        _check_num_frames(self.num_frames)
         object.__setattr__(self, "start", _check_start(self.start))
         self._picking  # noqa: B018 - made now, so that a wrong rule fails at once
 
@@ -296,13 +313,13 @@ class Dense:
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_frames", check_integer("num_frames", self.num_frames, least=1))
+        object.__setattr__(self, "num_frames", _check_num_frames(self.num_frames))
         if self.stride is not None and self.fps is not None:
             raise UsageError("expected either stride= or fps=, got both")
         if self.fps is None:
-            object.__setattr__(
-                self, "stride", 1 if self.stride is None else check_integer("stride", self.stride, least=1)
-            )
+            stride = 1 if self.stride is None else self.stride
+            most = MAX_INT64 // _MOST_FRAMES
+            object.__setattr__(self, "stride", check_integer("stride", stride, least=1, most=most))
         else:
             object.__setattr__(self, "fps", _check_rate(self.fps))
         object.__setattr__(self, "start", _check_start(self.start))
@@ -313,6 +330,18 @@ class Dense:
     def is_random(self) -> bool:
         """Whether the start is drawn."""
         return self.start == "random"
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether frames, or the first one, are found by time."""
+        return self.fps is not None or self.start not in ("random", 0)
+
+    @property
+    def end(self) -> tuple[str, Fraction] | None:
+        """As that of `Rates`; None if frames and seconds are added."""
+        if self._by_time is not None:
+            return self._by_time.end
+        return None if self.needs_times else ("num_frames", Fraction((self.num_frames - 1) * (self.stride or 1)))
 
     @cached_property
     def _picking(self) -> Picking:
@@ -351,10 +380,16 @@ ALIKE_IN_STILLS = (Uniform, RandomSegments, AtIndices, EveryFrame, AtSeconds, Ra
 """Rules that choose the same of every still picture, where nothing is drawn; classes derived from them need not."""
 
 
+def _check_num_frames(count: int) -> int:
+    return check_integer("num_frames", count, least=1, most=_MOST_FRAMES)
+
+
 def _check_rate(fps: Seconds) -> Seconds:
     rate = _as_exact_number("fps", fps)
     if rate <= 0:
         raise expected("fps", "a number above 0", fps)
+    if not 1 <= rate * _MOST_RATE <= _MOST_RATE**2:
+        raise expected("fps", f"frames a second from 1/{_MOST_RATE} to {_MOST_RATE}", fps)
     return rate
 
 
@@ -369,9 +404,9 @@ def _check_start(start: Start) -> Start:
     return seconds
 
 
-def _as_exact_number(name: str, value: object) -> Seconds:
+def _as_exact_number(name: str, value: Any) -> Seconds:
     """Convert a time or rate exactly to the simplest type that can hold it, so that equal rules have equal texts."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+    if not is_finite(value):
         raise expected(name, 'a finite number or "random"' if name == "start" else "a finite number", value)
     exact = value if isinstance(value, (int, Fraction)) else float(value)
     return int(exact) if exact == int(exact) else exact

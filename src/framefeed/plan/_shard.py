@@ -23,6 +23,8 @@ from framefeed.plan._balance import CostOrder
 
 Tail = Literal["pad", "drop"]
 
+MOST_RANKS = 1 << 20
+"""Ranks of a run, and so of a plan: more than any cluster has."""
 _MOST_APART = 1 << 27
 """Clips from the first to the last that are looked at one by one: 32 bytes each."""
 
@@ -42,7 +44,7 @@ class Delivery:
     is_balanced: bool = False
 
     def __post_init__(self) -> None:
-        check_integer("world_size", self.world_size, least=1)
+        check_integer("world_size", self.world_size, least=1, most=MOST_RANKS)
         if len(self.clips) not in (1, self.world_size):
             raise UsageError(
                 f"expected one number of delivered clips, or one for each of {self.world_size} ranks, got "
@@ -119,7 +121,8 @@ class Rest:
         """
         row = delivery.world_size * unit
         block = row if order is None else order.block * unit
-        clips = np.array(delivery.clips, dtype=np.int64)
+        # A rank that delivered more than all delivered all.
+        clips = np.minimum(delivery.clips, len(self) + block)
         # All blocks before `first` are delivered, and none from `last` on.
         first = int(clips.min()) // unit * row // block * block
         last = -(-(-(-int(clips.max()) // unit) * row) // block) * block

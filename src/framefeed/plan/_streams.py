@@ -18,6 +18,7 @@ from framefeed.plan._joined import JoinedCatalogs
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._order import ClipLocation, StreamClips
 from framefeed.plan._shard import Delivery
+from framefeed.plan._short_rows import count_short_videos
 from framefeed.plan._tables import Excluded, PlanTables, describe_source
 from framefeed.request import (
     ClipContext,
@@ -46,6 +47,7 @@ class Following:
     on: str
     picking: Picking
     num_frames: int | None
+    needs_times = True
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of a clip whose first stream is planned."""
@@ -254,6 +256,7 @@ def describe_streams(plan: EpochPlan) -> PlanDescription:
         sampled_frames=frames,
         damaged_frames=sum(one.damaged_frames for one in each),
         past_end_frames=sum(one.past_end_frames for one in each),
+        short_videos=count_short_videos(plan),
     )
 
 

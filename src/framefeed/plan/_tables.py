@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from framefeed._arrays import AnyArray, FloatArray, IntArray
+from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from framefeed.catalog import (
     Catalog,
     ListColumn,
@@ -18,12 +18,12 @@ from framefeed.catalog import (
     read_plan_column,
 )
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import FrameIndex, Timeline, has_still_timeline
+from framefeed.index import NO_TIMES, FrameIndex, Timeline, has_still_timeline
 from framefeed.media import ImageSequence
 from framefeed.media import source_name as media_name
 from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._options import PlanOptions
-from framefeed.plan._order import Layout, RequestRows, VideoClips, VideoFrames
+from framefeed.plan._order import MOST_POSITIONS, Layout, RequestRows, VideoClips, VideoFrames
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import ClipRule, EveryFrame
 from framefeed.request import OutputSpec, PictureRule, Size
@@ -71,8 +71,8 @@ class PlanTables:
         windows: Parts of the videos that clips are chosen from; None for whole videos.
         pictures: Crop and size of the pictures.
         picture: (height, width) of all delivered pictures; None if there are none.
-        windowless: Rows without a frame in their window, if the layout depends on that, or without a frame in the
-            column ``at``.
+        left_out: Rows that are known to fail: see `find_failing`; without a frame in their window, if the layout
+            depends on that; or without a frame in the column ``at``.
         row_costs: Predicted CPU seconds of a clip of each row, float64 [R]; None unless ranks are balanced.
         texts: Texts of the codes of each column of text; None where the columns are those of the catalog.
     """
@@ -83,7 +83,7 @@ class PlanTables:
     windows: Windows | None
     pictures: PictureRule | Requests
     picture: Size | None
-    windowless: tuple[Excluded, ...] = ()
+    left_out: tuple[Excluded, ...] = ()
     row_costs: FloatArray | None = None
     texts: Mapping[str, tuple[str, ...]] | None = None
 
@@ -99,16 +99,25 @@ class PlanTables:
             return _make_request_tables(catalog, rule, options)
         windows = None if options.within is None else Windows.of(catalog, options.within)
         rows, pictures = catalog.plannable_rows if some is None else some, options.pictures
+        left_out: tuple[Excluded, ...] = ()
+        for is_failing, reason in find_failing(catalog, rule, options, rows, windows):
+            left_out += list_rows(catalog, rows[is_failing], reason)
+            rows = rows[~is_failing]
         if "label" in options.columns:
             check_targets(catalog, "label", rows)
+        if len(rows) * options.clips_per_video > MOST_POSITIONS:
+            raise UsageError(
+                f"clips_per_video: expected at most {MOST_POSITIONS // len(rows)} for {len(rows)} rows, got "
+                f"{options.clips_per_video}"
+            )
         layout: Layout = VideoClips(rows, options.clips_per_video)
-        windowless: tuple[Excluded, ...] = ()
         if isinstance(rule, EveryFrame):
             if options.clips_per_video != 1 or options.shuffle == "videos":
                 raise UsageError(
                     "EveryFrame has one clip per frame: leave out clips_per_video, and use shuffle=True or False"
                 )
-            counts, windowless = _count_frames(catalog, rows, windows)
+            counts, frameless = _count_frames(catalog, rows, windows)
+            left_out += frameless
             layout = VideoFrames.of(rows, counts)
         return cls(
             layout=layout,
@@ -117,7 +126,7 @@ class PlanTables:
             windows=windows,
             pictures=pictures,
             picture=find_common_picture(catalog, pictures, rows, options.unequal),
-            windowless=windowless,
+            left_out=left_out,
             row_costs=_estimate_costs(catalog, rule, options),
         )
 
@@ -145,9 +154,14 @@ class PlanTables:
         unindexed = list_unindexed_rows(catalog).tolist()
         reason = f"UsageError: {explain_missing_frames(catalog)}"
         failed += [Excluded(describe_source(catalog, row), reason) for row in unindexed]
-        return failed + list(self.windowless)
+        return failed + list(self.left_out)
 
 
+CHANGING_SIZE_REASON = (
+    "FormatChanged: the picture size changes mid-stream: give size=(height, width), without a crop, to resize all "
+    "pictures to one size (on the command line: --size HEIGHTxWIDTH)"
+)
+NO_TIMES_REASON = f"TimeUnavailable: {NO_TIMES}"
 _JSON_LABEL = "json.label"
 """The column of the field ``label`` of JSON beside media in archives: `label` itself is that of ``.cls``."""
 
@@ -198,6 +212,28 @@ def describe_source(catalog: Catalog, row: int) -> str:
     return f"<{len(source)} bytes, row {row}>" if isinstance(source, bytes) else media_name(source, row)
 
 
+def list_rows(catalog: Catalog, rows: IntArray, reason: str) -> tuple[Excluded, ...]:
+    """List rows that are left out for one reason."""
+    return tuple(Excluded(describe_source(catalog, row), reason) for row in rows.tolist())
+
+
+def find_failing(
+    catalog: Catalog, rule: object, options: PlanOptions, rows: IntArray, windows: Windows | None = None
+) -> Iterator[tuple[BoolArray, str]]:
+    """Find the rows whose clips fail all, as far as the catalog's columns tell: yield bool [V], of rows that remain.
+
+    Each is with the reason, type and message of the error. Between two, the caller leaves rows out of ``rows``.
+    """
+    if not options.pictures.takes_any_size:
+        changes_size = catalog.changes_size[rows]
+        yield changes_size, CHANGING_SIZE_REASON
+        rows = rows[~changes_size]
+    needs_times = bool(getattr(rule, "needs_times", False))
+    if needs_times or windows is not None:
+        lacks_times = catalog.lacks_times[rows]
+        yield lacks_times if windows is None or needs_times else lacks_times & windows.has_bounds[rows], NO_TIMES_REASON
+
+
 def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions) -> PlanTables:
     own_forms = any(output != OutputSpec() for output in rule.outputs)
     if own_forms and (options.size is not None or options.crop is not None):
@@ -207,11 +243,14 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
         picture = rule.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
     else:
         picture = find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
-    windowless: tuple[Excluded, ...] = ()
+    left_out: tuple[Excluded, ...] = ()
     if rule.at is not None:
         missing = np.setdiff1d(catalog.plannable_rows, rule.rows)
+        for is_failing, reason in find_failing(catalog, rule, options, missing):
+            left_out += list_rows(catalog, missing[is_failing], reason)
+            missing = missing[~is_failing]
         reason = f"UsageError: column {rule.at!r} names no frame in this row, or has a null"
-        windowless = tuple(Excluded(describe_source(catalog, row), reason) for row in missing.tolist())
+        left_out += list_rows(catalog, missing, reason)
     return PlanTables(
         layout=RequestRows(rule.rows),
         columns=rule.columns,
@@ -219,7 +258,7 @@ def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions)
         windows=None,
         pictures=pictures,
         picture=picture,
-        windowless=windowless,
+        left_out=left_out,
         row_costs=_estimate_costs(catalog, rule, options),
     )
 
@@ -259,13 +298,13 @@ def _count_frames(catalog: Catalog, rows: IntArray, windows: Windows | None) -> 
     """Count the frames of each row, int64 [V], within its window if there are windows."""
     if windows is None:
         return catalog.num_frames[rows], ()
-    counts, windowless = np.zeros(len(rows), dtype=np.int64), []
+    counts, left_out = np.zeros(len(rows), dtype=np.int64), []
     for number, row in enumerate(rows.tolist()):
         try:
             counts[number] = len(windows.timeline(catalog.frame_index(row), row))
         except (FrameNotFound, TimeUnavailable) as error:
-            windowless.append(Excluded(describe_source(catalog, row), f"{type(error).__name__}: {error}"))
-    return counts, tuple(windowless)
+            left_out.append(Excluded(describe_source(catalog, row), f"{type(error).__name__}: {error}"))
+    return counts, tuple(left_out)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -291,6 +330,12 @@ class Windows:
             UsageError: A column is missing or holds no numbers.
         """
         return cls(*(_read_seconds(catalog, name) for name in names))
+
+    @property
+    def has_bounds(self) -> BoolArray:
+        """Whether each row has a window, bool [R]."""
+        has_bounds: BoolArray = ~(np.isnan(self.starts) & np.isnan(self.ends))
+        return has_bounds
 
     def timeline(self, index: FrameIndex, row: int) -> Timeline:
         """Make the timeline of a row's window."""

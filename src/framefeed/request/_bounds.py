@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray
-from framefeed._checks import expected, is_number
+from framefeed._checks import expected, is_finite, is_number
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import ExactTimes, Timeline
 from framefeed.request._choose import ClipFrames, Picking, choose_frames, choose_times
@@ -160,7 +160,7 @@ def read_bounds(name: str, start: Any, end: Any) -> tuple[float, float]:
         UsageError: One is no finite number, or the end is not after the start.
     """
     for value in (start, end):
-        if value is not None and not (is_number(value) and np.isfinite(value)):
+        if value is not None and not is_finite(value):
             raise expected(name, _PAIR, value)
     if start is not None and end is not None and end <= start:
         raise UsageError(f"{name}: expected an end after the start, got {start} s to {end} s")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isfinite
 from typing import Literal
 
 import numpy as np
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray
-from framefeed._checks import check_choice, expected, is_number
+from framefeed._checks import check_choice, expected, is_finite
 from framefeed.errors import FrameNotFound
 from framefeed.index import NO_PICK, PICKS, ExactTimes, Pick, Timeline
 
@@ -54,7 +53,7 @@ class Picking:
         check_choice("pick", self.pick, PICKS)
         check_choice("policy", self.policy, POLICIES)
         tolerance = self.tolerance_seconds
-        if tolerance is not None and not (is_number(tolerance) and isfinite(tolerance) and tolerance >= 0):
+        if tolerance is not None and not (is_finite(tolerance) and tolerance >= 0):
             raise expected("tolerance_seconds", "a finite number of at least 0, or None", tolerance)
 
 

@@ -14,7 +14,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import check_choice, check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.request._random import ClipContext
-from framefeed.request._request import Box, OutputSpec, Placement, StillQuality
+from framefeed.request._request import MOST_SIDE, Box, OutputSpec, Placement, StillQuality
 from framefeed.request._sizes import (
     AnySize,
     Letterbox,
@@ -171,13 +171,15 @@ class RandomResizedCrop:
             given = getattr(self, name)
             try:
                 bounds = () if has_bools(given) else tuple(float(bound) for bound in given)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 bounds = ()
-            if len(bounds) != 2 or not all(isfinite(bound) for bound in bounds) or not 0 < bounds[0] <= bounds[1]:
+            if len(bounds) != 2 or not all(map(isfinite, bounds)) or not 0 < bounds[0] <= bounds[1]:
                 raise expected(name, "(smallest, largest), two numbers above 0 in this order", given)
             object.__setattr__(self, name, bounds)
         if self.scale[1] > 1:
             raise expected("scale", "shares of the picture's area, at most 1", self.scale)
+        if self.ratio[0] * MOST_SIDE < 1 or self.ratio[1] > MOST_SIDE:
+            raise expected("ratio", f"columns / rows from 1/{MOST_SIDE} to {MOST_SIDE}", self.ratio)
 
     @property
     def size(self) -> Size | None:
@@ -236,8 +238,8 @@ def _draw_corner(free_rows: int, free_columns: int, context: ClipContext) -> tup
 def _fill_width(crop: _BoxOfSize | RandomResizedCrop) -> None:
     if crop.width is None:
         object.__setattr__(crop, "width", crop.height)
-    object.__setattr__(crop, "height", check_integer("height", crop.height, least=1))
-    object.__setattr__(crop, "width", check_integer("width", crop.width, least=1))
+    object.__setattr__(crop, "height", check_integer("height", crop.height, least=1, most=MOST_SIDE))
+    object.__setattr__(crop, "width", check_integer("width", crop.width, least=1, most=MOST_SIDE))
 
 
 def _get_size(crop: _BoxOfSize | RandomResizedCrop) -> Size:
@@ -315,6 +317,11 @@ class PictureRule:
         if isinstance(size, int):
             return scale_short_side(size, height, width), None
         return (size, None) if size is None or isinstance(size, tuple) else size.fit(height, width)
+
+    @property
+    def takes_any_size(self) -> bool:
+        """Whether pictures of other sizes than the stream's come out right: all of each is resized."""
+        return self.crop is None and self.size is not None and not isinstance(self.size, ResizeCrop)
 
     @property
     def _common(self) -> Size | None:

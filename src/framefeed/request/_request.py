@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray, has_bools
-from framefeed._checks import check_choice, expected, refuse_catalog
+from framefeed._checks import MAX_INT64, check_choice, describe_value, expected, refuse_catalog
 from framefeed.errors import UsageError
 from framefeed.media import ImageSequence, source_name
 from framefeed.request._bounds import read_bounds
@@ -22,6 +22,8 @@ Box = tuple[int, int, int, int]
 DimensionOrder = Literal["NCHW", "NHWC"]
 OnDamaged = Literal["error", "skip", "deliver"]
 StillQuality = Literal["scaled", "exact"]
+MOST_SIDE = 65_535
+"""Rows or columns of a delivered picture: as many as a JPEG file can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,10 @@ class OutputSpec:
 
     def __post_init__(self) -> None:
         if self.size is not None:
-            size = _check_integers("size", self.size, "(height, width), two integers of at least 1", 2)
+            size = _check_integers("size", self.size, f"(height, width), from 1 to {MOST_SIDE}", 2, MOST_SIDE)
             object.__setattr__(self, "size", size)
         if self.crop is not None:
-            crop = _check_integers("crop", self.crop, "(top, left, height, width), four integers", 4)
+            crop = _check_integers("crop", self.crop, "(top, left, height, width), four integers", 4, _MOST_OFFSET)
             object.__setattr__(self, "crop", crop)
         check_choice("dimension_order", self.dimension_order, get_args(DimensionOrder))
         check_choice("still_quality", self.still_quality, get_args(StillQuality))
@@ -352,18 +354,20 @@ def _resolve_source(source: Any) -> tuple[IndexedSource | None, str | bytes | Im
     raise expected("source", what, source)
 
 
-def _check_integers(name: str, values: Any, what: str, count: int) -> tuple[int, ...]:
-    """Convert ``count`` integers, the last two at least 1, to plain ints, so that equal specs have one hash."""
+def _check_integers(name: str, values: Any, what: str, count: int, most: int) -> tuple[int, ...]:
+    """Convert ``count`` integers, the last two from 1 to ``most``, to plain ints, so that equal specs have one hash."""
     try:
         given = () if isinstance(values, AbstractSet | Mapping) else tuple(values)  # which have no order, or are keys
         numbers = () if bool in map(type, given) else tuple(map(whole_number, given))
     except TypeError:
         raise expected(name, what, values) from None
-    if len(numbers) != count or min(numbers[-2:]) < 1 or min(numbers) < 0:
+    if len(numbers) != count or min(numbers[-2:]) < 1 or min(numbers) < 0 or max(numbers) > most:
         raise expected(name, what, values)
     return numbers
 
 
+_MOST_OFFSET = 2**31 - 1
+"""In pixels of a source, as FFmpeg counts them."""
 _ELEMENTS: dict[Any, str] = {np.int64: "integers", np.float64: "numbers", np.bool_: "True and False"}
 _KINDS: dict[Any, str] = {np.int64: "iu", np.float64: "iufO", np.bool_: "bi"}
 """Kinds of NumPy types with these elements; O for Fractions."""
@@ -381,9 +385,16 @@ def _as_column(values: Any, dtype: Any, name: str) -> Any:
         raise expected(name, what, values)
     if given.size and given.dtype.kind not in _KINDS[dtype]:
         kind = "strings such as" if given.dtype.kind == "U" else "elements such as"
-        raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got {kind} {given.tolist()[0]!r}")
+        first = given.tolist()[0]
+        shown = repr(first) if isinstance(first, str) else describe_value(first)
+        raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got {kind} {shown}")
     if dtype is not np.bool_ and has_bools(values):
         raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got True or False among them")
-    column = given.astype(dtype, copy=True)
+    if given.dtype.kind == "u" and int(given.max(initial=0)) > MAX_INT64:
+        raise expected(name, "integers of 64 bits", int(given.max()))
+    try:
+        column = given.astype(dtype, copy=True)
+    except OverflowError:  # an integer or a fraction that no float64 holds
+        raise expected(name, "numbers that float64 holds", values) from None
     column.flags.writeable = False
     return column

@@ -11,7 +11,7 @@ import numpy as np
 from framefeed._arrays import BoolArray, IntArray
 from framefeed._checks import check_integer, expected, refuse_names
 from framefeed.errors import UsageError
-from framefeed.request._request import Box, OutputSpec, Placement
+from framefeed.request._request import MOST_SIDE, Box, OutputSpec, Placement
 
 Size = tuple[int, int]
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class LongSide:
     common = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "length", check_integer("length", self.length, least=1))
+        object.__setattr__(self, "length", check_integer("length", self.length, least=1, most=MOST_SIDE))
 
     def fit(self, height: int, width: int) -> tuple[Size, None]:
         """Choose the size; the whole picture is resized."""
@@ -173,7 +173,7 @@ class Letterbox:
         if self.width is not None:
             if isinstance(size, tuple):
                 raise UsageError(f"height: expected a number of rows where width={self.width!r} is given, got {size}")
-            size = size, check_integer("width", self.width, least=1)
+            size = size, check_integer("width", self.width, least=1, most=MOST_SIDE)
         height, width = (size, size) if isinstance(size, int) else size
         object.__setattr__(self, "height", height)
         object.__setattr__(self, "width", width)
@@ -230,12 +230,12 @@ def _is_integer(value: Any) -> bool:
 
 def _check_size(name: str, size: Any) -> int | Size:
     if _is_integer(size):
-        return check_integer(name, size, least=1)
+        return check_integer(name, size, least=1, most=MOST_SIDE)
     if isinstance(size, (Sequence, np.ndarray)) and not isinstance(size, (str, bytes)):
         try:
             return OutputSpec(size).size or (1, 1)  # type: ignore[arg-type]
         except UsageError:
-            raise expected(name, "(height, width), two integers of at least 1", size) from None
+            raise expected(name, f"(height, width), from 1 to {MOST_SIDE}", size) from None
     raise expected(name, "(height, width), or an integer", size)
 
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from framefeed._files import stat_regular
 from framefeed._names import escape, escape_invisible, is_url, make_absolute, split_part, unescape
 from framefeed._shown import show_name
-from framefeed.catalog import FACTS, LOCATION_FACTS, find_odd_text, is_media_struct, take_storage
+from framefeed.catalog import FACTS, OPTIONAL_FACTS, find_odd_text, is_media_struct, take_storage
 from framefeed.errors import FramefeedError, MissingMedia, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, read_object
 from framefeed.parallel import try_again_in_shortage
@@ -194,7 +194,7 @@ def _take_columns(table: pa.Table) -> ListTable:
         raise UsageError("has no columns: expected one with paths, called path")
     if len(set(names)) < len(names):
         raise UsageError(f"two columns have one name ({shorten(', '.join(names))}): give each another name")
-    if FACTS.keys() - set(LOCATION_FACTS) <= set(names):
+    if FACTS.keys() - set(OPTIONAL_FACTS) <= set(names):
         # The table of a catalog: its sources are surveyed again.
         names = [name for name in names if name in ("source", LABEL) or name not in FACTS]
     for name in names:

@@ -99,7 +99,7 @@ IDLE_BATCHES = 2
 """Idle batches of memory that each process keeps: the one that is being collated, and one more."""
 _MOST_REMEMBERED = 1_000_000
 """Positions that a worker remembers to have delivered, so that it notices the next epoch."""
-ITEM_KEYS = ("data", "pts_seconds", "valid", "position", "source", "ok")
+ITEM_KEYS = ("data", "pts_seconds", "valid", "position", "row", "source", "ok")
 
 
 class ClipDataset(Dataset[Any]):
@@ -107,15 +107,18 @@ class ClipDataset(Dataset[Any]):
 
     An item is ``(clip, target)``: the clip is uint8 [T, C, H, W] or the result of the transform, the target an int64
     scalar. Without ``target=`` it is a dict with data, pts_seconds (float64 [T]), valid (bool [T]), position (global,
-    int64), source, ok (bool), for a plan with a Letterbox box (int64 [4]), with a horizontal_flip flipped (bool), and
-    one key for each column of the plan. ``torch.utils.data.default_collate`` takes both. Of a plan of several streams,
-    the clip, pts_seconds, valid, source and box are dicts by stream, and the transform gets and returns such a dict.
+    int64), row (of the plan's catalog, int64), source, ok (bool), for a plan with a Letterbox box (int64 [4]), with a
+    horizontal_flip flipped (bool), and one key for each column of the plan. ``torch.utils.data.default_collate`` takes
+    both. Of a plan of several streams, the clip, pts_seconds, valid, source and box are dicts by stream, and the
+    transform gets and returns such a dict; row is that of the first stream.
 
     With ``on_error="skip"``, a clip that fails is zeros: its target is -100 (the ``ignore_index`` of torch's losses);
     in a dict, ``ok`` is False, pts_seconds NaN and valid False. With "substitute", it is another clip of the epoch,
-    with the target and source of that clip. ``ledger`` lists the failed clips of all workers.
+    with the target, row and source of that clip. ``ledger`` lists the failed clips of all workers.
 
-    Clips of one source in one batch of the DataLoader (``__getitems__``) are decoded together.
+    Clips of one source in one batch of the DataLoader (``__getitems__``) are decoded together. An item depends on seed,
+    epoch and position alone, so a sampler that draws a position again gets the same frames and the same augmentation:
+    for others, plan with ``clips_per_video``, and draw among the clips of a video (docs/five-wishes.md has a sampler).
 
     Args:
         plan: From ``plan_clips`` or ``plan_requests``. Use ``shuffle=False`` there if the DataLoader shuffles.
@@ -327,6 +330,7 @@ class ClipDataset(Dataset[Any]):
             "pts_seconds": take_tensor(batch.pts_seconds, slot, None if is_ok else torch.nan),
             "valid": take_tensor(batch.valid, slot, None if is_ok else False),
             "position": torch.tensor(position),
+            "row": torch.tensor(int(batch.rows[slot])),
             # Not the bytes of an encoded video, which a worker would send with each clip of it.
             "source": map_streams(lambda sources: show_source(sources[slot]), batch.sources),
             "ok": torch.tensor(is_ok),

@@ -53,4 +53,5 @@ class PacketOrderProver:
         times = packets.pts[order]
         if times[0] == MISSING_PTS or bool((times[1:] < times[:-1]).any()):
             raise Unproved("times are missing or go backward")
-        return Proof(order, is_key & is_frame & packets.is_key, self._first, self._colors)
+        starts, changes_size = is_key & is_frame & packets.is_key, self._reader.changes_size
+        return Proof(order, starts, self._first, self._colors, changes_size=changes_size)

@@ -39,6 +39,7 @@ class Proof:
         may_turn: Messages in the first packet may rotate the first frame.
         begin: The first packet of the proof; later ones do not depend on those before it. The frames before it, which
             come first, must be decoded.
+        changes_size: The headers say that the size of pictures changes.
     """
 
     order: IntArray
@@ -47,6 +48,7 @@ class Proof:
     colors: StreamColors | None = None
     may_turn: bool = False
     begin: int = 0
+    changes_size: bool = False
 
 
 def find_pictures(units: UnitFacts) -> IntArray:

@@ -1,0 +1,72 @@
+"""Find the videos that are shorter than the clips of a rule: these never start at random, and frames of them repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from framefeed._arrays import IntArray
+from framefeed.catalog import Catalog
+from framefeed.plan._rules import Dense, Rates
+from framefeed.plan._tables import PlanTables, describe_source
+
+_OF_PICTURES = {"duration_seconds": "is_null()", "num_frames": "isin([1])"}
+"""What is true of still pictures, by column: a method of its field."""
+
+
+def find_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> tuple[IntArray, IntArray]:
+    """Find the planned videos in which no clip fits, from columns of the catalog alone; still pictures have one frame.
+
+    Returns:
+        The rows of the short videos, and of all, int64 [N]; none if the rule has no length.
+    """
+    if not isinstance(rule, Dense | Rates) or rule.end is None or rule.policy == "error":
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    rows: IntArray = tables.layout.rows  # type: ignore[attr-defined]
+    rows = rows[catalog.num_frames[rows] > 1]
+    column, end = rule.end
+    lengths, windows = catalog.column_values(column), tables.windows
+    if windows is not None:
+        starts = np.where(windows.starts > 0, windows.starts, 0.0)
+        is_known = ~windows.has_bounds | (column == "duration_seconds")
+        lengths = np.where(is_known, np.fmin(windows.ends, lengths) - starts, np.nan)
+    return rows[lengths[rows] <= float(end)], rows
+
+
+def count_short_videos(plan: Any) -> int:
+    """Count the short videos of a plan: of a mixture in all parts, of several streams in the first."""
+    if parts := getattr(plan, "parts", ()):
+        return sum(map(count_short_videos, parts))
+    first = next(iter(plan.streams.values()), plan)
+    return len(find_short_rows(first.catalog, first.rule, first.tables)[0])
+
+
+def explain_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> str | None:
+    """Write a warning if there are short videos, with the filter that leaves them out; else None."""
+    rows, videos = find_short_rows(catalog, rule, tables)
+    if not len(rows):
+        return None
+    column, end = rule.end
+    length = f"{float(end):g} s" if column == "duration_seconds" else f"{int(end) + 1} frames"
+    repeats = "their last frame repeats" if rule.policy == "repeat_last" else "their frames come again from the first"
+    start = "no random start, " if getattr(rule, "is_random", False) else ""
+    advice = f"catalog.filter({_write_filter(column, end, has_pictures=_has_pictures(catalog, tables))})"
+    if tables.windows is not None:
+        advice = "catalog.filter(), by the columns of within="
+    return (
+        f"{len(rows)} of {len(videos)} videos are shorter than this rule's {length}: {start}{repeats}, with valid "
+        f"False (first {describe_source(catalog, int(rows[0]))}). To leave them out: {advice}; or ask for shorter clips"
+    )
+
+
+def _has_pictures(catalog: Catalog, tables: PlanTables) -> bool:
+    rows: Sequence[int] = tables.layout.rows  # type: ignore[attr-defined]
+    return bool((catalog.num_frames[rows] == 1).any())
+
+
+def _write_filter(column: str, end: Any, *, has_pictures: bool) -> str:
+    field = f"pyarrow.compute.field({column!r})"
+    is_long = f"{field} > {int(end) if end == int(end) else float(end)}"
+    return f"({is_long}) | {field}.{_OF_PICTURES[column]}" if has_pictures else is_long
