@@ -69,9 +69,9 @@ CONCERNS = [
     ("measuring on own files", "which way is fastest here, against the libraries that are installed", "bench"),
     ("reports", "a page that shows what is in a data set", "report"),
     ("exams for other people's parts", "a decoder or codec of one's own is checked as ours are", "testing"),
-    ("shared values, messages, errors", "errors that name file, reason and next step", "errors _arrays _cached "
-     "_callers _checks _compute _files _lru _names _nearest _outcome _per_process _shortage _shown _stopping _units "
-     "_values"),
+    ("shared values, messages, errors", "errors that name file, reason and next step", "errors _absence _arrays "
+     "_at_exit _cached _callers _checks _compute _files _live_set _lru _names _nearest _outcome _per_process _shortage "
+     "_shown _stopping _units _values"),
 ]  # fmt: skip
 LOADED = """
 import sys
