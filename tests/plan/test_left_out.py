@@ -86,6 +86,7 @@ def check(plan: ff.EpochPlan) -> None:
 def test_rules_by_time(rule: Any) -> None:
     check(plan_of(rule))
     check(plan_of(rule, shuffle="videos", clips_per_video=3))
+    check(plan_of(rule, within=("none", "none")))
 
 
 def test_a_column_of_seconds_and_windows() -> None:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import framefeed as ff
+from framefeed._checks import MAX_INT64
 from framefeed.errors import UsageError
 from framefeed.plan import MixedPlan, _mixing, choose_stored_form
 from framefeed.plan._mixing import MixSequence
@@ -126,6 +127,27 @@ def test_each_part_goes_through_its_epochs(epoch: int) -> None:
     plan = mix(0.5, 0.3, 0.2)
     assert read(plan.with_epoch(epoch)) == expect(plan, [epoch])
     assert read(mix(0.5, 0.3, 0.2, epoch=epoch)) == expect(plan, [epoch])
+
+
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_a_mixture_of_very_many_clips_is_refused_or_right_to_its_end(epoch: int) -> None:
+    most = MAX_INT64 // (epoch + 1) // 20 * 10
+    made = []
+    for num_clips in (most, most * 3 // 20 * 10, most * 2):
+        try:
+            plan = mix(9, 1, num_clips=num_clips, epoch=epoch)
+        except UsageError:
+            continue
+        made.append(num_clips)
+        # Of each ten clips, the first part has nine and the second one.
+        had = [num_clips * (epoch + 1) // 10 * share - share for share in (9, 1)]
+        for position in range(num_clips - 10, num_clips):
+            part = int(plan.columns_at(position)["plan"])
+            own = plan.parts[part]
+            round_, number = divmod(had[part], len(own))
+            had[part] += 1
+            assert plan[position] == own.with_epoch(own.epoch + round_)[number]
+    assert most in made
 
 
 def test_a_part_may_begin_at_a_later_epoch() -> None:
