@@ -171,6 +171,13 @@ def test_played_in_a_range_at_a_rate(decoder: VideoDecoder) -> None:
     assert len(decoder.get_frames_played_in_range(1.0, 1.0)) == 0
 
 
+@pytest.mark.parametrize("fps", [1, 3, 5, 7])
+def test_half_a_frame_at_a_rate_is_one_more(decoder: VideoDecoder, fps: int) -> None:
+    count = (fps + 1) // 2
+    batch = decoder.get_frames_played_in_range(1.0, 1.5, fps=fps)
+    assert batch.indices.tolist() == [int((1 + Fraction(k, fps)) * 25) for k in range(count)]
+
+
 @pytest.mark.parametrize("seconds", [-0.5, 4.0, 99.0, float("nan"), -1e-3])
 def test_times_at_which_nothing_is_played(decoder: VideoDecoder, seconds: float) -> None:
     for ask in (lambda: decoder.get_frame_played_at(seconds), lambda: decoder.get_frames_played_at([seconds])):

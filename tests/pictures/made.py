@@ -112,9 +112,12 @@ def _jpegs() -> Iterator[tuple[str, bytes]]:
         yield f"exif {tag}.jpeg", with_segments(plain, segment(0xFFE1, b"Exif\0\0" + exif(tag)))
         yield f"exif big-endian {tag}.jpeg", with_segments(plain, segment(0xFFE1, b"Exif\0\0" + exif(tag, order=">")))
         yield f"xmp {tag}.jpeg", saved(picture(), "JPEG", xmp=XMP % tag)
-    both = segment(0xFFE1, b"http://ns.adobe.com/xap/1.0/\0" + XMP % 6), segment(0xFFE1, b"Exif\0\0" + exif(3))
+    xmp = segment(0xFFE1, b"http://ns.adobe.com/xap/1.0/\0" + XMP % 6)
+    both = xmp, segment(0xFFE1, b"Exif\0\0" + exif(3))
     yield "xmp before exif.jpeg", with_segments(plain, *both)
     yield "exif before xmp.jpeg", with_segments(plain, *both[::-1])
+    for length in (5000, 60_000):
+        yield f"xmp behind {length}.jpeg", with_segments(plain, segment(0xFFFE, bytes(length)), xmp)
     yield "long exif.jpeg", with_segments(plain, segment(0xFFE1, b"Exif\0\0" + exif(6, padding=60_000)))
     yield "empty exif.jpeg", with_segments(plain, segment(0xFFE1, b"Exif\0\0"))
     yield "two exif.jpeg", with_segments(plain, *[segment(0xFFE1, b"Exif\0\0" + exif(tag)) for tag in (6, 8)])
@@ -169,6 +172,9 @@ def _pngs() -> Iterator[tuple[str, bytes]]:
                 with_chunks(large if name == "large" else png, behind=texts + chunk(b"eXIf", exif(5))),
             )
             yield f"{name} data before {length}.png", with_chunks(png, behind=texts)
+    for name, png in (("small", plain), ("large", large)):
+        title = chunk(b"tEXt", b"Title\0of a picture")
+        yield f"{name} text and late exif.png", with_chunks(png, title, chunk(b"eXIf", exif(6)))
     yield "early and late exif.png", with_chunks(plain, chunk(b"eXIf", exif(6)), chunk(b"eXIf", exif(8)))
     xmp = b"XML:com.adobe.xmp\0%b\0\0\0%b"
     profile = b"\nexif\n      38\n" + exif(7).hex().encode() + b"\n"
