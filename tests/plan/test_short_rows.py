@@ -64,7 +64,7 @@ def test_the_warning_counts_what_repeats_and_its_filter_leaves_it_out(
     assert ("no random start" in message) == rule.is_random
     assert plan.describe().short_videos == len(short)
     assert f"videos shorter than a clip: {len(short)} " in str(plan.describe())
-    (told,) = re.findall(r"To leave them out: (catalog\.filter\(.*\));", message)
+    (told,) = re.findall(r"To leave them out: import pyarrow.compute; catalog = (catalog\.filter\(.*\));", message)
     longer = eval(told, {"catalog": catalog, "pyarrow": pa})  # noqa: S307 - what users are told to write
     assert [each.source for each in longer] == [each.source for row, each in enumerate(catalog) if row not in short]
     assert plan_of(longer, rule)[1] == []
@@ -74,6 +74,7 @@ def test_the_readmes_rule_on_ten_seconds() -> None:
     catalog = ff.scan(clip_file("short_10s.mp4", ClipSpec(num_frames=50, fps=5)), workers=0)
     _, (message,) = plan_of(catalog, ff.Rates([(1.0, 8), (2.0, 8)]))
     assert message.startswith("1 of 1 videos are shorter than this rule's 11.5 s: no random start, their last frame re")
+    assert message.endswith("). Ask for shorter clips")
     assert plan_of(catalog, ff.Rates([(1.0, 4), (2.0, 8)]))[1] == []
 
 

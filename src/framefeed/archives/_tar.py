@@ -221,8 +221,11 @@ class _Walk:
         self.is_over = True
         member = names[ending.row] if ending.is_cut else None
         what = f"the data of the member {member!r} end beyond the archive's {self._window.end} bytes"
+        # Of joined archives with a doubt, the offset is in their middle.
+        behind = f", behind the member {names[ending.row - 1]!r}, whose data may be cut" if ending.row else ""
+        reason = ending.reason if self._doubt else ending.reason + behind
         error = ending.error or CorruptMedia(
-            f"{self._name}: is damaged at byte {ending.offset}: {what if ending.is_cut else ending.reason}. The "
+            f"{self._name}: is damaged at byte {ending.offset}: {what if ending.is_cut else reason}. The "
             "members that are listed can be read; for others copy the archive again, or write it anew",
             source=self._name,
             stage="open",

@@ -61,16 +61,16 @@ class PlanDescription:
     short_videos: int = 0
 
     def __str__(self) -> str:
-        frames = "frames as requested" if self.frames_per_clip is None else f"{self.frames_per_clip} frames"
+        frames = "frames as requested" if self.frames_per_clip is None else f"frames of each: {self.frames_per_clip}"
         lines = [
-            f"clips: {self.clips} of {frames}",
+            f"clips: {self.clips}; {frames}",
             f"decoded frames per delivered frame: {self.decoded_frames_per_delivered_frame:.2f}",
             f"predicted CPU time: {format_seconds(self.predicted_cpu_seconds)} (one core; half to twice that for most "
             "files)",
             f"excluded rows: {self.excluded_rows}",
         ]
         if self.short_videos:
-            lines.append(f"videos shorter than a clip: {self.short_videos} (frames repeat there, see policy)")
+            lines.append(f"videos shorter than a clip: {self.short_videos} (frames repeat there, by the rule's policy)")
         if self.unusable_clips:
             lines.append(f"clips that will fail: {self.unusable_clips} of {self.sampled_clips} sampled")
         if self.damaged_frames:
@@ -78,7 +78,7 @@ class PlanDescription:
         if self.past_end_frames:
             lines.append(
                 f"frames past the end of the video: {self.past_end_frames} of {self.sampled_frames} sampled (valid is "
-                "False there, see policy)"
+                "False there, by the rule's policy)"
             )
         if self.waits is not None:
             lines.append(str(self.waits))

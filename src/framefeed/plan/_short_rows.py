@@ -52,12 +52,17 @@ def explain_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> str |
     length = f"{float(end):g} s" if column == "duration_seconds" else f"{int(end) + 1} frames"
     repeats = "their last frame repeats" if rule.policy == "repeat_last" else "their frames come again from the first"
     start = "no random start, " if getattr(rule, "is_random", False) else ""
-    advice = f"catalog.filter({_write_filter(column, end, has_pictures=_has_pictures(catalog, tables))})"
-    if tables.windows is not None:
-        advice = "catalog.filter(), by the columns of within="
+    advice = "To leave them out: "
+    if len(rows) == len(videos):
+        advice = "Ask for shorter clips"
+    elif tables.windows is not None:
+        advice += "catalog.filter(), by the columns of within=; or ask for shorter clips"
+    else:
+        condition = _write_filter(column, end, has_pictures=_has_pictures(catalog, tables))
+        advice += f"import pyarrow.compute; catalog = catalog.filter({condition}); or ask for shorter clips"
     return (
         f"{len(rows)} of {len(videos)} videos are shorter than this rule's {length}: {start}{repeats}, with valid "
-        f"False (first {describe_source(catalog, int(rows[0]))}). To leave them out: {advice}; or ask for shorter clips"
+        f"False (first {describe_source(catalog, int(rows[0]))}). {advice}"
     )
 
 

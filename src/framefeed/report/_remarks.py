@@ -74,7 +74,9 @@ def _remark_on_failures(columns: Columns) -> Iterator[Remark]:
     if np.any(damaged > 0):
         count = format_count_of(float(np.nansum(damaged)), "damaged frame")
         fact = f"{count} in {format_count_of(int(np.count_nonzero(damaged > 0)), 'file')}"
-        yield Remark("damaged", fact, 'A clip of them fails: plan with `on_damaged="skip"` or `"deliver"`.')
+        step = "A clip of them fails. To leave out these files, and those that were not decoded in full: "
+        step += '`catalog.filter(num_damaged_frames=0)`; or plan with `on_damaged="skip"` (black) or `"deliver"`.'
+        yield Remark("damaged", fact, step)
 
 
 def _remark_on_videos(columns: Columns) -> Iterator[Remark]:
@@ -90,7 +92,7 @@ def _remark_on_videos(columns: Columns) -> Iterator[Remark]:
             condition = f"{column} >= {least:g}"
             if len(known) < len(columns.usable):  # pictures, and videos of unknown length, stay
                 condition = f"({condition}) | {column}.is_null()"
-            step = f"To leave them out: `catalog.filter({condition})`."
+            step = f"To leave them out: `catalog.filter({condition})`, after `import pyarrow.compute`."
             yield Remark("time", fact, f"A clip that is longer than its video repeats the last frame. {step}")
     times = columns.counts("times_from", rows)
     timeless = dict(zip(times.names, times.counts, strict=True)).get("none", 0)
@@ -106,12 +108,14 @@ def _remark_on_videos(columns: Columns) -> Iterator[Remark]:
 
 
 def _remark_on_labels(columns: Columns) -> Iterator[Remark]:
-    sizes, without = columns.label_sizes
+    sizes, _ = columns.label_sizes
     if not len(sizes):
         return
-    if without:
-        step = 'To leave them out: `catalog.filter(pyarrow.compute.field("label").is_valid())`.'
-        yield Remark("labels", f"{_share(without, len(columns.catalog), 'row')} without a label", step)
+    # Not failed rows: that of an archive with damage, for one, has no label.
+    if without := int(np.count_nonzero(columns.catalog.column_values("label")[columns.usable] < 0)):
+        step = 'To leave them out: `catalog.filter(pyarrow.compute.field("label").is_valid())`, after '
+        step += "`import pyarrow.compute`."
+        yield Remark("labels", f"{_share(without, len(columns.usable), 'row')} without a label", step)
     most, least = int(sizes.argmax()), int(sizes.argmin())
     if sizes[most] >= UNEQUAL * sizes[least]:
         (frequent, rare) = (

@@ -264,7 +264,7 @@ def _make_error(source: MediaSource, index: FrameIndex, ordinals: Sequence[int],
     more = "" if len(ordinals) == 1 else f" and {len(ordinals) - 1} more"
     advice = (
         "run ff.scan with verify='full' to find such pictures: plans then leave out those that do not decode at all, "
-        "and plan_clips(..., on_damaged='skip') skips the others"
+        "and catalog.filter(num_damaged_frames=0) the others"
     )
     if isinstance(source, SequenceSource) or index.num_damaged_frames:
         advice = suggest_next_step(index, ordinals)
