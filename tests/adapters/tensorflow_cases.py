@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -190,6 +193,16 @@ def test_columns_of_lists_have_a_static_shape(make_loader: Callable[..., ClipLoa
     assert dataset.element_spec["action"] == tf.TensorSpec((None, 3, 2), tf.float32)
     (batch,) = dataset
     np.testing.assert_array_equal(batch["action"].numpy(), actions, strict=True)
+
+
+def test_names_of_files_are_their_bytes(tmp_path: Path, make_loader: Callable[..., ClipLoader]) -> None:
+    names = [b"\xff.mp4", "b\u00fccher.mp4".encode()]
+    paths = [str(tmp_path / os.fsdecode(name)) for name in names]
+    for path in paths:
+        shutil.copy(sorted(folder().rglob("*.mp4"))[0], path)
+    plan = ff.plan_requests([ff.DecodeRequest(path, [1]) for path in paths])
+    (batch,) = ff.tensorflow.dataset(make_loader(plan))
+    assert batch["sources"].numpy().tolist() == [os.fsencode(path) for path in paths]
 
 
 def test_what_a_transform_gives_has_a_static_shape(make_loader: Callable[..., ClipLoader]) -> None:

@@ -138,6 +138,19 @@ def test_batches_are_those_of_torch(name: str, workers: int) -> None:
     assert_same(runs[1], runs[0])
 
 
+class Nested(Items):
+    """Items of large tensors of one form, within each other under the same names and numbers."""
+
+    def __getitem__(self, number: int) -> Any:
+        a, b, c, d = (torch.full((128, 128), 4 * number + each, dtype=torch.int32) for each in range(4))
+        return {"left": ((a, b), (c, d)), "right": ({"x": d}, {"x": c}), "x": a}
+
+
+def test_tensors_within_each_other_are_not_mixed_up() -> None:
+    batches = list(TorchDataLoader(Nested(12), batch_size=4))
+    assert_same(list(DataLoader(Nested(12), batch_size=4, num_workers=1)), batches)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["shuffled", "generator", "replacement", "weights"])
 def test_draws_from_generators_are_in_the_order_of_torchs_workers(name: str) -> None:

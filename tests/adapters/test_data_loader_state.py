@@ -371,6 +371,15 @@ def test_an_empty_state_begins_anew() -> None:
     assert read(loader) == read(make("in order", 0))
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_state_after_an_empty_one_is_that_of_the_beginning(workers: int) -> None:
+    loader, again = make("in order", workers), make("in order", workers)
+    next(iter(loader))
+    loader.load_state_dict({})
+    again.load_state_dict(loader.state_dict())
+    assert read(again) == read(make("in order", 0))
+
+
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 @pytest.mark.parametrize("name", ["generator", "ranks", "stateful sampler"])
 def test_states_give_what_those_of_torchdata_give(name: str) -> None:

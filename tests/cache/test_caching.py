@@ -7,6 +7,7 @@ import shutil
 import threading
 import warnings
 from collections.abc import Sequence
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -555,6 +556,23 @@ def test_C03_a_picture_replaced_by_one_with_the_same_head(tmp_path: Path) -> Non
         clips, report = video.decoded(cache.decoder(find_decoder()), ([0], SMALL))
         assert report.counts.frames_cached == 0
         assert_same(clips, video.fresh(([0], SMALL)))
+
+
+def test_C03_two_pictures_in_memory_with_the_same_head(tmp_path: Path) -> None:
+    from PIL import Image
+
+    pixels = np.random.default_rng(3).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+    other = pixels.copy()
+    other[0] ^= 0xFF  # as above, behind the head
+    videos = []
+    for each in (pixels, other):
+        Image.fromarray(each).save(encoded := BytesIO(), "BMP")
+        videos.append(Video.of(encoded.getvalue()))
+    with FrameCache(tmp_path / "c") as cache:
+        for _ in range(2):
+            for video in videos:
+                clips, _ = video.decoded(cache.decoder(find_decoder()), ([0], SMALL))
+                assert_same(clips, video.fresh(([0], SMALL)))
 
 
 class Meddling:

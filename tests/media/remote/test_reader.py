@@ -456,6 +456,16 @@ def test_answers_of_two_versions_are_not_mixed(server: FaultServer) -> None:
     received.drop()
 
 
+def test_D09_an_error_that_is_sent_is_of_the_version_that_was_asked_for(
+    server: FaultServer, reader: RangeReader
+) -> None:
+    reader.stat()
+    server.objects["/a.mp4"] = Stored(DATA[::-1], etag='"two"')
+    received = send_on(FetchedAhead(HttpTarget(server.url + "/a.mp4"), [(0, 1000)], reader.version))
+    assert read_bytes(open_at(server), 0, 10) == DATA[::-1][:10]
+    received.drop()
+
+
 def test_D08_errors_are_sent_too_and_end_with_the_first_reader(server: FaultServer) -> None:
     server.plan("/a.mp4", Fault(403))
     received = send_on(FetchedAhead(HttpTarget(server.url + "/a.mp4"), [(0, 1000)]))
