@@ -206,6 +206,17 @@ def test_copies_give_the_same_clips(paths: list[str], monkeypatch: pytest.Monkey
             assert other.get_clip(idx)[2:] == clips.get_clip(idx)[2:], name
 
 
+def test_times_are_given_in_memory_of_their_own(paths: list[str]) -> None:
+    own = make(paths, 6, 2)
+    for clips in (own, make([], 6, 2, _precomputed_metadata=own.metadata)):
+        times, frames = clips.video_pts[0].tolist(), clips.get_clip(0)[0]
+        clips.video_pts[0].add_(7)
+        clips.metadata["video_pts"][0].zero_()
+        clips.clips[0].zero_()
+        assert clips.video_pts[0].tolist() == times
+        assert torch.equal(clips.get_clip(0)[0], frames)
+
+
 def test_pickled_clips_are_read_without_indexing_again(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clips = make(paths, 6, 2)
     copies = pickle.loads(pickle.dumps(clips)), pickle.loads(pickle.dumps(clips.subset([3, 0])))

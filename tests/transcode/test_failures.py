@@ -152,6 +152,15 @@ def test_images_that_are_missing_or_cut_are_made_again(clip: Path, out: Path, ca
     assert image.read_bytes() == data
 
 
+def test_frames_of_an_earlier_run_are_counted_once_where_fps_repeats_them(clip: Path, out: Path, calls: Path) -> None:
+    with pytest.raises(ff.LoadError):
+        ff.map_video(clip, Recorded(calls, {80: "raise"}), out, workers=0, fps=50)
+    begun = len(calls_of(calls))
+    result = ff.map_video(clip, Recorded(calls), out, workers=0, fps=50)
+    assert (result.num_frames, result.num_pictures) == (COUNT, 2 * COUNT)
+    assert result.num_resumed_frames == COUNT - (len(calls_of(calls)) - begun) > 0
+
+
 def calls_of(folder: Path) -> list[int]:
     return Recorded(folder).calls()
 
