@@ -114,7 +114,9 @@ class ClipDataset(Dataset[Any]):
 
     With ``on_error="skip"``, a clip that fails is zeros: its target is -100 (the ``ignore_index`` of torch's losses);
     in a dict, ``ok`` is False, pts_seconds NaN and valid False. With "substitute", it is another clip of the epoch,
-    with the target, row and source of that clip. ``ledger`` lists the failed clips of all workers.
+    with the target, row and source of that clip. ``ledger`` lists the failed clips of all workers. Frames that a plan's
+    ``on_damaged="skip"`` leaves out are no failures: a picture is then black and keeps its target, so leave such rows
+    out by ``catalog.filter(num_damaged_frames=0)``.
 
     Clips of one source in one batch of the DataLoader (``__getitems__``) are decoded together. An item depends on seed,
     epoch and position alone, so a sampler that draws a position again gets the same frames and the same augmentation:
