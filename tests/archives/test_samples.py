@@ -80,6 +80,12 @@ def test_names_are_split_as_the_regular_expression_does(name: str) -> None:
     assert split_name(name) == (match and (match[1], match[2].lower()))
 
 
+@pytest.mark.parametrize("folder", ["__a__", "__a/b__", "__a", "a__", "a/__b__", "__a__b__", "____", "__a_/_b__"])
+def test_folders_of_metadata_are_those_of_webdataset(folder: str) -> None:
+    members = [(f"{folder}/1.jpg", MemberKind.FILE), (f"{folder}.jpg", MemberKind.FILE), (folder, MemberKind.FILE)]
+    assert group(members) == group_slowly(members)
+
+
 @pytest.mark.parametrize(
     ("name", "parts"),
     [

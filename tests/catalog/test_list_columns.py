@@ -188,6 +188,19 @@ def test_a_mapped_column_is_read_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert reads == ["box", "box"]
 
 
+def test_each_mapped_column_has_its_own_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
+    path = str(clip_file("listed.mp4", ClipSpec(num_frames=4)))
+    columns = {"path": [path] * 3, "box": BOXES, "more": [box[::-1] for box in BOXES], "few": [[1], [2], [3]]}
+    ff.scan(pa.table(columns), out=tmp_path / "cat.parquet", workers=1)
+    for names in (("box", "more", "few"), ("few", "more", "box")):
+        catalog = ff.Catalog.open(tmp_path / "cat.parquet")
+        plan = ff.plan_clips(catalog, ff.Uniform(2), seed=0, size=(16, 16), shuffle=False, columns=names)
+        delivered = plan.columns_of([0, 1, 2])
+        assert {name: delivered[name].tolist() for name in names} == {name: columns[name] for name in names}
+
+
 def test_a_file_that_was_cut_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)

@@ -10,12 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from PIL import Image
 
+from framefeed._values import Limits
 from framefeed.catalog import _catalog
 from framefeed.catalog._assembly import ListedRows, assemble_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions
 from framefeed.errors import MissingMedia, StaleSource, UsageError
+from framefeed.scanning import scan
 from tests.catalog.synthetic import catalog, finding, frame_index, names, same
 
 
@@ -54,6 +57,16 @@ def test_an_unsaved_catalog_travels_as_data() -> None:
     whole = catalog(names(6), failed=[1], labels=[*"abcabc"])
     assert_same(there_and_back(whole), whole)
     assert_same(there_and_back(whole.take([4, 1, 0])), whole.take([4, 1, 0]))
+
+
+def test_what_a_copy_saves_is_what_the_catalog_saves(tmp_path: Path) -> None:
+    """A later scan to the file compares the settings in it, and opens all files again if they differ."""
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    made = scan(tmp_path, limits=Limits(max_members=2**24), verify="ends", workers=0)
+    there_and_back(made).to_parquet(tmp_path / "copy.parquet")
+    made.to_parquet(tmp_path / "made.parquet")
+    for ending in (".parquet", ".frames.arrow"):
+        assert (tmp_path / f"copy{ending}").read_bytes() == (tmp_path / f"made{ending}").read_bytes()
 
 
 def test_of_a_view_only_its_rows_travel() -> None:

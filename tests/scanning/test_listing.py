@@ -103,6 +103,14 @@ def test_a_linked_file_is_a_row_for_each_label(tmp_path: Path) -> None:
     assert labelled(tmp_path, "list.csv") == [("jump/a.mp4", "jump"), ("run/a.mp4", "run")]
 
 
+def test_a_linked_folder_is_listed_for_each_label_beside_a_folder_that_begins_as_it(tmp_path: Path) -> None:
+    make(tmp_path, "run/a.mp4", "run-2/b.mp4")
+    (tmp_path / "run-2" / "again").symlink_to("../run")
+    rows = [("run/a.mp4", "run"), ("run-2/again/a.mp4", "again"), ("run-2/b.mp4", "run-2")]
+    assert sorted(labelled(tmp_path)) == sorted(rows)
+    assert sorted(labelled(tmp_path, "run", "run-2")) == sorted(rows)
+
+
 def test_repeated_files_and_folders_are_counted(tmp_path: Path) -> None:
     make(tmp_path, "a/1.mp4", "a/2.mp4")
     (tmp_path / "a" / "link.mp4").symlink_to("1.mp4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import select
@@ -184,6 +185,15 @@ def test_other_arguments_do_not_wait(start: Start, target: Path) -> None:
             "out=, or wait until it has ended"
         )
     assert end(first)["rows"] == NUM_FILES
+
+
+def test_every_argument_of_scan_that_decides_the_catalog_is_compared(folder: Path, target: Path) -> None:
+    """Without one of them, a scan would wait for another one, and take its catalog for its own."""
+    others = {"out", "workers", "progress", "storage_options", "write_idx", "idx_folder", "journal"}
+    with Journal(str(target), {}), pytest.raises(UsageError, match="with other arguments") as caught:
+        scan(folder, out=target, progress=False)
+    compared = str(caught.value).partition("(")[2].partition(")")[0].split(", ")
+    assert set(compared) - {"rules"} == set(inspect.signature(scan).parameters) - others
 
 
 def test_the_arguments_of_a_killed_scan_are_no_reason(start: Start, target: Path) -> None:

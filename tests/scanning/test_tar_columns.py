@@ -126,6 +126,8 @@ def test_facts_in_templates_get_another_name() -> None:
         ("x_{id}.mp4", "d/x_7.mp4", ["7"]),
         ("x_{id}.mp4", "d/ax_7.mp4", None),
         ("{label}/{id}.mp4", "a.mp4", None),
+        ("{label}_{id}.mp4", "cat_1/a.mp4", None),
+        ("{label}_{id}.mp4", "cat_1/a_2.mp4", ["a", "2"]),
         ("{label}/{id}.mp4", "cat/a.mkv", None),
         ("{label}/{id}.mp4", "cat/.mp4", None),
         ("{id:04d}.mp4", "x.mp4", None),

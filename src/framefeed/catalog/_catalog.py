@@ -433,9 +433,12 @@ class Catalog(CatalogRows):
                 f"this catalog is not saved and takes {format_bytes(size)}, but a worker process can be sent at most "
                 f"{format_bytes(MAX_PICKLED_BYTES)}: save it with catalog.to_parquet(path)"
             )
-        rest = (data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.assume_fps)
-        rights = (data.storage_options, dict(data.signed))
-        return (_rebuild, (table, None if frames is None else frames.batches, rest, rights))
+        # The other fields of `CatalogData`, in their order.
+        rest = (
+            data.classes, data.verify, data.root, data.root_is_default, dict(data.buffers), data.limits,
+            data.assume_fps, data.missing, data.rules, data.storage_options, dict(data.signed),
+        )  # fmt: skip
+        return (_rebuild, (table, None if frames is None else frames.batches, rest))
 
 
 def add_signatures(catalog: Catalog, signed: Mapping[str, str]) -> Catalog:
@@ -489,12 +492,6 @@ def _reopen(saved: SavedFiles, has_frames: bool, rows: bytes | None, rights: _Ri
     return catalog if rows is None else catalog.take(np.frombuffer(rows, dtype=np.int64))
 
 
-def _rebuild(
-    table: pa.Table, batches: Sequence[pa.RecordBatch] | None, rest: tuple[Any, ...], rights: _Rights
-) -> Catalog:
-    classes, verify, root, root_is_default, buffers, assumed = rest
+def _rebuild(table: pa.Table, batches: Sequence[pa.RecordBatch] | None, rest: tuple[Any, ...]) -> Catalog:
     frames = None if batches is None else FrameTables(batches)
-    facts = Facts.of_table(table)
-    options, signed = rights
-    data = CatalogData(facts, frames, classes, verify, root, root_is_default, buffers, assume_fps=assumed)
-    return Catalog(replace(data, storage_options=options, signed=signed))
+    return Catalog(CatalogData(Facts.of_table(table), frames, *rest))
