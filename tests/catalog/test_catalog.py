@@ -37,7 +37,7 @@ def five(request: pytest.FixtureRequest, tmp_path: Path) -> Catalog:
 
 
 def test_columns_have_a_fixed_order(five: Catalog) -> None:
-    assert five.table.column_names == [*COLUMNS, "start", "take", "split", "good"]
+    assert five.table.column_names == [*COLUMNS, "changes_size", "start", "take", "split", "good"]
     assert five.table.schema.field("label").type == pa.dictionary(pa.int32(), pa.string())
     assert five.table.column("label").to_pylist() == ["cat", "dog", None, "ant", "dog"]
 
@@ -95,7 +95,7 @@ def test_whole_numbers_stay_exact() -> None:
 
 
 def test_an_unknown_column_lists_the_known(five: Catalog) -> None:
-    with pytest.raises(UsageError, match=r"'nope'.*source, kind.*error, start, take, split, good"):
+    with pytest.raises(UsageError, match=r"'nope'.*source, kind.*error, changes_size, start, take, split, good"):
         five.column_values("nope")
 
 

@@ -285,8 +285,17 @@ def test_a_size_that_changes_is_answered_with_an_option(tmp_path: Path, answer: 
     video = os.fspath(corpus_file("size_change.ts"))
     words = ["clip", video, "--indices", "0,-1", "-o", tmp_path]
     advice = only_line(answer(*words, code=1).err)
-    assert "(on the command line: --size HEIGHTxWIDTH, such as --size " in advice
-    answer(*words, "--size", advice.rsplit("--size ")[-1].split(")")[0])
+    assert "size_change.ts: the picture size changes mid-stream" in advice
+    assert "(on the command line: --size HEIGHTxWIDTH)" in advice
+    answer(*words, "--size", "48x64")
+
+
+@pytest.mark.parametrize("words", [["--at", "0"], ["--rates", "1:2"], ["--fps", "1"]])
+def test_a_video_without_times_is_answered_with_an_option(words: list[str], tmp_path: Path, answer: Answer) -> None:
+    video = os.fspath(corpus_file("raw.h264"))
+    advice = only_line(answer("clip", video, *words, "-o", tmp_path, code=1).err)
+    assert "raw.h264" in advice
+    assert "--indices" in advice
 
 
 def test_a_catalog_and_a_folder_are_no_video(tmp_path: Path, answer: Answer) -> None:

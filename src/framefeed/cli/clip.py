@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from tqdm import tqdm
 
+from framefeed import errors
 from framefeed._arrays import IntArray
 from framefeed._files import check_writable
 from framefeed._names import refuse_url
@@ -33,7 +34,7 @@ from framefeed.cli._arguments import (
     read_times,
 )
 from framefeed.cli._io import Exit, ensure_folder, make_printable, print_error, print_json, print_out
-from framefeed.cli._plans import make_captions, make_plan_quietly
+from framefeed.cli._plans import list_plan_failures, make_captions, make_plan_quietly
 from framefeed.decode import AutoDecoder, ClipSlot, Pixels, VideoDecoder, VideoMetadata, find_decoder, require_times
 from framefeed.encode import (
     MAX_FRAMES,
@@ -182,10 +183,13 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
     rule = _make_rule(args, catalog.frame_index(0))
-    request = make_plan_quietly(
+    plan = make_plan_quietly(
         catalog, rule, shows_remarks=False, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged,
         still_quality="exact",
-    )[0]  # fmt: skip
+    )  # fmt: skip
+    for source, kind, reason in list_plan_failures(plan):
+        raise getattr(errors, kind)(f"{source}: {reason}")
+    request = plan[0]
     if args.sheet is not None and len(request) > MAX_FRAMES:
         raise UsageError(
             f"--sheet: expected at most {MAX_FRAMES} frames, got {len(request)}: choose fewer, or use -o FOLDER"
