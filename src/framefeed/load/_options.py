@@ -28,7 +28,7 @@ Transform = Callable[[npt.NDArray[Any], Generator], Any]
 OnError = Literal["raise", "skip", "substitute"]
 
 _MOST = 2**31 - 1
-"""Largest number of workers, of clips and of batches."""
+"""Largest number of workers, of clips and of batches; also of clips in a batch of DALI."""
 MAX_PREFETCH_BYTES = 2 << 30
 """Bytes of batches that are prepared ahead; one batch is always prepared."""
 DEFAULT_READ_AHEAD = 64_000_000
@@ -99,7 +99,7 @@ class LoaderOptions:
         value = getattr(self, name)
         if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
             raise expected(name, f"an integer of at least {least}{hint}", value)
-        object.__setattr__(self, name, check_integer(name, value, most=_MOST))
+        object.__setattr__(self, name, check_integer(name, value, least, _MOST))
 
     @property
     def num_workers(self) -> int:

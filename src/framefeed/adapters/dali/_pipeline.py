@@ -30,10 +30,6 @@ _DTYPES = {"uint8": types.UINT8, "float16": types.FLOAT16, "float32": types.FLOA
 _AHEAD = 2
 """Batches that DALI works on ahead: one in its threads while the other is taken."""
 _MOST_NAMED = 3
-_MOST = 2**31 - 1
-"""Clips of a batch of DALI."""
-_MOST_SIDE = 2**24
-"""Rows or columns of DALI's resize, which counts them in float32: it gives other sizes for more, and no error."""
 _LEAST_STD = 1e-4
 """Of a pixel of 0 to 1, so that float16 holds the quotient."""
 _NO_MEMORY = ("bad_alloc", "out of memory", "CUDA allocation failed", "Can't allocate")
@@ -101,8 +97,6 @@ class ClipGraph:
                 "pipeline of your own over ff.dali.external_source, with outputs clip.NAME and pts_seconds.NAME"
             )
         size = OutputSpec(self.size).size
-        if size is not None and max(size) > _MOST_SIDE:
-            raise UsageError(f"size: DALI resizes to at most {_MOST_SIDE} rows and columns, not to {size}")
         if size is None and self.plan.options.unequal:
             raise UsageError(
                 "size: the clips of a plan with unequal=True have no common size, and a batch needs one: give "
@@ -203,8 +197,6 @@ class ClipPipeline(ClosedByWith):
                 "the clips of a plan with unequal=True have no common size, and a batch needs one: give "
                 "size=(height, width) to plan_clips"
             )
-        if source.loader.batch_size > _MOST:
-            raise UsageError(f"batch_size: DALI's batches have at most {_MOST} clips, not {source.loader.batch_size}")
         self.source = source
         self.output_names = source.output_names
         self._graph = graph or ClipGraph(source.loader.plan)
