@@ -188,6 +188,8 @@ def test_D01_a_full_scan_lists_a_damaged_picture_and_on_damaged_decides(name: st
     catalog = ff.Catalog.open(tmp_path / "c.parquet")
     assert not catalog.error(0)
     assert catalog.table["num_damaged_frames"].to_pylist() == [1]
+    assert "1 rows, 0 failed, 1 with damaged frames" in repr(catalog)
+    assert len(catalog.filter(num_damaged_frames=0)) == 0  # as messages say
     for index in (catalog.frame_index(0), ff.build_index(path, verify="full")):
         assert index.damaged_frame_indices.tolist() == [0]
     skipped, delivered = (load(catalog, on_damaged=each) for each in ("skip", "deliver"))

@@ -179,7 +179,9 @@ class Catalog(CatalogRows):
 
     def __repr__(self) -> str:
         path = f", {show_name(self._saved.url or self._saved.path)!r}" if self._saved else ""
-        return f"Catalog({len(self)} rows, {len(self.failed_rows)} failed, depth={self._data.depth!r}{path})"
+        damaged = np.count_nonzero(self.column_values("num_damaged_frames") > 0)
+        faults = f"{len(self.failed_rows)} failed" + (f", {damaged} with damaged frames" if damaged else "")
+        return f"Catalog({len(self)} rows, {faults}, depth={self._data.depth!r}{path})"
 
     @cached_property
     def fingerprint(self) -> str:
