@@ -11,6 +11,8 @@ import pytest
 
 import framefeed as ff
 from framefeed.media.remote import _putting
+from framefeed.media.remote._putting import put_file
+from framefeed.media.remote._storage_options import S3Options
 from tests.corpus import corpus_file
 from tests.media.remote.buckets import URL, VIDEOS, empty, keys_of, options_of, scan
 from tests.media.remote.stores import Store, serving
@@ -77,3 +79,20 @@ def test_a_file_that_one_request_cannot_take_is_refused(store: Store, monkeypatc
     with pytest.raises(ff.UsageError, match="write to a local path"):
         scan(store)
     assert not keys_of(store)
+
+
+def test_an_object_of_other_bytes_is_not_taken_for_the_file(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever byte is the other one: as many may be there, and the first ones the same."""
+    monkeypatch.setattr(_putting, "_COMPARED_BYTES", 1000)
+    path, options = tmp_path / "file", S3Options(**options_of(store)["s3://videos/"])
+    path.write_bytes(bytes(range(250)) * 10)
+    version = put_file(URL, str(path), None, options)
+    assert put_file(URL, str(path), None, options).is_same(version)
+    for at in (0, 999, 1000, 2000, 2499):
+        data = bytearray(path.read_bytes())
+        data[at] ^= 1
+        store.boto3().put_object(Bucket="videos", Key="data/cat.parquet", Body=bytes(data))
+        with pytest.raises(ff.StaleSource, match="another writer"):
+            put_file(URL, str(path), None, options)

@@ -14,6 +14,7 @@ import framefeed as ff
 from framefeed._values import read_bytes
 from framefeed.media import MediaSource, _identity
 from framefeed.media.remote._answers import ObjectVersion
+from framefeed.media.remote._prices import MOST_GAP_BYTES
 from framefeed.media.remote._reader import FetchedAhead, RangeReader
 from framefeed.media.remote._targets import HttpTarget
 from framefeed.parallel import release_idle
@@ -138,6 +139,18 @@ def test_D09_another_version_is_confirmed_without_what_was_asked_of_the_first() 
         assert read_bytes(reader, 0, 100) == data[:100]
         assert reader.version == ObjectVersion(len(data), '"two"', LATER)
         assert (ahead.parts, late.parts) == ([], [])
+        reader.close()
+
+
+def test_D09_what_was_announced_of_the_first_version_is_asked_for_again() -> None:
+    data = bytes(range(256)) * (MOST_GAP_BYTES // 128)
+    second = ObjectVersion(len(data), '"two"', LATER)
+    with faulty({"/a": Stored(data, second.etag, second.modified)}) as server:
+        reader = RangeReader(HttpTarget(f"{server.url}/a"), ObjectVersion(len(data), '"one"'), lambda: second)
+        ranges = [(0, 100), (len(data) - 100, len(data))]
+        reader.announce(ranges)  # Two requests, both under way before the first answer says that there is another.
+        for start, stop in ranges:
+            assert read_bytes(reader, start, stop - start) == data[start:stop]
         reader.close()
 
 

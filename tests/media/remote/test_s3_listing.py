@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from urllib.parse import quote_plus
 
 import pytest
@@ -154,6 +155,12 @@ def test_known_errors_say_what_to_do_in_our_words(code: str) -> None:
 def test_other_errors_are_shown_without_what_may_be_secret(message: str, shown: str) -> None:
     xml = f"<Error><Code>Odd</Code><Message>{message}</Message></Error>".encode()
     assert describe_error(xml, ["minioadmin", "", "of"]) == S3Problem("Odd", shown)
+
+
+@pytest.mark.parametrize("secrets", list(permutations(["minio", "minioadmin", "minioadmin-token"])))
+def test_no_part_of_a_secret_is_shown_that_holds_another_one(secrets: tuple[str, ...]) -> None:
+    xml = b"<Error><Code>Odd</Code><Message>minioadmin-token of minioadmin, not minio</Message></Error>"
+    assert describe_error(xml, secrets) == S3Problem("Odd", "Odd: ... of ..., not ...")
 
 
 @pytest.mark.parametrize(
