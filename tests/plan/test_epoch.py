@@ -241,6 +241,7 @@ def trim_index(index: FrameIndex, first: int, stop: int) -> FrameIndex:
         Uniform(4),
         Dense(3, stride=2),
         Dense(3, stride=2, start=0.04),
+        Dense(4, stride=2, start=0, policy="wrap"),
         Dense(3, fps=7),
         RandomSegments(3),
         AtSeconds([0, 0.1, 9]),
