@@ -237,7 +237,16 @@ def trim_index(index: FrameIndex, first: int, stop: int) -> FrameIndex:
 
 @pytest.mark.parametrize(
     "rule",
-    [Uniform(4), Dense(3, stride=2), Dense(3, fps=7), RandomSegments(3), AtSeconds([0, 0.1, 9]), Rates([(9, 2)], 0.04)],
+    [
+        Uniform(4),
+        Dense(3, stride=2),
+        Dense(3, stride=2, start=0.04),
+        Dense(4, stride=2, start=0, policy="wrap"),
+        Dense(3, fps=7),
+        RandomSegments(3),
+        AtSeconds([0, 0.1, 9]),
+        Rates([(9, 2)], 0.04),
+    ],
     ids=repr,
 )
 @given(st.lists(st.integers(1, 4), min_size=4, max_size=30), st.data())
