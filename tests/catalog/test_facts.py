@@ -143,7 +143,7 @@ def test_C12_usable_rows_that_are_none_are_refused(usable: list[int]) -> None:
 
 
 @pytest.mark.parametrize("name", ["frame_row", "num_frames", "width", "height", "usable_row", "has_failed"])
-def test_C12_a_flipped_bit_of_a_column_is_noticed_at_its_first_use(name: str) -> None:
+def test_C12_a_flipped_bit_of_a_column_is_noticed_at_each_use(name: str) -> None:
     made = made_columns()
     checksums = hash_plan_columns(made)
     flipped = pa.array(made.field(name).to_numpy() ^ np.array([1, 0, 0], made.field(name).to_numpy().dtype))
@@ -151,8 +151,9 @@ def test_C12_a_flipped_bit_of_a_column_is_noticed_at_its_first_use(name: str) ->
     read = PlanColumns(pa.StructArray.from_arrays(arrays, fields=list(made.type)), 3, 2, "x.arrow", None, checksums)
     for other in set(checksums) - {name}:
         read.numbers(other)
-    with pytest.raises(UnreadableMedia, match=rf"x\.arrow: .* the checksum of {name} is another"):
-        read.numbers(name)
+    for _ in range(2):  # Nor is it believed by who asks again.
+        with pytest.raises(UnreadableMedia, match=rf"x\.arrow: .* the checksum of {name} is another"):
+            read.numbers(name)
 
 
 def test_C12_columns_of_other_rows_are_refused() -> None:

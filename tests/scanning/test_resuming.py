@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from framefeed._values import Limits
 from framefeed.catalog import Catalog, SurveyOptions, gather_rows, make_memory_catalog
 from framefeed.errors import UsageError
 from framefeed.index import PROOF_RULES, build_index
@@ -175,6 +176,28 @@ def test_other_settings_survey_again(media: Path, tmp_path: Path) -> None:
     labelled = scan(media, out=target, verify="full", label_from="parent")
     assert labelled.classes == ["a", "b"]
     assert Catalog.open(target).classes == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({}, {"assume_fps": 25}),
+        ({"assume_fps": 25}, {"assume_fps": Fraction(30_000, 1001)}),
+        ({"assume_fps": 25}, {}),
+        ({}, {"limits": Limits(max_side=32)}),
+        ({"limits": Limits(max_side=32)}, {}),
+    ],
+)
+def test_a_scan_with_other_settings_is_as_if_it_was_the_first(
+    first: dict[str, Any], second: dict[str, Any], tmp_path: Path
+) -> None:
+    target, path = tmp_path / "cat.parquet", corpus_file("raw.h264")
+    before = scan(path, out=target, **first)
+    again, alone = scan(path, out=target, **second), scan(path, **second)
+    assert again.table.equals(alone.table)
+    assert not again.table.equals(before.table)
+    if alone.plannable_rows.size:
+        assert same(again.frame_index(0), alone.frame_index(0))
 
 
 def with_rules(target: Path, rules: int | None) -> None:

@@ -64,6 +64,27 @@ def test_rights_that_end_leave_the_journal(store: Store, monkeypatch: pytest.Mon
     assert len(scan(store)) == len(VIDEOS)
 
 
+def test_a_scan_leaves_the_journals_of_catalogs_of_the_same_name(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*arguments: Any) -> Any:
+        raise ff.UnreadableMedia("refused by test")
+
+    def list_parts() -> list[Path]:
+        return sorted((tmp_path / "cache" / "framefeed" / "journals").glob("*/*.part"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_putting, "put_file", refuse)
+        with pytest.raises(ff.UnreadableMedia, match="refused by test"):
+            scan(store)
+    left = list_parts()
+    assert left
+    assert len(scan(store, VIDEOS[:1], out="s3://videos/other/cat.parquet")) == 1
+    assert list_parts() == left
+    assert len(scan(store)) == len(VIDEOS)
+    assert not list_parts()
+
+
 def test_requests_that_write_are_signed(store: Store) -> None:
     with store.checking_signatures() as keys:
         options = options_of(store, key=keys.key, secret=keys.secret)
