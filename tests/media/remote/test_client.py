@@ -427,7 +427,11 @@ def test_a_wait_can_be_interrupted(server: FaultServer) -> None:
 
     def interrupt(_: FaultServer) -> None:
         is_waiting.wait()
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        # Sent again where nothing came of it: Python 3.11 did not handle one within 30 s, once in a whole run.
+        while True:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            if call.is_abandoned.wait(5):
+                break
 
     def note() -> bool:
         is_waiting.set()
