@@ -10,23 +10,22 @@ import atexit
 from collections.abc import Generator
 from contextlib import suppress
 from typing import Any, TypeVar
-from weakref import ReferenceType, ref
+
+from framefeed._live_set import LiveSet
 
 G = TypeVar("G", bound=Generator[Any, None, None])
 
-# Single steps of C: a finaliser may come in the middle of any of them.
-_OPEN: set[ReferenceType[Generator[Any, None, None]]] = set()
+_OPEN = LiveSet[Generator[Any, None, None]]()
 
 
 def close_at_exit(generator: G) -> G:
     """Close a generator as the interpreter ends, if something refers to it until then; return it."""
-    _OPEN.add(ref(generator, _OPEN.discard))
+    _OPEN.add(generator)
     return generator
 
 
 @atexit.register
 def _close_all() -> None:
-    for reference in list(_OPEN):
-        if (generator := reference()) is not None:
-            with suppress(ValueError):  # a daemon thread is in the middle of it
-                generator.close()
+    for generator in _OPEN:
+        with suppress(ValueError):  # a daemon thread is in the middle of it
+            generator.close()

@@ -187,7 +187,8 @@ def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
         catalog, rule, shows_remarks=False, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged,
         still_quality="exact",
     )  # fmt: skip
-    for source, kind, reason in list_plan_failures(plan):
+    if not len(plan):
+        ((source, kind, reason),) = list_plan_failures(plan)
         raise getattr(errors, kind)(f"{source}: {reason}")
     request = plan[0]
     if args.sheet is not None and len(request) > MAX_FRAMES:
