@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv. To begin: make demo, or make test.
-#   make setup | check | test | installed | engines | dali | ray | lerobot | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
+#   make setup | check | test | test-all | installed | engines | dali | ray | lerobot | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -16,7 +16,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test lint types contracts fast tests installed installed-oldest engines dali ray lerobot engines-all environments sections media chaos demo bench goals clean distclean
+.PHONY: setup check test test-all lint types contracts fast tests installed installed-oldest engines dali ray lerobot engines-all environments sections media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -29,6 +29,10 @@ test:
 	@echo "Lint, types, import contracts and all tests: about 15 minutes on two cores, after what is not yet installed"
 	$(MAKE) --jobs=3 --output-sync=line lint types contracts tests
 
+# Before each landing, by whoever lands: whole products, and the tests that are marked test_all.
+test-all:
+	FRAMEFEED_ALL_TESTS=1 $(MAKE) test
+
 lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -39,7 +43,7 @@ types: .venv/.dev
 contracts: .venv/.dev
 	$(BIN)/lint-imports --no-cache --no-logo  # its cache has told of imports that were no longer there
 
-# Those marked slow and those of tests/slow_tests.txt are left out.
+# Those marked slow, and those that take long by tests/times.txt, are left out.
 fast: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 

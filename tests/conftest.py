@@ -16,9 +16,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.corpus_folder import share_folder
+from tests.lengths import IS_ALL
 from tests.parallel.clocks import HandClock
 from tests.poison import poison
-from tests.tiers import mark_listed, put_long_files_first
+from tests.tiers import mark_slow, put_long_files_first
 
 settings.register_profile(
     "house",
@@ -45,7 +46,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    mark_listed(items)
+    mark_slow(items)
+    if not IS_ALL:
+        left_out = [item for item in items if item.get_closest_marker("test_all")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("test_all")]
     if hasattr(config, "workerinput"):
         put_long_files_first(items)
 

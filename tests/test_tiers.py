@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import tomllib
 from functools import cache
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
 
+from tests import lengths
 from tests.conftest import CHECKOUT
-from tests.cpu_times import list_slow, sum_times
 from tests.installed import SETS, find_python
-from tests.tiers import listed_tests
+from tests.lengths import cover_pairs
+from tests.tiers import slow_tests, write_times
+from tests.times import sum_times
 
 TESTS = CHECKOUT / "tests"
 ROOMS = sorted(path.name for path in (CHECKOUT / "src" / "framefeed").iterdir() if (path / "__init__.py").is_file())
@@ -28,7 +31,7 @@ def _is_marked_slow(test: ast.FunctionDef) -> bool:
     return any("mark.slow" in ast.unparse(decorator) for decorator in test.decorator_list)
 
 
-@pytest.mark.parametrize("name", sorted(listed_tests()))
+@pytest.mark.parametrize("name", sorted(slow_tests()))
 def test_a_listed_test_exists(name: str) -> None:
     path, _, function = name.partition("::")
     assert function in {test.name for test in _tests_of(CHECKOUT / path)}
@@ -40,7 +43,7 @@ def test_most_tests_of_a_room_are_in_make_check(room: str) -> None:
         path for path in (TESTS / room).rglob("test_*.py") if "pytestmark = pytest.mark.slow" not in path.read_text()
     ]
     tests = [(path.relative_to(CHECKOUT).as_posix(), test) for path in files for test in _tests_of(path)]
-    fast = [test for path, test in tests if f"{path}::{test.name}" not in listed_tests() and not _is_marked_slow(test)]
+    fast = [test for path, test in tests if f"{path}::{test.name}" not in slow_tests() and not _is_marked_slow(test)]
     assert len(fast) > len(tests) / 2
 
 
@@ -49,17 +52,42 @@ def test_listed_tests_are_marked(request: pytest.FixtureRequest) -> None:
         item.nodeid.partition("[")[0] for item in request.session.items if item.get_closest_marker("slow") is not None
     }
     collected = {item.nodeid.partition("[")[0] for item in request.session.items}
-    assert listed_tests() & collected <= marked
+    assert slow_tests() & collected <= marked
 
 
-def test_the_list_of_slow_tests_sums_parameters_and_leaves_out_quick_tests() -> None:
+def test_the_times_of_all_parameters_are_summed_and_quick_tests_are_counted_together() -> None:
     lines = [
-        "0.300 tests/a.py::test_b",
-        "0.250 tests/a.py::test_b",
-        "0.400 tests/a.py::test_c",
-        "9 tests/a.py::A::test_d",
+        "0.300 0.200 tests/a.py::test_b",
+        "0.250 0.150 tests/a.py::test_b",
+        "0.040 0.030 tests/a.py::test_c",
+        "9 8 tests/a.py::A::test_d",
     ]
-    assert list_slow(sum_times(lines)).splitlines()[3:] == ["  0.6 tests/a.py::test_b"]
+    heading, rows = split_heading(write_times(sum_times(lines)))
+    assert [row.split() for row in rows] == [
+        ["9.0", "8.0", "1", "tests/a.py::A::test_d"],
+        ["0.6", "0.3", "2", "tests/a.py::test_b"],
+    ]
+    assert "1 functions, 0 s of wall" in " ".join(heading)
+
+
+def split_heading(text: str) -> tuple[list[str], list[str]]:
+    lines = text.splitlines()
+    heading = [line for line in lines if line.startswith("#")]
+    return heading, lines[len(heading) :]
+
+
+def test_pairs_of_values_are_covered_by_fewer_cases() -> None:
+    cases = list(product("abc", [1, 2, 3], [None, True], "xy"))
+    chosen = cover_pairs(cases)
+    assert len(chosen) < len(cases) / 2
+    assert [case for case in cases if case in chosen] == chosen
+    pairs = {pair for case in cases for pair in combinations(enumerate(case), 2)}
+    assert {pair for case in chosen for pair in combinations(enumerate(case), 2)} == pairs
+
+
+def test_a_run_of_all_tests_takes_whole_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lengths, "IS_ALL", True)
+    assert lengths.pairwise("abc", [1, 2], "xy") == list(product("abc", [1, 2], "xy"))
 
 
 @pytest.mark.parametrize("name", SETS)

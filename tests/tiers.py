@@ -1,32 +1,64 @@
-"""Which tests `make check` leaves out: those marked slow, and those of the list of measured times beside this file."""
+"""Tests in tiers, by the times of ``tests/times.txt``: which `make check` leaves out, and which files come first."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from functools import cache  # no process that is forked here reads the list
+from collections.abc import Iterable, Mapping
+from functools import cache  # no process that is forked here reads the file
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-LIST = Path(__file__).with_name("slow_tests.txt")
+TIMES = Path(__file__).with_name("times.txt")
+SLOW_CPU_SECONDS = 0.5
+"""From here on, all parameters of a test together, `make check` leaves it out."""
+_LISTED_SECONDS = 0.1
+_HEADING = """\
+# Wall and CPU seconds of each test, all its parameters together, and how many these are: written by
+# `python -m tests.times`. Fixtures, and processes that a test waits for, are counted. From {slow} s of CPU on,
+# `make check` leaves a test out. Listed: {listed_wall:.0f} s of wall, {listed_cpu:.0f} s of CPU.
+# Tests of less than {least} s are not listed: {count:,} functions, {wall:.0f} s of wall and {cpu:.0f} s of CPU.
+"""
 
 
-SECONDS_OF_A_MARKED_TEST = 0.7
-"""On average; which ones take longer is not recorded."""
+class TimesOfTest(NamedTuple):
+    """Of all parameters together."""
+
+    wall_seconds: float
+    cpu_seconds: float
+    num_parameters: int
 
 
 @cache
-def listed_seconds() -> dict[str, float]:
-    """Read the names `file::function`, each of which stands for all its parameters, and their CPU seconds."""
-    lines = LIST.read_text(encoding="utf-8").splitlines()
-    pairs = (line.split() for line in lines if line and not line.startswith("#"))
-    return {name: float(seconds) for seconds, name in pairs}
+def read_times() -> dict[str, TimesOfTest]:
+    """Read the names `file::function`, each of which stands for all its parameters."""
+    lines = TIMES.read_text(encoding="utf-8").splitlines()
+    rows = (line.split() for line in lines if not line.startswith("#"))
+    return {name: TimesOfTest(float(wall), float(cpu), int(count)) for wall, cpu, count, name in rows}
 
 
-def listed_tests() -> frozenset[str]:
-    """Name the tests of the list."""
-    return frozenset(listed_seconds())
+def write_times(measured: Mapping[str, TimesOfTest]) -> str:
+    """Write the file, by name."""
+    listed = {name: times for name, times in measured.items() if max(times[:2]) >= _LISTED_SECONDS}
+    quick = [times for name, times in measured.items() if name not in listed]
+    heading = _HEADING.format(
+        least=_LISTED_SECONDS,
+        count=len(quick),
+        wall=sum(times.wall_seconds for times in quick),
+        cpu=sum(times.cpu_seconds for times in quick),
+        listed_wall=sum(times.wall_seconds for times in listed.values()),
+        listed_cpu=sum(times.cpu_seconds for times in listed.values()),
+        slow=SLOW_CPU_SECONDS,
+    )
+    rows = sorted((name, *times) for name, times in listed.items())
+    return heading + "".join(f"{wall:6.1f} {cpu:6.1f} {count:5} {name}\n" for name, wall, cpu, count in rows)
+
+
+def slow_tests() -> frozenset[str]:
+    """Name the tests that `make check` leaves out; an exam, which is a class, is run whole."""
+    times = read_times().items()
+    return frozenset(name for name, of in times if of.cpu_seconds >= SLOW_CPU_SECONDS and name.count("::") == 1)
 
 
 def name_of(item: pytest.Item) -> str:
@@ -34,20 +66,17 @@ def name_of(item: pytest.Item) -> str:
     return item.nodeid.partition("[")[0]
 
 
-def mark_listed(items: Iterable[pytest.Item]) -> None:
-    """Mark the tests of the list as slow."""
+def mark_slow(items: Iterable[pytest.Item]) -> None:
+    """Mark the tests that are slow by their times."""
     for item in items:
-        if name_of(item) in listed_tests():
+        if name_of(item) in slow_tests():
             item.add_marker(pytest.mark.slow)
 
 
 def put_long_files_first(items: list[pytest.Item]) -> None:
-    """Sort the files by the time that their slow tests take: processes that share them then end at about one time."""
-    names = {name_of(item): item.path for item in items}
+    """Sort the files by the wall time of their tests: processes that share them then end at about one time."""
     seconds: dict[Path, float] = defaultdict(float)
-    for name, path in names.items():
-        seconds[path] += listed_seconds().get(name, 0.0)
-    for item in items:
-        if name_of(item) not in listed_seconds() and item.get_closest_marker("slow"):
-            seconds[item.path] += SECONDS_OF_A_MARKED_TEST
+    for name, path in {name_of(item): item.path for item in items}.items():
+        if name in read_times():
+            seconds[path] += read_times()[name].wall_seconds
     items.sort(key=lambda item: -seconds[item.path])
