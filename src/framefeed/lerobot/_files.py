@@ -37,9 +37,8 @@ class Files:
     """The files of a data set.
 
     Attributes:
-        root: Absolute path of the folder, or its URL.
+        root: Absolute path of the folder, or its URL; other names of files are relative to it.
         limits: ``max_header_bytes`` bounds each file of JSON, ``max_members`` the rows of a table.
-        storage_options: Options by URL prefix.
     """
 
     root: str
@@ -47,11 +46,10 @@ class Files:
     storage_options: StorageOptions | None = field(default=None, repr=False)
 
     def join(self, name: str) -> str:
-        """Make the path or URL of a file, which is named relative to the root."""
+        """Make the path or URL of a file."""
         return make_absolute(name, self.root)
 
     def is_there(self, name: str) -> bool:
-        """Whether there is such a file."""
         try:
             self.find_version(name)
         except MissingMedia:
@@ -59,11 +57,7 @@ class Files:
         return True
 
     def find_version(self, name: str) -> str:
-        """Find which version of a file is there: another text means other bytes.
-
-        Raises:
-            MissingMedia: There is no such file.
-        """
+        """Find which version of a file is there: another text means other bytes."""
         path = self.join(name)
 
         def find() -> str:
@@ -77,11 +71,6 @@ class Files:
         return try_again_in_shortage(find, path, "open")
 
     def read(self, name: str) -> bytes:
-        """Read a small file.
-
-        Raises:
-            MediaError: It is missing, too large, or cannot be read.
-        """
         return try_again_in_shortage(lambda: self._read(name), self.join(name), "open")
 
     def _read(self, name: str) -> bytes:
@@ -96,12 +85,7 @@ class Files:
         return data
 
     def read_json(self, name: str, *, has_nan: bool = False) -> dict[str, Any]:
-        """Read a JSON file that holds an object.
-
-        Args:
-            name: Of the file.
-            has_nan: Whether NaN and Infinity are numbers, as statistics have them.
-        """
+        """Read a JSON file that holds an object; with ``has_nan``, as of statistics, NaN and Infinity are numbers."""
         return self._parse(name, self._decode(name), "", has_nan)
 
     def read_lines(self, name: str, *, has_nan: bool = False) -> list[dict[str, Any]]:
@@ -127,11 +111,7 @@ class Files:
         return value
 
     def read_table(self, name: str, keep: Callable[[str], bool]) -> pa.Table:
-        """Read the columns of a Parquet file for whose names ``keep`` is true.
-
-        Raises:
-            MediaError: It is missing, no Parquet file, damaged, or has too many rows.
-        """
+        """Read the columns of a Parquet file for whose names ``keep`` is true."""
 
         def read(file: pq.ParquetFile) -> pa.Table:
             if file.metadata.num_rows > self.limits.max_members:
@@ -173,13 +153,7 @@ class Files:
             return cache_file("tables", strip_url(url), version, ".parquet", lambda path: copy_object(reader, path))
 
     def refuse(self, name: str, what: str, cause: BaseException | None = None) -> NoReturn:
-        """Raise UnreadableMedia for a file.
-
-        Args:
-            name: Of the file.
-            what: What is wrong with it; without a next step, that is to copy the data set again.
-            cause: The error that says so.
-        """
+        """Raise UnreadableMedia for a file; where ``what`` has no next step, that is to copy the data set again."""
         shown = show_name(self.join(name))
         advice = "" if ": " in what else ": correct it, or copy the data set again"
         raise UnreadableMedia(f"{shown}: {what}{advice}", source=shown, stage="open") from cause

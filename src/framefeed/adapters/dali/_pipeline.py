@@ -76,10 +76,7 @@ def pipeline(  # noqa: PLR0913 - public: what its users ask for
 
 @dataclass(frozen=True)
 class ClipGraph:
-    """What DALI does with clips; `pipeline` describes it.
-
-    Example: ``ClipGraph(plan, size=(240, 240))``
-    """
+    """What DALI does with clips; `pipeline` describes it."""
 
     plan: EpochPlan
     size: tuple[int, int] | None = None
@@ -147,11 +144,7 @@ def _check_channels(name: str, value: Any, *, has_zero: bool) -> tuple[float, ..
 
 
 def check_device(device: int) -> None:
-    """Check that DALI can use a GPU.
-
-    Raises:
-        UsageError: It cannot; the message says what is missing.
-    """
+    """Check that DALI can use a GPU."""
     number, count = check_integer("device", device, least=0), int(GetCUDADeviceCount())
     if number < count:
         return
@@ -261,7 +254,7 @@ class ClipPipeline(ClosedByWith):
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration; an iteration of another epoch ends."""
         number, run = check_integer("epoch", epoch, least=0), self._run
-        if run is not None and not run.is_finished and run.epoch.has_begun:
+        if run is not None and not run.is_finished and run.epoch.num_kept:
             if number == run.epoch.number:
                 return
             self.end_run("set_epoch was called: iterate again")
@@ -327,12 +320,7 @@ class ClipPipeline(ClosedByWith):
 
 
 class _Epochs:
-    """The epochs of one source that one pipeline asks for; others may ask the same source.
-
-    Attributes:
-        prepared: The epoch that DALI asked for last.
-        are_used: Whether DALI has asked for a batch.
-    """
+    """The epochs of one source that one pipeline asks for, ``prepared`` last; others may ask the same source."""
 
     def __init__(self, source: ClipSource) -> None:
         self.source = source
@@ -366,9 +354,7 @@ class _Feed(Iterator[list[Any]]):
 class PipelineRun:
     """One epoch of a DALI pipeline: takes its outputs in order, and the errors of the loader between them.
 
-    Attributes:
-        epoch: The same epoch of the source, which is ahead.
-        is_finished: Whether the last batch was taken.
+    Its epoch of the source is ahead.
     """
 
     def __init__(self, epoch: SourceEpoch, dali: Any) -> None:
@@ -391,14 +377,7 @@ class PipelineRun:
         return self.epoch.state_after(self._num_taken)
 
     def take(self, convert: Callable[[Any], R]) -> R:
-        """Take the next batch, which is what ``convert`` makes of the outputs.
-
-        Raises:
-            StopIteration: There are no more.
-            FramefeedError: What the loader raised in place of the next batch.
-            LoadError: DALI failed.
-            ResourceExhausted: DALI had no memory.
-        """
+        """Take the next batch, which is what ``convert`` makes of the outputs; or raise the error in its place."""
         if self.is_finished:
             raise StopIteration
         if self._why_ended is not None:

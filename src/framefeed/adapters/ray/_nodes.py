@@ -22,11 +22,7 @@ read for ever."""
 
 
 def check_cluster(what: str) -> None:
-    """Check that this process is connected to a cluster.
-
-    Raises:
-        UsageError: It is not.
-    """
+    """Check that this process is connected to a cluster."""
     if not ray.is_initialized():
         raise UsageError(
             f'{what} needs a running Ray: call ray.init() first, for this machine alone, or ray.init(address="auto") '
@@ -52,17 +48,9 @@ def count_retries() -> int:
 
 
 def check_retries(what: str, advice: str, position: int | None = None) -> None:
-    """Check that the task of this process has not lost its processes time and again.
+    """Check that the task of this process, which reads ``what``, has not lost its processes time and again.
 
     Ray itself bounds neither the retries of a dataset nor those of tasks that were killed for memory.
-
-    Args:
-        what: It reads, for the message.
-        advice: How to go on without it.
-        position: Of its first clip.
-
-    Raises:
-        WorkerLost: It has.
     """
     if (times := count_retries()) > MOST_RETRIES:
         raise WorkerLost(
@@ -78,12 +66,7 @@ def get_node_name() -> str:
 
 
 def check_nodes() -> None:
-    """Check that all nodes with CPUs have this version of framefeed.
-
-    Raises:
-        MissingDependency: A node lacks framefeed.
-        UsageError: A node has another version.
-    """
+    """Check that all nodes with CPUs have this version of framefeed."""
     for name, version in ask_nodes(_make_question()):
         if version is None:
             raise MissingDependency(

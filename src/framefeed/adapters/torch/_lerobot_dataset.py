@@ -357,7 +357,7 @@ def _as_tensor(values: Any) -> torch.Tensor:
 
 
 def _raise_first(batch: ClipBatch) -> NoReturn:
-    """Raise the first error of a batch, without a reference to the batch in its traceback."""
+    # Its traceback must not refer to the batch.
     error = next(error for error in batch.errors if error is not None)
     del batch
     try:

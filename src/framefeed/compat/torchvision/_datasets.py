@@ -314,9 +314,6 @@ def list_samples(folder: str, extensions: tuple[str, ...]) -> tuple[list[str], l
 
     Returns:
         The classes, and (path, number of its class) of each video.
-
-    Raises:
-        MissingMedia: There is no class, or one has no video.
     """
     try:
         classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())

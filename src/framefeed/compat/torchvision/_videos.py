@@ -56,8 +56,6 @@ class VideoTable:
     indexed when the first of its clips is read.
 
     Args:
-        paths: As the user gave them.
-        fps: Mean rate of each by its header, or None.
         num_frames: Frames of each, 0 for one that cannot be read, int64 [V].
         catalog: One row for each video; or None.
         pts: Times of all frames in ticks, one video after the other, int64; with a catalog None.
@@ -81,12 +79,7 @@ class VideoTable:
 
     @classmethod
     def scan(cls, paths: Sequence[Any], workers: int) -> VideoTable:
-        """Index all videos; those that cannot be read have no frames, and are named by one warning.
-
-        Args:
-            paths: Paths or URLs.
-            workers: Threads; with 0 the calling thread indexes them.
-        """
+        """Index all videos; those that cannot be read have no frames, and are named by one warning."""
         names = [check_path("video_paths", path, "a.mp4") for path in paths]
         if not names:
             return cls([], [], np.empty(0, np.int64))
@@ -108,11 +101,7 @@ class VideoTable:
 
     @classmethod
     def of_metadata(cls, metadata: Mapping[str, Any]) -> VideoTable:
-        """Take the metadata that `VideoClips.metadata`, or torchvision's, has given.
-
-        Raises:
-            UsageError: It is something else.
-        """
+        """Take the metadata that `VideoClips.metadata`, or torchvision's, has given."""
         check_mapping("_precomputed_metadata", metadata, "video_clips.metadata")
         columns = [metadata.get(key) for key in METADATA_KEYS]
         if any(column is None or len(column) != len(columns[0] or ()) for column in columns):
@@ -154,19 +143,7 @@ class VideoTable:
         return np.concatenate([np.empty(0, np.int64), *(self._read_pts(video) for video in videos)])
 
     def decode(self, video: int, clips: Sequence[IntArray]) -> list[torch.Tensor]:
-        """Decode clips of a video together, each frame once.
-
-        Args:
-            video: Its number.
-            clips: Frame numbers of each clip, int64 [T].
-
-        Returns:
-            Frames of each clip, uint8 [T, H, W, C].
-
-        Raises:
-            MediaError: They cannot be decoded.
-            StaleSource: The metadata of an earlier run belong to another file.
-        """
+        """Decode clips of a video, given as frame numbers, int64 [T] each, together: uint8 [T, H, W, C] each."""
         if self._catalog is not None:
             entry = self._catalog[video]
             return _decode_clips(entry.as_media_source(), self._catalog.frame_index(video), clips)
