@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._compute import pc
-from framefeed.lerobot._files import Files, list_columns
+from framefeed.lerobot._files import Files
 from framefeed.lerobot._info import INFO, Info
 
 EPISODES = "meta/episodes"
@@ -68,7 +68,7 @@ def _read_tables(files: Files, info: Info) -> Episodes:
         for camera in info.list_cameras("video"):
             columns = [f"videos/{camera}/{part}" for part in _PARTS]
             needed += columns if any(column in table.column_names for column in columns) else []
-        if missing := list_columns(table, needed):
+        if missing := [column for column in needed if column not in table.column_names]:
             files.refuse(name, f"lacks the columns {', '.join(missing)} of episodes")
         names.append(name)
         tables.append(table)

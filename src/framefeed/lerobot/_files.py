@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -112,38 +112,32 @@ class Files:
 
     def read_table(self, name: str, keep: Callable[[str], bool]) -> pa.Table:
         """Read the columns of a Parquet file for whose names ``keep`` is true."""
+        path = self.join(name)
 
-        def read(file: pq.ParquetFile) -> pa.Table:
-            if file.metadata.num_rows > self.limits.max_members:
-                rows = f"{file.metadata.num_rows} rows"
-                raise make_limit_error(self.limits, "max_members", rows, show_name(self.join(name)), "open")
-            names = [column for column in file.schema_arrow.names if keep(column)]
-            table = file.read(columns=names, use_threads=False)
+        def read() -> pa.Table:
+            local = self._copy(path) if is_url(path) else path
+            with os.fdopen(open_regular(local), "rb") as file, pq.ParquetFile(file) as parquet:
+                if parquet.metadata.num_rows > self.limits.max_members:
+                    rows = f"{parquet.metadata.num_rows} rows"
+                    raise make_limit_error(self.limits, "max_members", rows, show_name(path), "open")
+                names = [column for column in parquet.schema_arrow.names if keep(column)]
+                table = parquet.read(columns=names, use_threads=False)
             for column, values in zip(table.column_names, table.columns, strict=True):
                 if (odd := find_odd_text(values)) is not None:
                     raise ValueError(f"the text {odd[1]!r} in row {odd[0]} of the column {column!r} is not UTF-8")
             return table
 
-        return self._call_arrow(name, read)
-
-    def _call_arrow(self, name: str, call: Callable[[pq.ParquetFile], Any]) -> Any:
-        path = self.join(name)
-
-        def open_and_call() -> Any:
-            local = self._copy(path) if is_url(path) else path
-            with os.fdopen(open_regular(local), "rb") as file, pq.ParquetFile(file) as table:
-                return call(table)
-
         try:
-            return try_again_in_shortage(open_and_call, path, "read")
+            return try_again_in_shortage(read, path, "read")
         except MediaError:
             raise
         except (pa.ArrowException, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno is not None and not is_url(path):
                 raise_file_error(error, path, "read")
-            if _begins_with_pointer(self._copy(path) if is_url(path) else path):
-                self.refuse(name, _LFS_ADVICE, error)
-            self.refuse(name, f"cannot be read as a Parquet file ({str(error).rstrip('.')})", error)
+            with io.FileIO(open_regular(self._copy(path) if is_url(path) else path)) as file:
+                is_pointer = file.read(len(_LFS)) == _LFS
+            what = _LFS_ADVICE if is_pointer else f"cannot be read as a Parquet file ({str(error).rstrip('.')})"
+            self.refuse(name, what, error)
 
     def _copy(self, url: str) -> str:
         """Copy a table to the user's cache folder, unless it is there; return its path."""
@@ -157,13 +151,3 @@ class Files:
         shown = show_name(self.join(name))
         advice = "" if ": " in what else ": correct it, or copy the data set again"
         raise UnreadableMedia(f"{shown}: {what}{advice}", source=shown, stage="open") from cause
-
-
-def _begins_with_pointer(path: str) -> bool:
-    with io.FileIO(open_regular(path)) as file:
-        return file.read(len(_LFS)) == _LFS
-
-
-def list_columns(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """List the names that a table lacks."""
-    return [name for name in names if name not in table.column_names]

@@ -16,7 +16,7 @@ from framefeed._shortage import allocate
 from framefeed.catalog import convert_lists, map_arrays
 from framefeed.errors import UsageError
 from framefeed.lerobot._episodes import EPISODES, Episodes
-from framefeed.lerobot._files import Files, list_columns
+from framefeed.lerobot._files import Files
 from framefeed.lerobot._info import INFO, Feature, Info
 
 # Of fewer, each process reads its own: that costs less than a file in the cache folder.
@@ -137,7 +137,7 @@ class Tables:
         """Read columns of one table, whose rows are checked to be those of its episodes."""
         needed = dict.fromkeys((*columns, _INDEX))
         table = self.files.read_table(name, needed.__contains__)
-        if missing := list_columns(table, [*needed]):
+        if missing := [column for column in needed if column not in table.column_names]:
             self.files.refuse(name, f"lacks the column {missing[0]!r} that {INFO} names")
         if len(table) != rows.stop - rows.start:
             self.files.refuse(name, f"has {len(table)} rows, but its episodes have {rows.stop - rows.start}")

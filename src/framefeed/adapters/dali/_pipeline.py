@@ -227,14 +227,14 @@ class ClipPipeline(ClosedByWith):
         """Number of batches in an epoch."""
         return len(self.source.loader)
 
-    def begin_run(self) -> PipelineRun:
+    def begin_run(self, convert: Callable[[Any], Any]) -> PipelineRun:
         """Begin an epoch, and end the one that is under way."""
         self._check_open()
         self.end_run("a later iteration of the pipeline replaced it: use one iterator at a time")
         self._leave_to_parent()
         if self._dali is None:
             self._dali = self._build(self._epochs)
-        self._run, self._state = PipelineRun(self._epochs.prepared, self._dali), None
+        self._run, self._state = PipelineRun(self._epochs.prepared, self._dali, convert), None
         self._lent_epochs.are_used = False
         return self._run
 
@@ -351,17 +351,19 @@ class _Feed(Iterator[list[Any]]):
         return next(epochs.prepared)
 
 
-class PipelineRun:
-    """One epoch of a DALI pipeline: takes its outputs in order, and the errors of the loader between them.
+class PipelineRun(Iterator[Any]):
+    """One epoch of a DALI pipeline: what ``convert`` makes of its outputs, in order.
 
-    Its epoch of the source is ahead.
+    An error of the loader is raised in place of its batch; the next call returns the next batch. The epoch of the
+    source is ahead.
     """
 
-    def __init__(self, epoch: SourceEpoch, dali: Any) -> None:
+    def __init__(self, epoch: SourceEpoch, dali: Any, convert: Callable[[Any], Any]) -> None:
         epoch.begin()
         self.epoch = epoch
         self.is_finished = False
         self._dali = dali
+        self._convert = convert
         self._process = os.getpid()
         self._num_taken = 0
         self._error: FramefeedError | None = None
@@ -376,8 +378,7 @@ class PipelineRun:
         """Return the state of the loader after the batch that was taken last."""
         return self.epoch.state_after(self._num_taken)
 
-    def take(self, convert: Callable[[Any], R]) -> R:
-        """Take the next batch, which is what ``convert`` makes of the outputs; or raise the error in its place."""
+    def __next__(self) -> Any:
         if self.is_finished:
             raise StopIteration
         if self._why_ended is not None:
@@ -386,7 +387,7 @@ class PipelineRun:
             raise UsageError("this iterator is of another process, whose threads are not in this one: iterate again")
         self._fill()
         if self._num_taken < self.epoch.num_fetched:
-            batch = self._call_dali(lambda: convert(self._dali.outputs()))
+            batch = self._call_dali(lambda: self._convert(self._dali.outputs()))
             self._num_taken += 1
             self._finish_after_last()
             return batch

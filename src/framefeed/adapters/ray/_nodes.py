@@ -67,7 +67,21 @@ def get_node_name() -> str:
 
 def check_nodes() -> None:
     """Check that all nodes with CPUs have this version of framefeed."""
-    for name, version in ask_nodes(_make_question()):
+
+    # Ray sends it by value, as it is none of a module: a node may lack ours.
+    def find_version() -> tuple[str, str | None]:
+        import importlib.metadata
+        import sys
+
+        import ray
+
+        name = f"{ray.util.get_node_ip_address()} ({sys.executable})"
+        try:
+            return name, importlib.metadata.version("framefeed")
+        except importlib.metadata.PackageNotFoundError:
+            return name, None
+
+    for name, version in ask_nodes(find_version):
         if version is None:
             raise MissingDependency(
                 f"node {name} lacks framefeed {_VERSION}: install 'framefeed[ray]=={_VERSION}' in the Python that its "
@@ -93,21 +107,3 @@ def ask_nodes(question: Callable[..., Any], *arguments: Any) -> list[Any]:
         with suppress(ray.exceptions.RayError):  # it has just gone, or cannot start a worker: Ray tells of it
             answers.append(ray.get(each))
     return answers
-
-
-def _make_question() -> Callable[[], tuple[str, str | None]]:
-    """Make a function that Ray sends by value, as it is none of a module: a node may lack ours."""
-
-    def answer() -> tuple[str, str | None]:
-        import importlib.metadata
-        import sys
-
-        import ray
-
-        name = f"{ray.util.get_node_ip_address()} ({sys.executable})"
-        try:
-            return name, importlib.metadata.version("framefeed")
-        except importlib.metadata.PackageNotFoundError:
-            return name, None
-
-    return answer

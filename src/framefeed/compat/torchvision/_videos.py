@@ -93,7 +93,14 @@ class VideoTable:
             )
         texts = catalog.table.column("error").to_pylist()
         errors = {row: text for row, text in enumerate(texts) if text is not None}
-        _warn_of_failed(errors, len(names))
+        if errors:
+            shown = "; ".join(list(errors.values())[:_MOST_NAMED])
+            more = "; ..." if len(errors) > _MOST_NAMED else ""
+            warnings.warn(
+                f"{len(errors)} of {len(names)} videos cannot be read, and have no clips: {shown}{more}",
+                RuntimeWarning,
+                stacklevel=find_callers_level(),
+            )
         num_frames = np.maximum(catalog.num_frames, 0)
         num_frames[list(errors)] = 0
         fps = [None if row in errors else _read_rate(catalog, row) for row in range(len(names))]
@@ -211,14 +218,3 @@ def _decode_clips(media: MediaSource, index: FrameIndex, clips: Sequence[IntArra
     slots = [ClipSlot(clip, _OUTPUT, scratch.lease((len(clip), *shape))) for clip in clips]
     find_decoder().decode(media, index, slots).raise_first()
     return [torch.from_numpy(slot.out) for slot in slots]
-
-
-def _warn_of_failed(errors: Mapping[int, str], count: int) -> None:
-    if errors:
-        shown = "; ".join(list(errors.values())[:_MOST_NAMED])
-        warnings.warn(
-            f"{len(errors)} of {count} videos cannot be read, and have no clips: {shown}"
-            + ("; ..." if len(errors) > _MOST_NAMED else ""),
-            RuntimeWarning,
-            stacklevel=find_callers_level(),
-        )
