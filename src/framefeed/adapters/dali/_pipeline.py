@@ -370,12 +370,10 @@ class PipelineRun(Iterator[Any]):
         self._why_ended: str | None = None
 
     def end(self, why: str) -> None:
-        """Have later calls fail."""
         self._why_ended = self._why_ended or why
         self._dali = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the loader after the batch that was taken last."""
         return self.epoch.state_after(self._num_taken)
 
     def __next__(self) -> Any:
