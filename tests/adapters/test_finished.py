@@ -20,11 +20,8 @@ from tests.fakes import SlopedDecoder
 from tests.load.media import plan_of
 
 # What PyTorch thinks of the number of workers on a small machine is not the matter here.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    # Nor are several passes without set_epoch.
-    pytest.mark.filterwarnings("ignore:this ClipDataset delivered"),
-]
+# Nor are several passes without set_epoch.
+pytestmark = pytest.mark.filterwarnings("ignore:this ClipDataset delivered")
 BOXED = {"size": Letterbox(40, 71, fill=(1, 2, 3)), "horizontal_flip": 0.5}
 
 
