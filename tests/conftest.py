@@ -87,6 +87,14 @@ def disk_is_not_waited_for() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def doctor_imports_nothing() -> Iterator[None]:
+    """Each `framefeed doctor` imports what is installed, in processes of 6 s of CPU: tests/cli/test_doctor.py sees it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("framefeed.cli.doctor.find_faults", lambda _: {})
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def uncleared_memory_is_filled() -> Iterator[None]:
     """Memory that is lent again has another batch's pixels, and fresh memory zeros: neither looks wrong by itself."""
     with poison():

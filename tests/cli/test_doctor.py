@@ -16,12 +16,6 @@ from framefeed.cli._versions import Requirement, find_version, list_requirements
 from tests.cli.running import CHECKOUT, Answer
 
 
-@pytest.fixture(autouse=True)
-def no_imports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is installed is imported in about ten seconds."""
-    monkeypatch.setattr(framefeed.cli.doctor, "find_faults", lambda _: {})
-
-
 def test_versions_limits_and_codecs_are_printed(answer: Answer) -> None:
     out, err = answer("doctor")
     assert err == ""
