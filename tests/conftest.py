@@ -88,7 +88,7 @@ def disk_is_not_waited_for() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def doctor_imports_nothing() -> Iterator[None]:
-    """Each `framefeed doctor` imports what is installed, in processes of 6 s of CPU: tests/cli/test_doctor.py sees it."""
+    """Each `framefeed doctor` imports what is installed, which takes 6 s of CPU: tests/cli/test_doctor.py sees it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("framefeed.cli.doctor.find_faults", lambda _: {})
         yield
