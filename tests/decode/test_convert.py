@@ -29,6 +29,7 @@ from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, find_stamp, read_stamp, write_clip
 from tests.corpus import clip_file, corpus_file
 from tests.decode.damaged import copy_native_planes
+from tests.judges import psnr
 from tests.media.files import READABLE, readable_path
 from tests.reference import packed_planes
 
@@ -69,10 +70,6 @@ def natural(height: int, width: int, seed: int = 0) -> Picture:
 def frame_of(picture: Picture, pixel_format: str = "yuv444p") -> VideoFrame:
     rgb = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), "rgb24")
     return VideoReformatter().reformat(rgb, format=pixel_format, threads=1)
-
-
-def psnr(one: Picture, other: Picture) -> float:
-    return float(10 * np.log10(255**2 / np.mean((one.astype(float) - other) ** 2)))
 
 
 # --- planes -----------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
-"""Plans over a small folder of self-naming videos, made once a test run."""
+"""A small folder of self-naming videos, made once a test run, its catalog, and plans over it or over another."""
 
 from __future__ import annotations
 
 import atexit
 import shutil
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from framefeed.catalog import Catalog
 from framefeed.plan import ClipRule, EpochPlan, RandomSegments, plan_clips
 from framefeed.scanning import scan
 from framefeed.testing import make_folder, read_stamps
+from tests.fakes import FakeCatalog, steady_index
 
 SIZE = (48, 64)
 VIDEOS = 6
@@ -39,7 +41,17 @@ def catalog() -> Catalog:
 def plan_of(rule: ClipRule | None = None, **options: Any) -> EpochPlan:
     """A plan over `catalog`; by default 12 clips of 4 random frames."""
     given = {"seed": 7, "clips_per_video": 2, "columns": ["label"], **options}
-    return plan_clips(catalog(), rule or RandomSegments(4), **given)
+    return plan_over(catalog(), rule or RandomSegments(4), **given)
+
+
+def plan_over(catalog: Any, rule: ClipRule | None = None, *, seed: int = 0, **options: Any) -> EpochPlan:
+    """A plan over any catalog, also over a `FakeCatalog`; `functools.partial` makes one with other defaults."""
+    return plan_clips(catalog, rule, seed=seed, **options)
+
+
+def plan_fakes(lengths: Sequence[int], rule: ClipRule, *, gop: int = 12, **options: Any) -> EpochPlan:
+    """A plan over videos of so many frames, of which there is an index and nothing else."""
+    return plan_over(FakeCatalog([steady_index(frames, gop=gop) for frames in lengths]), rule, **options)
 
 
 def assert_stamps(plan: EpochPlan, position: int, clip: Any) -> None:
