@@ -43,6 +43,7 @@ from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
 from tests.corpus import corpus_file
 from tests.media.pictures import SIZE, noise, write_folder
+from tests.patience import PATIENCE_SECONDS
 from tests.pictures.made import WRITES_AVIF
 from tests.reference import read_picture
 
@@ -548,12 +549,12 @@ def test_L01_a_process_that_is_forked_while_pictures_are_read_reads_pictures() -
     def hold() -> None:
         with QUIET.value:
             held.set()
-            done.wait(60)
+            done.wait(PATIENCE_SECONDS)
 
     before = list(warnings.filters)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(hold)
-        assert held.wait(60)
+        assert held.wait(PATIENCE_SECONDS)
         child = os.fork()
         if not child:
             is_right = pixels_or_none(data) is not None and list(warnings.filters) == before
