@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,14 @@ from typing import Any
 import numpy as np
 
 from framefeed.catalog import Catalog
+from framefeed.decode import ClipSlot
+from framefeed.index import FrameIndex, build_index
+from framefeed.media import MediaSource
 from framefeed.plan import ClipRule, EpochPlan, RandomSegments, plan_clips
+from framefeed.request import OutputSpec
 from framefeed.scanning import scan
 from framefeed.testing import make_folder, read_stamps
+from tests.corpus import corpus_file
 from tests.fakes import FakeCatalog, steady_index
 
 SIZE = (48, 64)
@@ -52,6 +57,19 @@ def plan_over(catalog: Any, rule: ClipRule | None = None, *, seed: int = 0, **op
 def plan_fakes(lengths: Sequence[int], rule: ClipRule, *, gop: int = 12, **options: Any) -> EpochPlan:
     """A plan over videos of so many frames, of which there is an index and nothing else."""
     return plan_over(FakeCatalog([steady_index(frames, gop=gop) for frames in lengths]), rule, **options)
+
+
+def open_corpus(name: str) -> tuple[MediaSource, FrameIndex]:
+    """A hard file by its name: what decoders take of it."""
+    path = corpus_file(name)
+    return MediaSource.of(path), build_index(path)
+
+
+def slot_of(index: FrameIndex, indices: Iterable[int], output: OutputSpec | None = None, **options: Any) -> ClipSlot:
+    """A slot for a clip, and its memory, in which every byte is 77."""
+    ordinals, output = np.array(list(indices), dtype=np.int64), output or OutputSpec()
+    out = np.full((len(ordinals), *output.shape(*index.stream.displayed)), 77, dtype=np.uint8)
+    return ClipSlot(ordinals, output, out, **options)
 
 
 def assert_stamps(plan: EpochPlan, position: int, clip: Any) -> None:

@@ -45,12 +45,8 @@ def missing_classes(words: list[str]) -> list[str]:
 
 @cache
 def defined_classes() -> set[str]:
-    return {
-        node.name
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef)
-    }
+    texts = (path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+    return {name for text in texts for name in re.findall(r"^ *class (\w+)", text, re.M)}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -72,16 +68,12 @@ def helpers() -> list[tuple[list[str], list[str]]]:
     return [(re.findall(r"`(\w+)`", names), re.findall(r"`tests/(.+?)`", modules)) for names, modules in lines]
 
 
-@cache
 def top_level_names(path: Path) -> set[str]:
     """What a module defines; its imports do not count."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    for node in tree.body:
-        if isinstance(node, ast.Assign):
-            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.add(node.target.id)
+    names = set[str]()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+        names |= {str(getattr(each, "id", getattr(each, "name", ""))) for each in targets}
     return names
 
 
@@ -97,7 +89,8 @@ def test_helpers_that_the_page_names_exist() -> None:
 def test_each_helper_is_made_once() -> None:
     names = {name for listed, modules in helpers() for name in listed if FOR_ALL.intersection(modules)} - COMMON_NAMES
     assert len(names) > 10
-    others = [path for path in TESTS.rglob("*.py") if path.name not in FOR_ALL]
+    made = re.compile(rf"^(?:def |class )?(?:{'|'.join(names)})\b", re.M)
+    others = [path for path in TESTS.rglob("*.py") if path.name not in FOR_ALL and made.search(path.read_text("utf-8"))]
     twice = [(name, path.name) for path in others for name in top_level_names(path) & names]
     assert twice == []
 

@@ -43,8 +43,9 @@ def stamps_of(decoder: VideoDecoder, numbers: range) -> list[int]:
 
 
 def assert_exact(name: str) -> None:
+    """Two groups of pictures are read, so that an old position or picture would show."""
     with VideoDecoder(corpus_file(name)) as decoder:
-        assert stamps_of(decoder, range(len(decoder))) == expected_stamps(name)
+        assert stamps_of(decoder, range(40)) == expected_stamps(name)[:40]
 
 
 def before_the_first_frame(name: str) -> Any:

@@ -24,6 +24,7 @@ from framefeed.media import MediaSource
 from framefeed.pictures import convert_exif_orientation, reduce_size
 from framefeed.request import OutputSpec, StillQuality
 from tests.judges import psnr
+from tests.lengths import pairwise
 from tests.makers import plan_over
 from tests.pictures.made import exif, saved, segment, with_segments
 
@@ -92,9 +93,7 @@ def by_decoders(plan: ff.EpochPlan) -> np.ndarray:
     return np.stack(pictures)
 
 
-@pytest.mark.parametrize("crop", CROPS, ids=repr)
-@pytest.mark.parametrize("reduction", SIZES)
-@pytest.mark.parametrize("quality", QUALITIES)
+@pytest.mark.parametrize(("quality", "reduction", "crop"), pairwise(QUALITIES, list(SIZES), CROPS), ids=repr)
 def test_every_way_to_a_picture_gives_the_same_bytes(
     catalog: ff.Catalog, tmp_path: Path, quality: StillQuality, reduction: int, crop: Any
 ) -> None:
@@ -116,7 +115,7 @@ def test_every_way_to_a_picture_gives_the_same_bytes(
             assert loader.stats().counts.frames_decoded == 0
 
 
-@pytest.mark.parametrize("quality", QUALITIES)
+@pytest.mark.parametrize("quality", ["scaled", pytest.param("exact", marks=pytest.mark.test_all)])
 def test_processes_and_data_sets_give_the_same_bytes(catalog: ff.Catalog, quality: StillQuality) -> None:
     pytest.importorskip("torch")
     plan = plan_stills(catalog, quality, SIZES[4], None)
