@@ -17,7 +17,7 @@ from framefeed._units import format_bytes
 from framefeed.cli import main
 from framefeed.decode import find_decoder
 from tests.cli.running import only_line
-from tests.load.media import catalog, folder, plan_of
+from tests.makers import catalog, folder, plan_of
 
 LARGE = 9000
 SIZES = re.compile(r"[\d.,]+ [kM]B")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,8 @@ from tests.cache.builders import (
 from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
 from tests.fakes import FlatDecoder
-from tests.load.media import catalog, plan_of
+from tests.judges import assert_same_arrays
+from tests.makers import catalog, plan_of
 from tests.programs import report_of
 
 PLANS: dict[str, Callable[[], EpochPlan]] = {
@@ -173,7 +174,7 @@ def test_D01_failures_are_listed_and_other_frames_stored(form: Any, tmp_path: Pa
         assert not report.is_complete
         assert report.stopped_because is None
         assert report.frames_stored + report.frames_failed == count_needed(plan)
-        assert_same(clips_through(plan, cache, find_decoder()), clips_through(plan, None, find_decoder()))
+        assert_same_arrays(clips_through(plan, cache, find_decoder()), clips_through(plan, None, find_decoder()))
 
 
 @pytest.mark.parametrize("form", ["output", "planes"])
@@ -229,7 +230,7 @@ def test_C04_a_full_cache_ends_the_build(tmp_path: Path) -> None:
         assert report.failed == []
         assert len(watched.asked) < count_needed(plan), "it does not decode on for nothing"
         assert sum(file.stat().st_size for file in (tmp_path / "c").iterdir()) <= 200_000
-        assert_same(clips_through(plan, cache, find_decoder()), clips_through(plan, None, find_decoder()))
+        assert_same_arrays(clips_through(plan, cache, find_decoder()), clips_through(plan, None, find_decoder()))
 
 
 def test_C04_a_budget_for_less_than_a_frame_is_a_mistake(tmp_path: Path) -> None:
@@ -427,11 +428,6 @@ def test_a_progress_bar_is_shown_on_request(tmp_path: Path, capfd: pytest.Captur
         assert capfd.readouterr() == ("", "")
         build(plan, cache, progress=True)
         assert "/48.0 [" in capfd.readouterr().err
-
-
-def assert_same(clips: Iterable[Any], expected: Iterable[Any]) -> None:
-    for clip, right in zip(clips, expected, strict=True):
-        np.testing.assert_array_equal(clip, right)
 
 
 @contextmanager

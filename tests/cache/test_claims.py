@@ -16,7 +16,7 @@ from framefeed.cache.prefill._build import LOCK_FILE_NAME, Claims, build
 from framefeed.cache.store._format import Kind, StoredFrame
 from framefeed.plan import EveryFrame, plan_clips
 from tests.conftest import CHECKOUT
-from tests.load.media import catalog
+from tests.makers import catalog
 
 OTHER = """
 import sys

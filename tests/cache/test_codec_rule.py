@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from framefeed.plan import (
 from framefeed.request import CenterCrop, DecodeRequest, RandomCrop
 from tests.cache.builders import assert_served, built, clips_through, count_needed
 from tests.fakes import FakeCatalog, steady_index
-from tests.load.media import catalog, plan_of
+from tests.makers import catalog, plan_fakes, plan_of
 
 PLANES, OUTPUT = PlaneLayout("yuv420p", 64, 48), PlaneLayout(RGB_PLANAR, 64, 48)
 MEGABYTE = 10**6
@@ -91,9 +92,7 @@ def test_frames_that_do_not_decide() -> None:
 FRAMES = [60, 10, 100]
 
 
-def fake_plan(rule: Any, **options: Any) -> Any:
-    videos: Any = FakeCatalog([steady_index(count) for count in FRAMES], sizes=(48, 64))
-    return plan_clips(videos, rule, seed=3, **{"size": (8, 8), **options})
+fake_plan = partial(plan_fakes, FRAMES, seed=3, size=(8, 8))
 
 
 @pytest.mark.parametrize(

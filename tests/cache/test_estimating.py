@@ -26,8 +26,8 @@ from framefeed.request import RandomCrop
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.cache.builders import Watched, built, count_needed, fewest_decoded, needed_frames
-from tests.fakes import FakeCatalog, FlatDecoder, steady_index
-from tests.load.media import plan_of
+from tests.fakes import FlatDecoder
+from tests.makers import plan_fakes, plan_of
 
 DEMAND = PlanDemand(clips=100, clip_frames=800, frames=500, pictures=2000, pieces=50, varies=False, frames_at_most=5000)
 COUNTS = SampleCounts(clips=5, failed=0, error=None, clip_frames=40, decode_seconds=4.0, fill_seconds=3.0, pictures=300,
@@ -177,9 +177,9 @@ Counter = Callable[[EpochPlan, int, FillOptions], PlanDemand]
 
 
 def big_plan(rule: Any, **options: Any) -> EpochPlan:
-    catalog = FakeCatalog([steady_index(60 + row % 7) for row in range(60)])
     clips = 1 if isinstance(rule, EveryFrame) else 8
-    return plan_clips(catalog, rule, clips_per_video=clips, seed=3, size=(8, 8), **options)  # type: ignore[arg-type]
+    lengths = [60 + row % 7 for row in range(60)]
+    return plan_fakes(lengths, rule, clips_per_video=clips, seed=3, size=(8, 8), **options)
 
 
 @lru_cache

@@ -14,8 +14,8 @@ from traceback import format_exc
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.errors import FramefeedError
 from framefeed.index import FrameIndex, build_index
+from tests.patience import PATIENCE_SECONDS
 
-DEADLINE_SECONDS = 60.0
 Work = Callable[[], str]
 
 
@@ -42,7 +42,7 @@ class Child:
 
     def report(self) -> str:
         """Wait for the report; a child that hangs is killed, and its report says so."""
-        until, said = monotonic() + DEADLINE_SECONDS, b""
+        until, said = monotonic() + PATIENCE_SECONDS, b""
         try:
             while select.select([self._pipe], [], [], max(0.0, until - monotonic()))[0]:
                 part = os.read(self._pipe, 65_536)

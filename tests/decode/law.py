@@ -17,6 +17,7 @@ from framefeed.errors import CorruptMedia
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
+from tests.makers import slot_of
 from tests.reference import Planes, Reference, ReferenceFrame, planes_of, rgb_digest
 
 
@@ -121,9 +122,7 @@ def check_clips(
 
 
 def _slot(index: FrameIndex, clip: Sequence[int], number: int) -> ClipSlot:
-    output = OutputSpec(dimension_order="NHWC" if number % 2 else "NCHW")
-    out = np.full((len(clip), *output.shape(index.stream.height, index.stream.width)), 77, dtype=np.uint8)
-    return ClipSlot(np.array(clip, dtype=np.int64), output, out)
+    return slot_of(index, clip, OutputSpec(dimension_order="NHWC" if number % 2 else "NCHW"))
 
 
 def _first_difference(one: Sequence[object], other: Sequence[object]) -> int:

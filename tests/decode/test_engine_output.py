@@ -11,13 +11,14 @@ import pytest
 
 from framefeed.decode.backends._engine import find_engine_shortage
 from framefeed.decode.backends._standard_error import keeping_output
+from tests.patience import PATIENCE_SECONDS
 
 
 def test_lines_of_others_are_written_on_and_those_of_engines_kept(capfd: pytest.CaptureFixture[str]) -> None:
     entered, printed = threading.Event(), threading.Event()
 
     def print_then() -> None:
-        entered.wait(20)
+        entered.wait(PATIENCE_SECONDS)
         os.write(2, b"my own line\n")
         printed.set()
 
@@ -25,7 +26,7 @@ def test_lines_of_others_are_written_on_and_those_of_engines_kept(capfd: pytest.
     thread.start()
     with keeping_output() as lines:
         entered.set()
-        assert printed.wait(20)
+        assert printed.wait(PATIENCE_SECONDS)
         os.write(2, b"[h264 @ 0x55d0aa] mmco: unref short failure\n[04:32:45] /src/video.cc:327: Failed to seek\n")
     thread.join()
     assert capfd.readouterr().err == "my own line\n"

@@ -260,6 +260,7 @@ def test_threads_do_not_share_what_rebuilds() -> None:
 # --- real media -------------------------------------------------------------------------------------
 
 
+@pytest.mark.test_all
 @pytest.mark.slow
 @pytest.mark.long
 def test_rebuilt_pictures_of_real_videos_convert_to_the_same_pixels(media_root: Path) -> None:
@@ -280,6 +281,7 @@ def test_rebuilt_pictures_of_real_videos_convert_to_the_same_pixels(media_root: 
         assert differences(frame) == [], path
 
 
+@pytest.mark.test_all
 @pytest.mark.slow
 def test_rebuilt_stills_convert_to_the_same_pixels(media_root: Path) -> None:
     sizes = set()
@@ -330,14 +332,6 @@ def test_a_layout_is_one_line_of_text(layout: PlaneLayout) -> None:
 def test_other_lines_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         PlaneLayout.parse(text)
-
-
-@given(st.text(max_size=40))
-def test_no_text_is_another_error(text: str) -> None:
-    try:
-        PlaneLayout.parse(text)
-    except UsageError:
-        pass
 
 
 def test_outputs_have_layouts_too() -> None:

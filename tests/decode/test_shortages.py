@@ -16,19 +16,19 @@ import pytest
 from PIL import Image
 
 from framefeed.decode._convert import Converter
-from framefeed.decode._decoder import ClipSlot, DecodeCounts
+from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends import _pyav_runs
 from framefeed.decode.backends._pyav_pools import get_thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, ResourceExhausted, UnreadableMedia, UnsupportedCodec
 from framefeed.index import build_index
-from framefeed.media import ImageSequence, MediaSource
-from framefeed.request import OutputSpec
+from framefeed.media import ImageSequence
 from framefeed.scanning import scan
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
 from tests.decode.faults import changed_decoders
+from tests.makers import open_corpus, slot_of
 from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
 
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
@@ -205,22 +205,18 @@ def test_D01_a_packet_that_claims_more_than_libav_ever_gives_is_damage_while_mem
 
 @pytest.mark.parametrize("number", SHORTAGES)
 def test_pictures_that_are_taken_damaged_are_tried_again_too(number: int) -> None:
-    path = corpus_file("closed_gop.ts")
-    source, index = MediaSource.of(path), build_index(path)
-    out = np.empty((1, 3, *index.stream.displayed), dtype=np.uint8)
-    slot = ClipSlot(np.array([9]), OutputSpec(), out, accepts_damaged=True)
+    source, index = open_corpus("closed_gop.ts")
+    slot = slot_of(index, [9], accepts_damaged=True)
     with failing("open", Fault(number, 0)):
         assert PyAVDecoder().decode(source, index, [slot]).errors == [None]
-    assert np.array_equal(out[0], VideoDecoder(path)[9])
+    assert np.array_equal(slot.out[0], VideoDecoder(corpus_file("closed_gop.ts"))[9])
     with failing("open", Fault(number, 0, stays=True)), pytest.raises(ResourceExhausted):
         PyAVDecoder().decode(source, index, [slot])
 
 
 def test_an_open_gop_is_decoded_once_although_its_decoder_complains() -> None:
     """Behind an open-GOP start H.264 asks to forget pictures that are not there, and says so as an error."""
-    path = corpus_file("open_gop.mp4")
-    source, index = MediaSource.of(path), build_index(path)
-    counts = DecodeCounts()
+    (source, index), counts = open_corpus("open_gop.mp4"), DecodeCounts()
     get_thread_pools().clear()
     wanted = range(0, len(index), 7)
     assert {ordinal for ordinal, _ in PyAVDecoder().iter_native(source, index, wanted, counts)} == set(wanted)

@@ -42,7 +42,9 @@ from framefeed.request import OutputSpec
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
 from tests.corpus import corpus_file
+from tests.makers import slot_of
 from tests.media.pictures import SIZE, noise, write_folder
+from tests.patience import PATIENCE_SECONDS
 from tests.pictures.made import WRITES_AVIF
 from tests.reference import read_picture
 
@@ -69,10 +71,7 @@ def report_of(
 ) -> tuple[list[ClipSlot], DecodeReport]:
     media, index = MediaSource.of(source), options.pop("index", None) or build_index(source)
     forms = [outputs[number % len(outputs)] if outputs else OutputSpec() for number in range(len(clips))]
-    slots = [
-        ClipSlot(np.array(clip), form, np.full((len(clip), *form.shape(*index.stream.displayed)), 77, dtype=np.uint8))
-        for clip, form in zip(clips, forms, strict=True)
-    ]
+    slots = [slot_of(index, clip, form) for clip, form in zip(clips, forms, strict=True)]
     return slots, StillDecoder(**options).decode(media, index, slots)
 
 
@@ -96,11 +95,6 @@ def test_any_order_and_repeats(decoder: VideoDecoder, everything: np.ndarray, nu
     np.testing.assert_allclose(batch.duration_seconds, [1 / 12] * len(numbers))
     for number in numbers:
         np.testing.assert_array_equal(decoder[number], everything[number])
-
-
-@given(st.slices(N))
-def test_slices(decoder: VideoDecoder, everything: np.ndarray, key: slice) -> None:
-    np.testing.assert_array_equal(decoder[key], everything[key])
 
 
 @given(st.lists(st.lists(st.integers(0, N - 1), min_size=1, max_size=6), min_size=1, max_size=4))
@@ -133,14 +127,6 @@ def test_times_that_are_given(sequence: ImageSequence) -> None:
         np.testing.assert_allclose(batch.duration_seconds, [times[4] - times[3], times[6] - times[5]], atol=1e-6)
         assert timed.get_frame_played_at(times[7] - 0.001).indices == 6
         assert timed.metadata.is_variable_frame_rate
-
-
-def test_one_decoder_for_many_threads(decoder: VideoDecoder) -> None:
-    numbers = [number * 7 % N for number in range(60)]
-    with ThreadPoolExecutor(4) as pool:
-        assert [read_stamp(picture) for picture in pool.map(decoder.__getitem__, numbers)] == numbers
-        batches = pool.map(decoder.get_frames_at, [numbers[at : at + 5] for at in range(0, 60, 5)])
-        assert [stamp for batch in batches for stamp in read_stamps(batch.data)] == numbers
 
 
 def test_metadata(decoder: VideoDecoder) -> None:
@@ -548,12 +534,12 @@ def test_L01_a_process_that_is_forked_while_pictures_are_read_reads_pictures() -
     def hold() -> None:
         with QUIET.value:
             held.set()
-            done.wait(60)
+            done.wait(PATIENCE_SECONDS)
 
     before = list(warnings.filters)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(hold)
-        assert held.wait(60)
+        assert held.wait(PATIENCE_SECONDS)
         child = os.fork()
         if not child:
             is_right = pixels_or_none(data) is not None and list(warnings.filters) == before
@@ -569,6 +555,7 @@ def test_L01_a_process_that_is_forked_while_pictures_are_read_reads_pictures() -
 LARGE = 100_000
 
 
+@pytest.mark.test_all
 def test_real_pictures_are_what_pillow_decodes(media_root: Path) -> None:
     """All that both can read; and what one refuses, the other refuses."""
     compared = 0

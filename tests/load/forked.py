@@ -10,7 +10,7 @@ from typing import Any
 
 from framefeed.load._loader import ClipLoader
 from tests.load.laws import content
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 CHILDREN = 4
 PATIENCE = 60  # seconds; only a hang takes so long

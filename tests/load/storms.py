@@ -26,8 +26,8 @@ from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.parallel import ProcessPool
 from tests.load.faulty import FaultyDecoder
-from tests.load.media import VIDEOS, catalog, plan_of
 from tests.load.test_laws import noisy
+from tests.makers import VIDEOS, catalog, plan_of
 from tests.parallel.functions import shared_memory
 from tests.parallel.living import all_gone, wait_until
 from tests.seeds import read_options, report_seeds, try_seeds

@@ -15,7 +15,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.parallel import ordered_map
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 WORKERS = [0, 1, 2]
 

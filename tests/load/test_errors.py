@@ -40,7 +40,7 @@ from framefeed.plan import AtIndices, EpochPlan, plan_requests
 from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
-from tests.load.media import catalog, plan_of
+from tests.makers import catalog, plan_of
 from tests.parallel.clocks import HandClock
 from tests.parallel.laws import PATIENCE
 

@@ -18,7 +18,7 @@ from framefeed.plan import EpochPlan, RandomSegments, Uniform, count_planned
 from framefeed.request import Letterbox, RandomResizedCrop
 from tests.fakes import SlopedDecoder
 from tests.load.laws import content
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 
 @given(st.lists(st.integers(1, 3), max_size=3), st.integers(1, 70), st.integers(0, 9), st.integers(0, 9))

@@ -19,7 +19,7 @@ from framefeed.request import DecodeRequest, Letterbox
 from framefeed.scanning import scan
 from tests.fakes import FlatDecoder, SlopedDecoder
 from tests.load.laws import MakeLoader, check_resume, check_successive, content, dump_state, run
-from tests.load.media import catalog, plan_of
+from tests.makers import catalog, plan_of
 
 
 def noisy(clip: Any, rng: np.random.Generator) -> Any:

@@ -21,7 +21,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.plan import AtIndices
 from tests.decode.forks import Child
 from tests.fakes import FlatDecoder
-from tests.load.media import catalog, plan_of
+from tests.makers import catalog, plan_of
 
 PLAN = {"clips_per_video": 1, "shuffle": False}
 

@@ -21,7 +21,7 @@ from framefeed.plan import EpochPlan, Uniform
 from framefeed.request import Letterbox
 from tests.fakes import SlopedDecoder
 from tests.load.laws import content
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SHARES = st.floats(0, 1, allow_subnormal=False)

@@ -21,10 +21,11 @@ from framefeed.load._batch import ClipBatch
 from framefeed.load._ledger import Ledger, LedgerEntry
 from framefeed.load._loader import ClipLoader
 from framefeed.media import MediaSource
-from framefeed.plan import AtIndices, EpochPlan, plan_clips
+from framefeed.plan import AtIndices, EpochPlan
 from framefeed.request import Letterbox, OutputSpec
 from framefeed.scanning import scan
 from tests.damaged import SPEC, damaged_clip
+from tests.makers import plan_over
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* damaged frames in .* may be in clips")  # tests/plan/test_remarks.py
 MakeLoader = Callable[..., ClipLoader]
@@ -48,7 +49,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 
 def make_plan(catalog: Catalog, indices: tuple[int, ...] = ORDINALS, **options: Any) -> EpochPlan:
-    return plan_clips(catalog, AtIndices(indices), seed=0, shuffle=False, **options)
+    return plan_over(catalog, AtIndices(indices), shuffle=False, **options)
 
 
 def find_damaged(plan: EpochPlan, position: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from tests.fakes import FlatDecoder
 from tests.lengths import either
 from tests.load import faulty
 from tests.load.laws import content
-from tests.load.media import SIZE, catalog, plan_of
+from tests.makers import SIZE, catalog, plan_of
 from tests.parallel.functions import shared_memory
 from tests.parallel.living import all_gone, children_of, wait_until
 

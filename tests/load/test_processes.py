@@ -14,8 +14,8 @@ from framefeed.cache import FrameCache
 from framefeed.load._loader import ClipLoader
 from tests.lengths import either
 from tests.load.laws import content, dump_state, iterate_to_end, run
-from tests.load.media import plan_of
 from tests.load.test_laws import CONFIGURATIONS, find_maker, noisy
+from tests.makers import plan_of
 
 QUICK = ("clips", "skip and transform", "boxed, skip", "boxed float32")
 

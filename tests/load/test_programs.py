@@ -25,7 +25,7 @@ from pathlib import Path
 from framefeed.load import ClipLoader
 from tests.fakes import FlatDecoder
 from tests.load import faulty
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 folder = Path(__file__).parent
 

@@ -14,7 +14,7 @@ from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from tests.fakes import FlatDecoder
 from tests.lengths import either
-from tests.load.media import plan_of
+from tests.makers import plan_of
 from tests.plan.dealing import Epoch
 
 CLIPS = 12

@@ -22,7 +22,7 @@ from framefeed.request import DecodeRequest
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.lengths import either
-from tests.load.media import assert_stamps, folder
+from tests.makers import assert_stamps, folder
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

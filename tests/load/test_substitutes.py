@@ -20,7 +20,7 @@ from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder, SlopedDecoder, spoil_nothing
 from tests.load import faulty
 from tests.load.laws import content
-from tests.load.media import VIDEOS, catalog, plan_of
+from tests.makers import VIDEOS, catalog, plan_of
 from tests.parallel.clocks import HandClock
 from tests.parallel.laws import PATIENCE
 from tests.parallel.living import wait_until

@@ -15,7 +15,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.load._memory import StackMemory
 from framefeed.request import generator_at
 from tests.fakes import FlatDecoder
-from tests.load.media import assert_stamps, plan_of
+from tests.makers import assert_stamps, plan_of
 from tests.parallel.laws import PATIENCE
 
 MakeLoader = Callable[..., ClipLoader]

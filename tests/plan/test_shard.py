@@ -94,7 +94,7 @@ def test_L13_pads_count_as_nothing() -> None:
 # --- the same over plans ------------------------------------------------------------------------------
 
 
-def plan_of(videos: int, rank: int = 0, world_size: int = 1, unit: int = 1, tail: str = "pad") -> EpochPlan:
+def plan_rank(videos: int, rank: int = 0, world_size: int = 1, unit: int = 1, tail: str = "pad") -> EpochPlan:
     catalog = FakeCatalog([index_of(range(9))] * videos)
     shuffle = "videos" if unit > 1 else True
     return plan_clips(
@@ -107,12 +107,12 @@ def list_positions(plan: EpochPlan) -> list[int]:
 
 
 def resume(state: str, **options: int) -> EpochPlan:
-    return plan_of(**options).with_state(json.loads(state))  # type: ignore[arg-type]
+    return plan_rank(**options).with_state(json.loads(state))  # type: ignore[arg-type]
 
 
 @given(st.integers(1, 12), st.integers(1, 3), RUNS, st.integers(1, 4))
 def test_L13_states_of_plans_keep_the_rest(videos: int, unit: int, runs: list[Run], world_size: int) -> None:
-    epoch, state = Epoch(videos * unit, unit), json.dumps(plan_of(videos, unit=unit).state_dict())
+    epoch, state = Epoch(videos * unit, unit), json.dumps(plan_rank(videos, unit=unit).state_dict())
     for run in runs:
         clips = deliver(epoch, run, "pad")
         plan = resume(state, videos=videos, unit=unit, world_size=run[0]).without(clips)
@@ -125,9 +125,9 @@ def test_L13_states_of_plans_keep_the_rest(videos: int, unit: int, runs: list[Ru
 
 
 def test_L13_a_clip_of_the_rest_is_the_clip_of_its_global_position() -> None:
-    whole = plan_of(10, unit=3)
+    whole = plan_rank(10, unit=3)
     for world_size in (1, 2, 3):
-        rest = plan_of(10, rank=world_size - 1, world_size=world_size, unit=3).without([4, 5], 2)
+        rest = plan_rank(10, rank=world_size - 1, world_size=world_size, unit=3).without([4, 5], 2)
         for position in range(len(rest)):
             same = rest.global_position(position)
             assert rest[position] == whole[same]
@@ -136,7 +136,7 @@ def test_L13_a_clip_of_the_rest_is_the_clip_of_its_global_position() -> None:
 
 
 def test_L13_the_next_epoch_is_whole() -> None:
-    rest = plan_of(10).without(4)
+    rest = plan_rank(10).without(4)
     assert (len(rest), len(rest.with_epoch(1)), len(rest.with_epoch(0))) == (6, 10, 6)
 
 
@@ -185,7 +185,7 @@ def test_L13_damaged_deliveries_are_refused(wrong: object) -> None:
 
 def test_L13_a_number_for_each_rank_is_needed() -> None:
     with pytest.raises(UsageError, match="one for each of 3 ranks, got 2"):
-        plan_of(10, world_size=3).without([1, 2])
+        plan_rank(10, world_size=3).without([1, 2])
 
 
 # --- the same law over dealers that are known to be wrong ---------------------------------------------

@@ -38,10 +38,7 @@ _MOST_EPOCHS = 4
 class Mixture:
     """What a mixture has in place of a clip rule.
 
-    Attributes:
-        parts: Plans of the whole epoch on one rank, at the epochs at which the mixture begins.
-        weights: Of the parts; they are divided by their sum.
-        num_clips: Positions of an epoch of the mixture.
+    ``parts`` are plans of the whole epoch on one rank, at the epochs at which the mixture begins.
     """
 
     parts: tuple[EpochPlan, ...]

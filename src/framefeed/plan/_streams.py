@@ -83,7 +83,7 @@ class Streams:
 
     def __repr__(self) -> str:
         parts = ", ".join(
-            f"{name}: {part.rule!r} of {part.catalog.fingerprint} ({part._told_options.text})"
+            f"{name}: {part.rule!r} of {part.catalog.fingerprint} ({part._effective_options.text})"
             for name, part in self.parts.items()
         )
         return f"Streams({parts})"

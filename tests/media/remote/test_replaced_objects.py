@@ -19,7 +19,7 @@ from framefeed.media.remote._reader import FetchedAhead, RangeReader
 from framefeed.media.remote._targets import HttpTarget
 from framefeed.parallel import release_idle
 from tests.corpus import corpus_file
-from tests.load.media import folder
+from tests.makers import folder
 from tests.media.remote.faults import FaultServer, Stored, faulty
 from tests.packed import pack
 

@@ -59,39 +59,22 @@ _DESCRIPTORS = 4
 
 @dataclass(slots=True)
 class Picture:
-    """One picture of an engine.
-
-    Attributes:
-        ordinal: The frame that was asked for.
-        pixels: RGB, uint8 [H, W, 3]; valid until the next one is requested.
-        seconds: Its time; None if the engine tells none.
-    """
+    """One picture of an engine."""
 
     ordinal: int
-    pixels: Pixels
-    seconds: float | None = None
+    pixels: Pixels  # RGB, uint8 [H, W, 3]; valid until the next one is requested
+    seconds: float | None = None  # None if the engine tells no times
 
 
 class EngineFile(Protocol):
-    """A file that an engine has opened.
-
-    Attributes:
-        num_frames: Frames that the engine counted.
-    """
+    """A file that an engine has opened, and the frames that the engine counted in it."""
 
     num_frames: int
 
     def read(self, ordinals: Sequence[int]) -> Iterator[Picture]:
-        """Yield the pictures of distinct, ascending ordinals.
+        """Yield the pictures of distinct, ascending ordinals, up to an EngineFailure."""
 
-        Raises:
-            EngineFailure: The engine raised, or gave no picture.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the file."""
-        ...
+    def close(self) -> None: ...
 
 
 class EngineFailure(Exception):
@@ -117,9 +100,6 @@ class EngineDecoder(BaseDecoder):
     """Decode with another library, in the calling thread; open files are kept for the next call of any thread.
 
     A subclass has ``name``, ``facts``, and ``open_file``.
-
-    Args:
-        limits: Largest sizes that a file may have.
     """
 
     facts: EngineFacts
@@ -131,11 +111,7 @@ class EngineDecoder(BaseDecoder):
         self.limits = limits
 
     def open_file(self, source: MediaSource, index: FrameIndex) -> EngineFile:
-        """Open a source with the engine.
-
-        Raises:
-            NotOpened: The engine raised, or opened nothing.
-        """
+        """Open a source with the engine, or raise NotOpened."""
         raise NotImplementedError
 
     def set_loud(self, loud: bool) -> None:
@@ -143,11 +119,9 @@ class EngineDecoder(BaseDecoder):
 
     @contextmanager
     def listening(self, *, loud: bool, keeps: bool) -> Iterator[list[str]]:
-        """Call the engine in the block, silenced if it can be; give a list, which has what it printed after the block.
+        """Call the engine in the block, ``loud`` or silenced if it can be.
 
-        Args:
-            loud: Let it print what it can.
-            keeps: Keep what it prints.
+        Give a list, which has what it printed after the block, if that ``keeps`` it.
         """
         if not keeps:
             self.set_loud(False)
@@ -161,7 +135,6 @@ class EngineDecoder(BaseDecoder):
                 self.set_loud(False)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Decode the clips of one source; see ``Decoder.decode``."""
         check_kind(self, index, source.name)
         self.facts.check(source, index)
         self.limits.check_picture(index.stream.width, index.stream.height, source.name)
@@ -169,20 +142,19 @@ class EngineDecoder(BaseDecoder):
         for with_damage in sorted({slot.accepts_damaged for slot in slots}):
             numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == with_damage]
             pending = PendingFrames(slots, report, source, numbers)
-            wanted = np.array(sorted(pending.waiting), dtype=np.int64)
-            if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < len(index):
-                bad = wanted[0] if wanted[0] < 0 else wanted[-1]
+            ordinals = np.array(sorted(pending.waiting), dtype=np.int64)
+            if len(ordinals) and not 0 <= ordinals[0] <= ordinals[-1] < len(index):
+                bad = ordinals[0] if ordinals[0] < 0 else ordinals[-1]
                 raise FrameNotFound(f"{source.name}: there is no frame {bad}: the index has {len(index)} frames")
             if index.num_damaged_frames and not with_damage:
-                wanted = wanted[~index.is_damaged(wanted)]
+                ordinals = ordinals[~index.is_damaged(ordinals)]
             call = _Call(self, source, index, pending, report.counts)
-            try_again_in_shortage(partial(call.read, wanted.tolist()), source.name, "decode")
-            for slot, ordinals in pending.slots_waiting().items():
-                report.errors[slot] = call.make_error(ordinals)
+            try_again_in_shortage(partial(call.read, ordinals.tolist()), source.name, "decode")
+            for slot, missing in pending.slots_waiting().items():
+                report.errors[slot] = call.make_error(missing)
         return report
 
     def recipe(self, index: FrameIndex) -> str:
-        """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
         return f"{self.name}, {self.describe_versions()}, {describe_conversion()}"
 
     def describe_versions(self) -> str:
@@ -226,9 +198,7 @@ class _Call:
     def _drop_other_sizes(self, ordinals: list[int], sizes: dict[int, tuple[int, int]]) -> list[int]:
         """Fail the frames whose key frame has another size than the stream; return the others.
 
-        Args:
-            ordinals: The frames.
-            sizes: Width and height of key frames, by ordinal; those that are decoded for this are added.
+        ``sizes`` are width and height of key frames, by ordinal; those that are decoded for this are added.
         """
         keys, stream = self.index.key_frame_indices, self.index.stream
         if stream.codec in PARAMETER_SETS and stream.contiguous and not stream.inband_parameters:
@@ -420,19 +390,12 @@ def find_engine_shortage(text: str, most_bytes: int) -> str | None:
 
 @dataclass(slots=True)
 class _Opened:
-    """A file that is open in an engine.
-
-    Attributes:
-        file: The file.
-        prints: Whether the engine printed while it was opened.
-        pixels: Of one picture.
-        sizes: Width and height of its key frames, by ordinal, as far as they are known.
-    """
+    """A file that is open in an engine."""
 
     file: EngineFile
-    prints: bool
-    pixels: int
-    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    prints: bool  # the engine printed while it was opened
+    pixels: int  # of one picture
+    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)  # width and height of key frames, by ordinal
 
 
 def _leave(pool: IdlePool[_Opened]) -> IdlePool[_Opened]:

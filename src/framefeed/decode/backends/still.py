@@ -237,11 +237,7 @@ def _make_recipe(codec: str, reduction: int) -> str:
 
 
 def convert_to_rgb(image: Image.Image, name: str) -> Pixels:
-    """Convert a decoded picture to RGB, uint8 [H, W, 3], by the rules at the top of this module.
-
-    Raises:
-        UnsupportedCodec: The rules do not cover its pixel format.
-    """
+    """Convert a decoded picture to RGB, uint8 [H, W, 3], by the rules at the top of this module."""
     mode = image.mode
     if mode.startswith("I;16"):
         grey = ((np.asarray(image).astype(np.uint32) + 128) // 257).astype(np.uint8)
