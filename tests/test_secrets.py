@@ -346,8 +346,6 @@ def test_S17_parts_of_containers_by_signed_urls(packed: str, texts: Texts, tmp_p
     assert {kind for _, kind, _ in catalog.failures} >= {"UnreadableMedia", "DeadlineExceeded"}
     assert len(catalog.usable_rows) == 4  # that of the archive that was cut too
     assert len(texts.call("list", ff.scan, f"{packed}/m.list{QUERY}", storage_options=options).usable_rows) == 2
-    texts.call("index", ff.scan, urls[0], write_idx=True)
-    texts.call("index", ff.scan, urls[0], write_idx=True, idx_folder=tmp_path / "indexes")
     texts.add("rows", catalog, *catalog, *catalog.failures, catalog.table["error"].to_pylist())
     texts.add("sources", *(catalog.media_source(row) for row in catalog.usable_rows.tolist()))
     plan = texts.call("plan", ff.plan_clips, catalog, ff.Uniform(2), seed=1, shuffle=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from framefeed.archives._dali_index import OddIndex, read_dali_index, write_dali_index
 from framefeed.archives._parquet_pages import NULL, ColumnChunk, OddPages, find_plain_values, read_column_chunks
 from framefeed.archives._samples import SKIPPED, MemberSamples, SampleGrouper, split_name
 from framefeed.archives._tables import NO_FILE, ArchiveDamage, Member, MemberKind, MemberTable, join_tables
@@ -24,7 +23,6 @@ __all__ = [
     "MemberKind",
     "MemberSamples",
     "MemberTable",
-    "OddIndex",
     "OddPages",
     "ReadSizes",
     "SampleGrouper",
@@ -32,11 +30,9 @@ __all__ = [
     "find_plain_values",
     "join_tables",
     "read_column_chunks",
-    "read_dali_index",
     "read_tar",
     "read_zip",
     "split_name",
     "walk_tar",
     "walk_zip",
-    "write_dali_index",
 ]
