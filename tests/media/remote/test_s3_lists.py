@@ -121,7 +121,7 @@ def test_a_prefix_without_its_slash_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("store")
 def test_pages_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [len(page) for page in _whole.list_keys("s3://many/x/")] == [1000, 1000, 500]
+    assert [len(page) for page in _whole.list_keys("s3://many/x/")] == [1000, 200]
     pages = list(_whole.list_keys("s3://media/t/", max_keys=2))
     assert [len(page) for page in pages] == [2, 2, 2, 1]
     assert [each.key for page in pages for each in page] == sorted(
