@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +21,9 @@ from tests.lengths import IS_ALL
 from tests.parallel.clocks import HandClock
 from tests.poison import poison
 from tests.tiers import mark_slow, put_long_files_first
+
+if TYPE_CHECKING:
+    from tests.media.remote.stores import Store
 
 settings.register_profile(
     "house",
@@ -106,6 +110,22 @@ def collections_are_cheap() -> None:
     """Have the collector pass over what is there already: thousands of tests collect, 0.2 s each in a large process."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[Store]:
+    """moto's server, one for all tests of this process; a module takes ``s3``."""
+    from tests.media.remote.stores import serving
+
+    with serving() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def s3(s3_server: Store) -> Store:
+    """A server of S3 in which nothing is but the bucket "many"."""
+    s3_server.empty()
+    return s3_server
 
 
 _GENERATIONS_OF_GARBAGE = 4

@@ -34,20 +34,7 @@ _MOST_DIGITS = 19
 def find_member(
     part: PartName, reader: ByteReader, name: str, *, is_remote: bool, limits: Limits = DEFAULT_LIMITS
 ) -> Location:
-    """Find the first byte and the size of a part.
-
-    Args:
-        part: Its name.
-        reader: The container.
-        name: Of the container, for messages.
-        is_remote: Whether each read takes a request.
-        limits: What the container may claim.
-
-    Raises:
-        MissingMedia: There is no such member.
-        UnreadableMedia: It cannot be read in place.
-        MediaError: The container is damaged before it.
-    """
+    """Find the first byte and the size of a part, or raise why it cannot be read in place."""
     found = find_members(part.scheme, [part.member], reader, name, is_remote=is_remote, limits=limits)[part.member]
     if isinstance(found, MediaError):
         raise found
@@ -74,9 +61,6 @@ def find_members(
         is_remote: Whether each read takes a request.
         limits: What the container may claim.
         stamp: That of `MediaSource.make_stamp`; None reads what is known of it anew.
-
-    Raises:
-        MediaError: The container cannot be read.
     """
     reads = REMOTE_READS if is_remote else LOCAL_READS
     if scheme == "parquet":
@@ -137,11 +121,7 @@ def _make_absent_error(member: str, name: str, scheme: str) -> MissingMedia:
 
 
 def split_value(member: str, name: str) -> tuple[str, int]:
-    """Split the name of a value to its column and its row.
-
-    Raises:
-        MissingMedia: It has no row.
-    """
+    """Split the name of a value to its column and its row."""
     column, _, row = member.rpartition("/")
     if not (row.isascii() and row.isdigit() and len(row) <= _MOST_DIGITS):
         raise MissingMedia(
@@ -154,14 +134,7 @@ def split_value(member: str, name: str) -> tuple[str, int]:
 
 
 def find_kept_value(text: str, stamp: Hashable, name: str, limits: Limits) -> Any:
-    """Find a value in the row group that was read last, or None; the file is not opened.
-
-    Args:
-        text: Name of the value.
-        stamp: That of `MediaSource.make_stamp` for the file.
-        name: Of the file, for messages.
-        limits: What the row group may claim; one that claims more is not found.
-    """
+    """Find a value in the row group that was read last, within the limits, or None; the file is not opened."""
     part = split_part(text)
     assert part is not None
     return import_packed_values().find_kept_value(stamp, *split_value(part.member, name), limits)
@@ -170,16 +143,7 @@ def find_kept_value(text: str, stamp: Hashable, name: str, limits: Limits) -> An
 def read_value(
     text: str, reader: ByteReader, stamp: Hashable, name: str, known: str | None, limits: Limits, *, is_remote: bool
 ) -> ValueReader:
-    """Read a value that was there when its file was indexed.
-
-    Args:
-        text: Its name.
-        reader: The Parquet file.
-        stamp: That of `MediaSource.make_stamp` for the file.
-        name: Of the file, for messages.
-        known: Version of the file that was indexed; None if it is not known.
-        limits: What the file may claim.
-        is_remote: Whether it is an object by URL.
+    """Read a value that was there when its file was indexed, in the version ``known``.
 
     Raises:
         StaleSource: The file has another version, and no such value, or none that can be read within the limits.

@@ -78,12 +78,6 @@ class ArchiveRows:
         return len(self.names)
 
 
-def is_value(name: str) -> bool:
-    """Whether a member is read as a value beside media."""
-    parts = split_name(name)
-    return parts is not None and parts[1] in _VALUE_FIELDS
-
-
 def make_error_row(container: str, error: FramefeedError) -> ArchiveRows:
     """Make the one row of an archive that cannot be read."""
     rows = _Columns()

@@ -81,11 +81,7 @@ def split_root(url: str) -> tuple[str, str]:
 
 
 def check_remote_url(url: str, options: Mapping[str, Any]) -> None:
-    """Check what can be checked of a URL and its options without asking a server.
-
-    Raises:
-        UsageError: It names no object, or an option is wrong.
-    """
+    """Check what can be checked of a URL and its options without asking a server."""
     _make_target(url, options)
 
 
@@ -108,11 +104,7 @@ class SentRanges(Protocol):
 
 
 class RangesAhead(Protocol):
-    """Ranges of an object that were asked for.
-
-    Attributes:
-        nbytes: Their bytes.
-    """
+    """Ranges of an object that were asked for, of ``nbytes`` together."""
 
     nbytes: int
 
@@ -128,13 +120,7 @@ class RangesAhead(Protocol):
 def list_objects(url: str, options: Mapping[str, Any]) -> Iterator[Sequence[ListedObject]]:
     """List the objects whose URLs begin so, page by page, in the order of the server.
 
-    Args:
-        url: ``s3://bucket`` or ``s3://bucket/`` and the first characters of the keys, or likewise of the Hub.
-        options: Of ``storage_options``, for this URL.
-
-    Raises:
-        MissingMedia: There is no such bucket.
-        UnreadableMedia: It cannot be listed.
+    ``url`` is ``s3://bucket`` or ``s3://bucket/`` and the first characters of the keys, or likewise of the Hub.
     """
     if is_hub(url):
         files: Iterator[Sequence[ListedObject]] = import_module("framefeed.media.remote._hub").list_hub(
@@ -156,15 +142,7 @@ def read_whole(url: str, most_bytes: int, options: Mapping[str, Any]) -> bytes:
 def get_range(
     url: str, start: int, stop: int, options: Mapping[str, Any], version: ObjectVersion | None = None
 ) -> FetchedRange:
-    """Get a range of an object in the calling thread, whose limits hold; a reader would start a thread.
-
-    Args:
-        url: The object.
-        start: First byte.
-        stop: Behind the last byte.
-        options: Of ``storage_options``, for this URL.
-        version: Which version it must be of; None for any.
-    """
+    """Get a range of an object in the calling thread, whose limits hold; a reader would start a thread."""
     make: Callable[..., Callable[[], FetchedRange]] = import_module("framefeed.media.remote._client").RangeGet
     return make(_make_target(url, options), start, stop, version)()
 
@@ -172,14 +150,7 @@ def get_range(
 def fetch_ahead(
     url: str, ranges: Iterable[tuple[int, int]], version: ObjectVersion | None, options: Mapping[str, Any]
 ) -> RangesAhead:
-    """Ask for ranges of an object, for readers that come later; do not wait.
-
-    Args:
-        url: The object.
-        ranges: First byte of each, and behind the last one.
-        version: Which version they must be of; None for any.
-        options: Of ``storage_options``, for this URL.
-    """
+    """Ask for ranges of an object, first byte and behind the last one, for readers that come later; do not wait."""
     ahead: RangesAhead = import_module("framefeed.media.remote._reader").FetchedAhead(
         _make_target(url, options), ranges, version
     )
@@ -192,14 +163,7 @@ def open_ranges(
     version: ObjectVersion | None = None,
     confirm: Callable[[], ObjectVersion] | None = None,
 ) -> ByteReader:
-    """Make a reader of an object; nothing is asked for before the first read.
-
-    Args:
-        url: The object.
-        options: Of ``storage_options``, for this URL.
-        version: Which version the bytes must be of; None for the one of the first answer.
-        confirm: Is called if the first answer is of another version, and returns one whose bytes are the same.
-    """
+    """Make a reader of an object, as `RangeReader` says; nothing is asked for before the first read."""
     reader: ByteReader = import_module("framefeed.media.remote._reader").RangeReader(
         _make_target(url, options), version, confirm
     )
@@ -207,14 +171,7 @@ def open_ranges(
 
 
 def put_file(url: str, path: str, replaced: ObjectVersion | None, options: Mapping[str, Any]) -> ObjectVersion:
-    """Put a file as one object of S3; see `_putting.put_file`.
-
-    Args:
-        url: The object.
-        path: The file.
-        replaced: The version that it replaces; None for a new object.
-        options: Of ``storage_options``, for this URL.
-    """
+    """Put a file as one object of S3; see `_putting.put_file`."""
     put: Callable[..., ObjectVersion] = import_module("framefeed.media.remote._putting").put_file
     return put(url, path, replaced, parse_s3_options(options))
 

@@ -95,12 +95,7 @@ class ListedObject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchedRange:
-    """Bytes of an object.
-
-    Attributes:
-        data: From the start that was asked for; fewer than asked for where the object ends.
-        version: Of the object.
-    """
+    """Bytes of an object, from the start that was asked for; fewer than asked for where it ends."""
 
     data: bytearray | memoryview
     version: ObjectVersion
@@ -108,14 +103,7 @@ class FetchedRange:
 
 @dataclass(frozen=True, slots=True)
 class RangeRequest:
-    """A range of an object.
-
-    Attributes:
-        name: Shown name of the object.
-        start: First byte.
-        stop: Behind the last byte.
-        version: Which version it must be of; None for any.
-    """
+    """A range of an object with a shown name, up to the byte behind its last one, in a version or in any."""
 
     name: str
     start: int
@@ -267,12 +255,7 @@ def shorten(text: str) -> str:
 
 
 def read_pause(value: str | None, now: float) -> float | None:
-    """Read ``Retry-After``, seconds or a date, as seconds from now; None if there is none.
-
-    Args:
-        value: Of the header.
-        now: Seconds since the epoch.
-    """
+    """Read ``Retry-After``, seconds or a date, as seconds from now (since the epoch); None if there is none."""
     if value is None:
         return None
     if _NUMBER.fullmatch(value.strip()):

@@ -50,11 +50,7 @@ class Problem(NamedTuple):
 
 
 class Target(Protocol):
-    """An object that can be asked for.
-
-    Attributes:
-        url: As the user gave it, with its secrets.
-    """
+    """An object that can be asked for."""
 
     @property
     def url(self) -> str:
@@ -96,12 +92,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class HttpTarget:
-    """An object that a URL with http or https names.
-
-    Attributes:
-        url: As the user gave it, with its secrets.
-        headers: More headers for its server, such as rights.
-    """
+    """An object that a URL with http or https names; ``headers`` are more of them for its server, such as rights."""
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
