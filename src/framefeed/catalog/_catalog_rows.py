@@ -418,12 +418,7 @@ def list_unindexed_rows(catalog: CatalogRows) -> IntArray:
 def check_plannable(catalog: CatalogRows, name: str = "") -> None:
     """Check that the rows of a catalog can be planned, at least some; or all, if it is only not complete.
 
-    Args:
-        catalog: The catalog.
-        name: Its path, for the message.
-
-    Raises:
-        UsageError: It has videos alone, and no frame indexes; or videos, whose frame tables are missing.
+    ``name`` is its path, for the message.
     """
     usable, plannable = len(catalog.usable_rows), len(catalog.plannable_rows)
     if plannable < usable and (not plannable or catalog._data.missing is not None):
@@ -451,10 +446,6 @@ def get_missing_frames_path(catalog: CatalogRows) -> str | None:
 
 
 def read_arrow_column(catalog: CatalogRows, name: str) -> pa.Array:
-    """Read one column of a catalog, [R], dictionaries decoded.
-
-    Raises:
-        UsageError: There is no such column; the message lists the known.
-    """
+    """Read one column of a catalog, [R], dictionaries decoded."""
     column = decode_dictionary(catalog._data.facts.column(name)).combine_chunks()
     return column if catalog._rows is None else column.take(pa.array(catalog._rows))

@@ -48,27 +48,16 @@ _UPLOAD = "upload-"
 
 @dataclass(frozen=True, slots=True)
 class CatalogCopy:
-    """The copy of a catalog by URL.
-
-    Attributes:
-        path: Path of the Parquet file.
-        folder: URL of the folder where relative sources start.
-        frames_name: Shown name of the object with the frame tables.
-    """
+    """The copy of a catalog by URL."""
 
     path: str
-    folder: str
-    frames_name: str
+    folder: str  # URL where relative sources start
+    frames_name: str  # shown name of the object with the frame tables
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCatalog:
-    """The catalog that an object is now.
-
-    Attributes:
-        version: Of the object.
-        path: Path of its copy.
-    """
+    """The catalog that an object is now: its version, and the path of its copy."""
 
     version: str
     path: str
@@ -96,18 +85,9 @@ def _get_frames_url(url: str, frames_id: str | None = None) -> str:
 
 
 def fetch_catalog(url: str, folder: str | None, storage_options: StorageOptions | None) -> CatalogCopy:
-    """Copy both files of a catalog, unless they are there.
+    """Copy both files of a catalog to a folder, by default that of the user, unless they are there.
 
-    Args:
-        url: The Parquet file.
-        folder: For the copies; None for that of the user.
-        storage_options: Options by URL prefix.
-
-    Raises:
-        MissingMedia: There is no such object.
-        UnreadableMedia: It is no catalog, or cannot be read.
-        StaleSource: The frame tables belong to another catalog, or both are replaced all the time.
-        UsageError: The folder cannot be written to.
+    If the frame tables belong to another catalog, or both are replaced all the time, that is StaleSource.
     """
     source, copies = MediaSource.of(url, storage_options), _Copies(url, folder)
     for _ in range(_MOST_TRIES):
@@ -128,12 +108,7 @@ def fetch_catalog(url: str, folder: str | None, storage_options: StorageOptions 
 
 
 def find_stored(url: str, storage_options: StorageOptions | None) -> StoredCatalog | None:
-    """Find the catalog that is to be replaced, and copy what is there of it; None if there is no such object.
-
-    Raises:
-        UsageError: Something else is there, or nothing can be written there.
-        UnreadableMedia: The server refuses.
-    """
+    """Find the catalog that is to be replaced, and copy what is there of it; None if there is no such object."""
     check_put_url(url, storage_options)
     source, copies = MediaSource.of(url, storage_options), _Copies(url, None)
     try:
@@ -155,12 +130,7 @@ def find_stored(url: str, storage_options: StorageOptions | None) -> StoredCatal
 
 
 def check_bucket(url: str, storage_options: StorageOptions | None) -> None:
-    """Ask the server whether a catalog can be put there.
-
-    Raises:
-        MissingMedia: There is no such bucket.
-        UnreadableMedia: The server refuses.
-    """
+    """Ask the server whether a catalog can be put there."""
     check_put_rights(_get_frames_url(url, "check"), storage_options)
 
 
@@ -168,15 +138,7 @@ def check_bucket(url: str, storage_options: StorageOptions | None) -> None:
 def uploading(url: str, stored: StoredCatalog | None, storage_options: StorageOptions | None) -> Iterator[str]:
     """Give the path of a Parquet file that the block writes with its frame tables; then put both.
 
-    Args:
-        url: The object.
-        stored: The catalog that it replaces; None for a new object.
-        storage_options: Options by URL prefix.
-
-    Raises:
-        StaleSource: Another version is there now, with other bytes.
-        UsageError: A file is too large.
-        UnreadableMedia: The server refuses.
+    If they replace a ``stored`` catalog, and another version is there now, with other bytes, that is StaleSource.
     """
     copies = _Copies(url, None)
     with copies.making_files() as path:
@@ -196,12 +158,7 @@ def uploading(url: str, stored: StoredCatalog | None, storage_options: StorageOp
 
 
 class _Copies:
-    """The copies of one URL in a folder.
-
-    Args:
-        url: The Parquet file.
-        folder: The folder; None for that of the user.
-    """
+    """The copies of one URL in a folder; None for that of the user."""
 
     def __init__(self, url: str, folder: str | None) -> None:
         self._url, self._name = url, show_name(url)
@@ -218,11 +175,7 @@ class _Copies:
             yield
 
     def copy_facts(self, source: MediaSource, reader: ByteReader, version: str) -> str:
-        """Copy the Parquet file, unless it is there; return its path.
-
-        Raises:
-            UnreadableMedia: It is no catalog.
-        """
+        """Copy the Parquet file, unless it is there; return its path."""
         path = self._get_path(version)
         if not os.path.isfile(path):
             with replacing(path) as scratch:

@@ -21,19 +21,13 @@ _MAPPED_ROWS = 50_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListColumn:
-    """Lists of one shape, one a row of a catalog; what is read of them is copied, the rest stays where it is.
+    """Lists of one shape, one a row of a catalog; what is read of them is copied, the rest stays where it is."""
 
-    Attributes:
-        values: [N, ...], in memory or mapped from a file.
-        rows: Row of ``values`` of each row, int64 [R]; None for all in their order.
-    """
-
-    values: AnyArray
-    rows: IntArray | None = None
+    values: AnyArray  # [N, ...], in memory or mapped from a file
+    rows: IntArray | None = None  # of ``values``, for each row, [R]; None for all in their order
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """Type of the numbers."""
         return self.values.dtype
 
     @property
@@ -72,13 +66,7 @@ class ListColumn:
 def read_plan_column(catalog: Catalog, name: str, rows: IntArray) -> AnyArray | ListColumn:
     """Read a column that is delivered with clips: lists as they are, others as ``Catalog.column_values`` does.
 
-    Args:
-        catalog: The catalog.
-        name: Of the column.
-        rows: Rows that are planned, int64: their lists must have one shape.
-
-    Raises:
-        UsageError: There is no such column, it holds something else, or a planned row has no list, or another shape.
+    The lists of the rows that are planned must have one shape.
     """
     facts, saved = catalog._data.facts, catalog._saved
     if name not in facts.names or not _is_list(facts.schema.field(name).type):

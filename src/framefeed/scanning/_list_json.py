@@ -74,8 +74,7 @@ class _BadLine(Exception):
 def _parse_lines(text: str, error: Exception) -> tuple[list[Any], Callable[[int], int]]:
     """Parse one value per line; return the values, and the line of each, from 1.
 
-    Raises:
-        UsageError: Most lines are no objects: then it is a damaged list of objects.
+    If most lines are no objects, it is a damaged list of objects, which is a UsageError.
     """
     rows, lines = list[Any](), list[int]()
     # Not splitlines(): text in JSON may contain other characters that end lines.

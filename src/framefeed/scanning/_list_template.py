@@ -21,14 +21,7 @@ _FLOAT = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 class TemplatePart(NamedTuple):
-    """Fixed text of a template, and the column whose value follows it.
-
-    Attributes:
-        text: The fixed text.
-        name: Name of the column; None after the last one.
-        spec: Format of the value, or "".
-        conversion: "s", "r" or "a", or None.
-    """
+    """Fixed text of a template, and the column whose value follows it; None after the last one."""
 
     text: str
     name: str | None
@@ -43,11 +36,6 @@ class TemplatePart(NamedTuple):
 
 
 def parse_template(template: str) -> list[TemplatePart]:
-    """Parse a template into its parts.
-
-    Raises:
-        UsageError: It is not a template, or one of its formats cannot be used.
-    """
     try:
         fields = list(string.Formatter().parse(template))
     except ValueError as error:
@@ -84,11 +72,6 @@ def _explain_bad_part(part: TemplatePart) -> str:
 
 
 def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
-    """Fill the values of a row into a template.
-
-    Raises:
-        UsageError: A value does not fit its format.
-    """
     # Not with str.format, for which "{video.id}" and "{box[0]}" are not names of columns, but parts of a value.
     texts = list[str]()
     for part in parts:

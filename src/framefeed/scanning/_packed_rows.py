@@ -64,11 +64,7 @@ class _Rows:
 def make_zip_rows(container: str, reader: ByteReader, limits: Limits, find_version: Callable[[], str]) -> ArchiveRows:
     """Make a row for each medium in a zip archive, by the endings of names.
 
-    Args:
-        container: Path or URL of the archive.
-        reader: The archive.
-        limits: What it may claim.
-        find_version: Finds the version of the archive, as in a catalog, once something of it was read.
+    The version of the archive can be found once something of it was read.
     """
     shown, rows = show_name(container), _Rows(container)
     for table in walk_zip(reader, shown, limits):
@@ -91,9 +87,7 @@ def make_zip_rows(container: str, reader: ByteReader, limits: Limits, find_versi
 def is_packed(path: str, options: ListOptions) -> bool:
     """Whether a Parquet file at a path holds media; False for a list, and for a file that cannot be read.
 
-    Raises:
-        MediaError: An object cannot be read; as a list it would be asked for as a whole.
-        UsageError: Several columns may be meant, or the options do not fit.
+    An object that cannot be read is an error here: as a list it would be asked for as a whole.
     """
     try:
         source = MediaSource.of(path, options.storage_options)
@@ -119,11 +113,7 @@ def is_parquet(path: str, options: ListOptions) -> bool:
 
 
 def find_media_column(file: PackedFile, reader: ByteReader, options: ListOptions) -> str | None:
-    """Find the column of media in a Parquet file; None if it is a list.
-
-    Raises:
-        UsageError: ``columns`` names none, several may be meant, or the file is a catalog.
-    """
+    """Find the column of media in a Parquet file; None if it is a list."""
     schema = file.schema
     if is_catalog(schema.names):
         return None
@@ -189,16 +179,7 @@ def make_value_rows(
     """Make a row for each value of a column of media, with the columns beside it.
 
     Where the bytes are null, the path is that of a file, relative to the folder of the options, else to that of the
-    Parquet file.
-
-    Args:
-        container: Path or URL of the Parquet file.
-        file: The same, open.
-        column: Name of the column.
-        options: Names of columns, and the folder where relative paths start.
-        version: Of the file, as in a catalog.
-        reads: Bytes of one read.
-        by_parent: Label media by the folders of their paths, if no column does.
+    Parquet file. With ``by_parent``, media are labelled by the folders of their paths, if no column does it.
     """
     shown, rows = show_name(container), _Rows(container)
     values, paths = file.find_values(column, reads), file.read_paths(column)
@@ -247,9 +228,6 @@ def _name_classes(file: PackedFile, table: pa.Table, options: ListOptions) -> tu
     """Read the columns beside media; labels that are numbers of named classes become these names, -1 none.
 
     Labels keep their numbers, as positions among the classes; they stay as they are if the call gives integers.
-
-    Raises:
-        UsageError: A number has no name.
     """
     columns = read_columns(table, options)
     if LABEL not in columns.column_names or options.has_numbered_classes:

@@ -34,19 +34,13 @@ def join_columns(
     rivals: str = "",
     options: ListOptions | None = None,
 ) -> tuple[pa.Table, list[str]]:
-    """Join the columns of archives, in their order.
+    """Join the columns of archives, in their order: return a table with a row for each of their rows, and warnings.
 
     Args:
         archives: Rows of each.
         template: Parts of ``path_template``, to fit the names of members; none without one.
         rivals: Arguments that give labels, for the warning that labels of archives go before them; "" without any.
         options: Names of columns of archives in the catalog; those of Parquet files have theirs already.
-
-    Returns:
-        A table with a row for each row of the archives, and warnings.
-
-    Raises:
-        UsageError: The options name a column that no archive has.
     """
     remarks = list[str]()
     columns = dict[str, pa.ChunkedArray]()
@@ -158,11 +152,7 @@ def _fit_names(archives: Sequence[ArchiveRows], template: Sequence[TemplatePart]
 
 
 def check_template(template: Sequence[TemplatePart]) -> None:
-    """Check that a template can be fitted to names.
-
-    Raises:
-        UsageError: Two of its parts have no text between them.
-    """
+    """Check that a template can be fitted to names: it has text between its parts."""
     for first, part in pairwise(template):
         if part.name is not None and not part.text:
             raise UsageError(

@@ -38,41 +38,23 @@ ReadPart = Callable[[int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRows:
-    """The rows of one archive, in its order.
-
-    Attributes:
-        container: Path or URL of the archive.
-        names: Name of each row's source, a list of R texts.
-        offset: First byte of each medium in the archive, int64 [R]; -1 of rows with an error.
-        size: Bytes of each medium, int64 [R].
-        keys: Key of each row's sample, string [R].
-        fields: Field of each row in its sample, string [R].
-        errors: Why media cannot be read, by row.
-        texts: Values of the text and number fields, string [R] by field.
-        json: Values of JSON by name, as JSON, string [R]; at most ``MOST_JSON_COLUMNS``.
-        left_out: Whether there were more names of values in JSON.
-        version: Version of the archive, as in a catalog.
-        columns: Columns of a Parquet file beside the media, R rows; None for archives.
-        files: Rows whose names are those of files, not of parts.
-        classes: All labels of a Parquet file in the order of their numbers, if it says them.
-        remark: Warning about the labels of a Parquet file; "" without.
-    """
+    """The rows of one archive, in its order."""
 
     container: str
     names: list[str]
-    offset: IntArray
+    offset: IntArray  # first byte of each medium in the archive, [R]; -1 of rows with an error
     size: IntArray
-    keys: pa.Array
-    fields: pa.Array
-    errors: dict[int, FramefeedError]
-    texts: dict[str, pa.Array] = field(default_factory=dict)
-    json: dict[str, pa.Array] = field(default_factory=dict)
-    left_out: bool = False
+    keys: pa.Array  # of each row's sample
+    fields: pa.Array  # of each row in its sample
+    errors: dict[int, FramefeedError]  # by row
+    texts: dict[str, pa.Array] = field(default_factory=dict)  # values of the text and number fields, by field
+    json: dict[str, pa.Array] = field(default_factory=dict)  # values by name, as JSON; at most ``MOST_JSON_COLUMNS``
+    left_out: bool = False  # whether there were more names of values in JSON
     version: str = ""
-    columns: pa.Table | None = None
-    files: frozenset[int] = frozenset()
-    classes: tuple[str, ...] = ()
-    remark: str = ""
+    columns: pa.Table | None = None  # of a Parquet file, beside the media
+    files: frozenset[int] = frozenset()  # rows whose names are those of files, not of parts
+    classes: tuple[str, ...] = ()  # of a Parquet file, in the order of their numbers, if it says them
+    remark: str = ""  # a warning about the labels of a Parquet file
 
     def __len__(self) -> int:
         return len(self.names)
@@ -102,7 +84,6 @@ class _Columns:
     fields: list[str | None] = field(default_factory=list)
 
     def add(self, name: str, offset: int, size: int, key: str | None, field_name: str | None) -> int:
-        """Add a row; return its number."""
         self.names.append(name)
         self.offset.append(offset)
         self.size.append(size)
@@ -140,13 +121,7 @@ class _BadValue(Exception):
 
 
 class TarRowMaker:
-    """Makes rows of the tables of one walk, in order.
-
-    Args:
-        container: Path or URL of the archive.
-        limits: ``max_header_bytes`` bounds the size of a value.
-        read: Reads values: so many bytes of the archive from an offset on.
-    """
+    """Makes rows of the tables of one walk, in order; ``read`` reads values: bytes of the archive at an offset."""
 
     def __init__(self, container: str, limits: Limits, read: ReadPart) -> None:
         self._container = container
@@ -252,11 +227,7 @@ class TarRowMaker:
         self._sample_rows, self._values, self._object, self._error = [], {}, {}, None
 
     def finish(self, version: str = "") -> ArchiveRows:
-        """End the archive, and return its rows.
-
-        Args:
-            version: Version of the archive, as in a catalog.
-        """
+        """End the archive, and return its rows."""
         self._end_sample()
         self._refuse_repeats()
         self._rows.names = [PartName("tar", name, self._container).text for name in self._rows.names]
