@@ -199,8 +199,8 @@ def _add_json(columns: dict[str, pa.ChunkedArray], archives: Sequence[ArchiveRow
     for name in names[:MOST_JSON_COLUMNS]:
         values = list[object]()
         for rows in archives:
-            texts = rows.json.get(name)
-            values += [None] * len(rows) if texts is None else map(_load, texts.to_pylist())
+            texts = rows.json[name].to_pylist() if name in rows.json else [None] * len(rows)
+            values += [None if text is None else json.loads(text) for text in texts]
         new = escape(name)
         while not new or new in own or (new in used and new != escape(name)):
             new = f"json.{new}"
@@ -212,8 +212,3 @@ def _add_json(columns: dict[str, pa.ChunkedArray], archives: Sequence[ArchiveRow
         f"the .json members of the archives have over {MOST_JSON_COLUMNS:,} names of values: the first "
         f"{MOST_JSON_COLUMNS:,} are columns, the others are left out"
     ]
-
-
-def _load(text: str | None) -> object:
-    """Parse a value of JSON; an object stays text, because its names are those of one sample."""
-    return text if text is None or text.startswith("{") else json.loads(text)
