@@ -60,11 +60,6 @@ def writing_to(folder: str, other_folder: str) -> Iterator[None]:
         ) from error
 
 
-def map_array(name: str, version: str, make: Callable[[str], None]) -> AnyArray:
-    """Map the array of a name and version, which is made where it is not there yet; read-only. See `map_arrays`."""
-    return map_arrays({name: version}, lambda paths: make(paths[name]))[name]
-
-
 def map_arrays(versions: Mapping[str, str], make: Callable[[dict[str, str]], None]) -> dict[str, AnyArray]:
     """Map arrays by name and version; those that are not there yet are made together. They are read-only.
 

@@ -179,7 +179,10 @@ class CatalogRows:
         """Whether `frame_index` gives one."""
         if self.error(row) is not None:
             return False
-        return self.has_frame_indexes or _needs_no_index(**self._scalars(row, ("kind", "container")))
+        # See ``Facts.needs_no_index``.
+        return self.has_frame_indexes or (
+            self._scalar("kind", row) == "image" and self._scalar("container", row) != MP4_FORMAT_NAME
+        )
 
     def info(self, row: int) -> MediaInfo | None:
         """Get the claims of a row's header; None for a file that could not be read."""
@@ -392,11 +395,6 @@ class CatalogRows:
     def shown_name(self, row: int) -> str:
         """Get the path, URL or name of a row for messages, without the secrets of a URL."""
         return source_name(self._path_name(row))
-
-
-def _needs_no_index(kind: str, container: str) -> bool:
-    """Whether a readable row has no frame tables; see ``Facts.needs_no_index``."""
-    return kind == "image" and container != MP4_FORMAT_NAME
 
 
 def explain_relative_path(catalog: CatalogRows, row: int) -> str:

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from framefeed._files import (
@@ -182,7 +183,7 @@ class _Copies:
                 if (head := read_bytes(reader, 0, len(MAGIC))) == MAGIC:
                     copy_object(reader, scratch)
                 else:
-                    _write(scratch, head)
+                    Path(scratch).write_bytes(head)
                 if not is_catalog(scratch):
                     self.read_frames_id(scratch)
             self._clean(path)
@@ -240,7 +241,10 @@ class _Copies:
             for name in os.listdir(self.folder):
                 if name.startswith(_UPLOAD):
                     with suppress(OSError):  # It is written to, or was removed.
-                        _remove_folder(os.path.join(self.folder, name))
+                        left = os.path.join(self.folder, name)
+                        descriptor = lock_folder(left)
+                        shutil.rmtree(left, ignore_errors=True)
+                        os.close(descriptor)
             folder = os.path.join(self.folder, f"{_UPLOAD}{secrets.token_hex(8)}")
             descriptor = lock_folder(folder)
         try:
@@ -260,15 +264,3 @@ class _Copies:
 
 def _writing(folder: str) -> AbstractContextManager[None]:
     return writing_to(folder, ": Catalog.open(url, local=...), or XDG_CACHE_HOME")
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-
-
-def _remove_folder(path: str) -> None:
-    """Remove the folder of a writer that was killed."""
-    descriptor = lock_folder(path)
-    shutil.rmtree(path, ignore_errors=True)
-    os.close(descriptor)

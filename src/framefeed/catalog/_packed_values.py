@@ -135,7 +135,9 @@ class PackedFile:
         self._file: Any = self._call_arrow(
             lambda: pq.ParquetFile(pa.PythonFile(_ReaderFile(reader), mode="r"), metadata=known.metadata)
         )
-        self.schema: pa.Schema = self._call_arrow(self._read_schema)
+        self.schema: pa.Schema = self._call_arrow(
+            lambda: pa.schema([(field.name, _get_storage(field.type)) for field in self._file.schema_arrow])
+        )
         """Columns and their types, without extensions."""
         self.num_rows: int = known.metadata.num_rows
         if self.num_rows > limits.max_members:
@@ -158,9 +160,6 @@ class PackedFile:
 
     def _refuse_footer(self, count: int) -> NoReturn:
         raise make_limit_error(self._limits, "max_header_bytes", f"metadata of {count} bytes", self._name, "open")
-
-    def _read_schema(self) -> pa.Schema:
-        return pa.schema([(field.name, _get_storage(field.type)) for field in self._file.schema_arrow])
 
     def find_values(self, column: str, reads: ReadSizes, most_groups: int | None = None) -> PackedValues:
         """Find where the values of a column are; those of a row group that cannot be read are errors.
@@ -430,13 +429,6 @@ def find_kept_value(stamp: Hashable, column: str, row: int, limits: Limits) -> p
         return None
     value = values[row - first]
     return value.as_buffer() if value.is_valid else None
-
-
-def read_packed_value(
-    reader: ByteReader, name: str, column: str, row: int, stamp: Hashable, limits: Limits
-) -> pa.Buffer:
-    """Read one value of a Parquet file through Arrow; see `PackedFile`."""
-    return PackedFile(reader, name, limits, stamp).read_value(column, row)
 
 
 def is_media_struct(kind: pa.DataType) -> bool:

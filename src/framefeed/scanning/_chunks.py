@@ -147,7 +147,7 @@ def _read_stills(
         stills.read(paths, start)
         return {position: sources[position - start] for position in stills.unread[num_unread:]}
     for position, (source, path) in enumerate(zip(sources, paths, strict=True), start):
-        if not is_object(path):
+        if "://" not in path or not is_read_by_ranges(path):
             stills.read([path], position)
         elif not is_picture_name(path):
             others[position] = source
@@ -201,11 +201,6 @@ _LAST_THREE = itemgetter(slice(-3, None))
 def has_urls(names: Sequence[str]) -> bool:
     """Whether any of the paths may be a URL."""
     return "://" in "\0".join(names)
-
-
-def is_object(source: str) -> bool:
-    """Whether a path is the URL of an object that is read by ranges."""
-    return "://" in source and is_read_by_ranges(source)
 
 
 def is_picture_name(name: str) -> bool:

@@ -213,8 +213,10 @@ def list_roots(
     listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats)
     column_rows, origins = [listing.column_rows], list[Origin]()
     for root in names:
-        if isinstance(root, str) and (len(names) == 1 or not _is_media_or_archive(root)):
-            _check_exists(make_absolute(root))
+        if isinstance(root, str):
+            has_ending = get_suffix(root) in ALL_MEDIA_SUFFIXES or bool(get_archive_ending(root))
+            if len(names) == 1 or not has_ending:
+                _check_exists(make_absolute(root))
         listed = _read_list(root, lists, is_only=len(names) == 1)
         if listed is None:
             groups, origin = _list_groups(root, walk, without)
@@ -238,10 +240,6 @@ def list_roots(
     listing.column_rows = np.concatenate(column_rows)
     drop_repeats(listing, origins, walk.facts, by_parent=by_parent)
     return listing
-
-
-def _is_media_or_archive(path: str) -> bool:
-    return get_suffix(path) in ALL_MEDIA_SUFFIXES or bool(get_archive_ending(path))
 
 
 def _read_list(root: str | pa.Table, lists: ListOptions, *, is_only: bool) -> Listing | None:

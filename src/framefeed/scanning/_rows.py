@@ -175,15 +175,15 @@ class Listing:
                 names = group.names if is_public else [strip_url(name) for name in group.names]
                 waiting += names if root is None else [to_stored_name(name, root) for name in names]
             else:
-                # Names are escaped later, all at once, by `_to_string_array`.
+                # Names are escaped later, all at once, by `to_strings`.
                 prefix = group.folder + os.sep
                 if top is not None and prefix.startswith(top):
                     prefix = prefix[len(top) :].replace(os.sep, "/")
                 waiting += [prefix + name for name in group.names]
             if len(waiting) >= _ROWS_AT_ONCE:
-                arrays.append(_to_string_array(waiting))
+                arrays.append(to_strings(waiting))
                 waiting = []
-        return pa.concat_arrays([*arrays, _to_string_array(waiting)])
+        return pa.concat_arrays([*arrays, to_strings(waiting)])
 
     def label_by_folder(self) -> pa.DictionaryArray:
         """Label each row by the name of its folder, dictionary<int32, string> [N]."""
@@ -213,11 +213,12 @@ def _find_member(path: str) -> str:
     return path if part is None else part.member
 
 
-def _to_string_array(texts: Sequence[str]) -> pa.Array:
+def to_strings(texts: Sequence[str | None]) -> pa.Array:
+    """Make a column of texts; those that are not UTF-8 are escaped."""
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
-        return pa.array([escape(text) for text in texts], pa.string())
+        return pa.array([None if text is None else escape(text) for text in texts], pa.string())
 
 
 VIDEO_SUFFIXES = frozenset((
