@@ -153,7 +153,7 @@ def read_value(
     assert part is not None
     column, row = split_value(part.member, name)
     try:
-        value = import_packed_values().read_packed_value(reader, name, column, row, stamp, limits)
+        value = import_packed_values().PackedFile(reader, name, limits, stamp).read_value(column, row)
     except (UnreadableMedia, CorruptMedia, LimitExceeded) as error:
         is_of_contents = error.stage == "open"  # and not of a disk or a server
         is_known_to_differ = known and find_container_version(reader, is_remote=is_remote) != known

@@ -113,12 +113,7 @@ def map_containers(
 ) -> list[R]:
     """Call a function for each container, several at once; return the results in order.
 
-    Args:
-        read: The function.
-        paths: Path or URL of each container.
-        items: The function's arguments, one for each.
-        options: Say how many are read at once.
-        stats: Statistics, to which the bytes that were read are added.
+    The bytes that it read are added to the statistics.
     """
     # More results may wait for those before them.
     workers = _REMOTE_AT_ONCE if options.workers is None and any(map(is_url, paths)) else options.workers
@@ -212,13 +207,7 @@ def _make_groups(rows: ArchiveRows) -> Iterator[SourceGroup]:
 
 
 def _add_line_columns(columns: pa.Table, lines: pa.Table, owners: IntArray) -> pa.Table:
-    """Add to columns of members those of the line of a list that names their archive.
-
-    Args:
-        columns: Of the members.
-        lines: Columns of all lists.
-        owners: Row in ``lines`` of each member's archive.
-    """
+    """Add to columns of members those of the line that names their archive: row ``owners`` of ``lines`` for each."""
     is_bare = owners == NO_COLUMN_ROW
     if not lines.column_names or is_bare.all():
         return columns

@@ -363,11 +363,7 @@ def _hash_table(table: pa.Table) -> str:
 
 
 def check_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
-    """Check ``image_folders``, and that a rate is given for "video" and not for "image".
-
-    Raises:
-        UsageError: An argument is wrong.
-    """
+    """Check ``image_folders``, and that a rate is given for "video" and not for "image"."""
     check_choice("image_folders", image_folders, ("video", "image", None))
     if (image_folders == "video") != (fps is not None):
         raise UsageError(
