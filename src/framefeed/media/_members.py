@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framefeed._names import PartName, split_part
 from framefeed._shown import show_name
 from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits
-from framefeed.archives import (
-    LOCAL_READS,
-    REMOTE_READS,
-    ArchiveDamage,
-    MemberKind,
-    ReadSizes,
-    read_zip,
-    walk_tar,
-)
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, MissingMedia, UnreadableMedia
 from framefeed.media._identity import find_container_version, make_changed_error
 from framefeed.media._readers import ValueReader
+
+if TYPE_CHECKING:
+    from framefeed.archives import ArchiveDamage, ReadSizes
 
 Location = tuple[int, int]
 """First byte in the container, and number of bytes."""
 READ_BY_ARROW = -1
 """In place of the first byte: of a value of a Parquet file that is compressed or encoded."""
-_PACKED_VALUES = "framefeed.catalog"
+_ARCHIVES, _PACKED_VALUES = "framefeed.archives", "framefeed.catalog"
 # Names of the largest integers have 19 digits.
 _MOST_DIGITS = 19
 
@@ -62,7 +56,8 @@ def find_members(
         limits: What the container may claim.
         stamp: That of `MediaSource.make_stamp`; None reads what is known of it anew.
     """
-    reads = REMOTE_READS if is_remote else LOCAL_READS
+    archives = import_archives()
+    reads = archives.REMOTE_READS if is_remote else archives.LOCAL_READS
     if scheme == "parquet":
         return _find_values(members, import_packed_values().PackedFile(reader, name, limits, stamp), name, reads)
     wanted = frozenset(members)
@@ -89,10 +84,11 @@ def _find_in_tar(
     wanted: frozenset[str], reader: ByteReader, name: str, limits: Limits, reads: ReadSizes
 ) -> tuple[dict[str, Location | MediaError], ArchiveDamage | None]:
     found, damage = dict[str, Location | MediaError](), None
-    for table in walk_tar(reader, name, limits, reads):
+    archives = import_archives()
+    for table in archives.walk_tar(reader, name, limits, reads):
         damage = table.damage
         for member in table:
-            if member.name in wanted and member.kind == MemberKind.FILE:
+            if member.name in wanted and member.kind == archives.MemberKind.FILE:
                 found.setdefault(member.name, (member.offset, member.size))
         if len(found) == len(wanted):
             break
@@ -102,7 +98,8 @@ def _find_in_tar(
 def _find_in_zip(
     wanted: frozenset[str], reader: ByteReader, name: str, limits: Limits
 ) -> tuple[dict[str, Location | MediaError], ArchiveDamage | None]:
-    table, found = read_zip(reader, name, limits, wanted), dict[str, Location | MediaError]()
+    archives, found = import_archives(), dict[str, Location | MediaError]()
+    table = archives.read_zip(reader, name, limits, wanted)
     # Of several members of one name the last one holds.
     for row, member in reversed(list(enumerate(table))):
         if member.name in found:
@@ -110,7 +107,7 @@ def _find_in_zip(
         if (reason := table.reasons.get(row)) is not None:
             message = f"{name}: the member {member.name!r} {reason}"
             found[member.name] = UnreadableMedia(message, source=name, stage="open")
-        elif member.kind == MemberKind.FILE:
+        elif member.kind == archives.MemberKind.FILE:
             found[member.name] = member.offset, member.size
     return found, table.damage
 
@@ -163,6 +160,11 @@ def read_value(
             raise
         raise make_changed_error(show_name(text)) from error
     return ValueReader(value, reader.stat().mtime_ns, getattr(reader, "version", None))
+
+
+def import_archives() -> Any:
+    """Import what reads archives, by its name: other media need none of it."""
+    return import_module(_ARCHIVES)
 
 
 def import_packed_values() -> Any:

@@ -6,19 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from framefeed._values import ByteReader
 from framefeed.media.remote._answers import FetchedRange, ListedObject, ObjectVersion
-from framefeed.media.remote._storage_options import (
-    StorageOptions,
-    check_storage_options,
-    find_options,
-    parse_headers,
-    parse_hub_options,
-    parse_s3_options,
-)
-from framefeed.media.remote._targets import HttpTarget, Target, is_http, is_hub, is_s3
+from framefeed.media.remote._schemes import StorageOptions, is_http, is_hub, is_s3
+
+if TYPE_CHECKING:
+    from framefeed.media.remote._targets import Target
 
 __all__ = [
     "FetchedRange",
@@ -45,6 +40,8 @@ __all__ = [
     "remove_object",
     "split_root",
 ]
+
+_OPTIONS = "framefeed.media.remote._storage_options"
 
 
 @cache
@@ -85,14 +82,39 @@ def check_remote_url(url: str, options: Mapping[str, Any]) -> None:
     _make_target(url, options)
 
 
+def check_storage_options(given: Any) -> None:
+    """Check options before they are used.
+
+    Raises:
+        UsageError: They are no options by URL prefix, or some of http(s) or s3 do not exist or are wrong.
+    """
+    if given is not None:
+        import_module(_OPTIONS).check_storage_options(given)
+
+
+def find_options(storage_options: StorageOptions | None, url: str) -> Mapping[str, Any]:
+    """Find the options for a URL; see `_storage_options.find_options`."""
+    found: Mapping[str, Any] = import_module(_OPTIONS).find_options(storage_options, url) if storage_options else {}
+    return found
+
+
+def _parse_s3(options: Mapping[str, Any]) -> Any:
+    return import_module(_OPTIONS).parse_s3_options(options)
+
+
+def _parse_hub(options: Mapping[str, Any]) -> Any:
+    return import_module(_OPTIONS).parse_hub_options(options)
+
+
 def _make_target(url: str, options: Mapping[str, Any]) -> Target:
     if is_http(url):
-        return HttpTarget(url, parse_headers(options))
+        http: Callable[..., Target] = import_module("framefeed.media.remote._targets").HttpTarget
+        return http(url, import_module(_OPTIONS).parse_headers(options))
     if is_hub(url):
         hub: Callable[..., Target] = import_module("framefeed.media.remote._hub").HubTarget
-        return hub(url, parse_hub_options(options))
+        return hub(url, _parse_hub(options))
     make: Callable[..., Target] = import_module("framefeed.media.remote._s3_target").S3Target
-    return make(url, parse_s3_options(options))
+    return make(url, _parse_s3(options))
 
 
 class SentRanges(Protocol):
@@ -124,11 +146,11 @@ def list_objects(url: str, options: Mapping[str, Any]) -> Iterator[Sequence[List
     """
     if is_hub(url):
         files: Iterator[Sequence[ListedObject]] = import_module("framefeed.media.remote._hub").list_hub(
-            url, parse_hub_options(options)
+            url, _parse_hub(options)
         )
         return files
     pages: Iterator[Sequence[ListedObject]] = import_module("framefeed.media.remote._whole").list_keys(
-        url, parse_s3_options(options)
+        url, _parse_s3(options)
     )
     return pages
 
@@ -173,14 +195,14 @@ def open_ranges(
 def put_file(url: str, path: str, replaced: ObjectVersion | None, options: Mapping[str, Any]) -> ObjectVersion:
     """Put a file as one object of S3; see `_putting.put_file`."""
     put: Callable[..., ObjectVersion] = import_module("framefeed.media.remote._putting").put_file
-    return put(url, path, replaced, parse_s3_options(options))
+    return put(url, path, replaced, _parse_s3(options))
 
 
 def check_rights(url: str, options: Mapping[str, Any]) -> None:
     """Check that objects can be put where ``url`` is; see `_putting.check_rights`."""
-    import_module("framefeed.media.remote._putting").check_rights(url, parse_s3_options(options))
+    import_module("framefeed.media.remote._putting").check_rights(url, _parse_s3(options))
 
 
 def remove_object(url: str, options: Mapping[str, Any]) -> None:
     """Remove an object of S3; one that is not there is no error."""
-    import_module("framefeed.media.remote._putting").remove_object(url, parse_s3_options(options))
+    import_module("framefeed.media.remote._putting").remove_object(url, _parse_s3(options))

@@ -13,9 +13,7 @@ from typing import Any
 from framefeed._checks import check_known
 from framefeed.errors import UsageError
 from framefeed.media.remote._s3_urls import is_region, parse_endpoint
-
-StorageOptions = Mapping[str, Mapping[str, Any]]
-"""URL prefix -> options."""
+from framefeed.media.remote._schemes import StorageOptions
 
 _EXAMPLE = "{'s3://bucket/': {'key': ..., 'secret': ...}, 'https://host/': {'headers': {'Authorization': ...}}}"
 _BORDERS = "/?#"
@@ -105,7 +103,7 @@ def check_storage_options(given: Any) -> None:
             parse_hub_options(options, prefix)
 
 
-def find_options(storage_options: StorageOptions | None, url: str) -> Mapping[str, Any]:
+def find_options(storage_options: StorageOptions, url: str) -> Mapping[str, Any]:
     """Find the options for a URL: those of the longest prefix, which ends where a folder or a name does.
 
     >>> find_options({"s3://bucket": {"anon": True}}, "s3://bucket/a.mp4")
@@ -120,11 +118,11 @@ def find_options(storage_options: StorageOptions | None, url: str) -> Mapping[st
     borders = f"{_BORDERS}@" if folded.startswith("hf://") else _BORDERS  # which a revision stands behind
     fitting = [
         prefix
-        for prefix in storage_options or {}
+        for prefix in storage_options
         if (start := _fold(prefix)) in (folded, f"{folded}/")
         or (folded.startswith(start) and (start.endswith("/") or folded[len(start)] in borders))
     ]
-    return (storage_options or {})[max(fitting, key=len)] if fitting else {}
+    return storage_options[max(fitting, key=len)] if fitting else {}
 
 
 def parse_headers(options: Mapping[str, Any], prefix: str = "https://") -> dict[str, str]:
