@@ -32,7 +32,7 @@ from tests.cache.media import SMALL, Video, copied
 from tests.corpus import clip_file, corpus_file
 from tests.fakes import FlatDecoder
 from tests.parallel.awaited import AwaitedLock
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS as PATIENCE
 
 EXACT = [name for name, entry in CODECS.items() if entry.is_exact]
 WHOLE = OutputSpec()

@@ -13,7 +13,7 @@ import pytest
 from framefeed.cache._state import CacheOptions, CacheState
 from framefeed.cache.store._format import Kind, StoredFrame
 from tests.parallel.awaited import AwaitedLock
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS as PATIENCE
 
 KIND = Kind("raw", "rgbp 1x1 2 0 p 0")
 OVERHEAD = 400

@@ -32,7 +32,8 @@ from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
 from tests.media.pictures import noise
-from tests.parallel.clocks import PATIENCE, HandClock
+from tests.parallel.clocks import HandClock
+from tests.patience import PATIENCE_SECONDS
 
 MakeLoader = Callable[..., ClipLoader]
 LARGE = 4
@@ -215,7 +216,7 @@ def test_a_picture_that_never_comes_is_named(
     def wait(name: str) -> None:
         if name == stuck:
             hand_clock.advance_at_each_read(61)
-            proceed.wait(PATIENCE)
+            proceed.wait(PATIENCE_SECONDS)
 
     loader = make_loader(
         plan, batch_size=8, prefetch=4, workers=1, backend=FlatDecoder(wait), deadline_seconds=60, on_error="skip"
@@ -240,7 +241,7 @@ def test_a_picture_that_is_never_read_is_named(
             for source, _, _ in clips:
                 if source.name == plan[2].source:
                     hand_clock.advance_at_each_read(61)
-                    proceed.wait(PATIENCE)
+                    proceed.wait(PATIENCE_SECONDS)
             return []
 
     loader = make_loader(plan, batch_size=8, prefetch=4, workers=1, backend=Hanging(), deadline_seconds=60)
@@ -260,7 +261,7 @@ def test_a_transform_that_never_ends_is_named_by_its_clip(
         calls.append(1)
         if len(calls) == 3:
             hand_clock.advance_at_each_read(61)
-            proceed.wait(PATIENCE)
+            proceed.wait(PATIENCE_SECONDS)
         return clip
 
     loader = make_loader(

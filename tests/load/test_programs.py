@@ -15,9 +15,8 @@ import pytest
 from tests.conftest import CHECKOUT
 from tests.lengths import either
 from tests.parallel.living import all_gone, children_of, wait_until
+from tests.patience import PATIENCE_SECONDS
 from tests.programs import running
-
-PATIENCE = 60.0
 
 BEGINNING = """
 import os, sys
@@ -54,7 +53,7 @@ class Program:
 
     def run(self, script: str) -> tuple[int, str, str]:
         started = self.start(script)
-        out, err = started.communicate(timeout=PATIENCE)
+        out, err = started.communicate(timeout=PATIENCE_SECONDS)
         return started.returncode, out, err
 
 
@@ -103,7 +102,7 @@ with make_loader(backend=decoder, deadline_seconds=None) as loader:
         wait_until((program.folder / "there").exists)
     workers = children_of(started.pid)
     os.killpg(started.pid, signal.SIGINT)
-    _, err = started.communicate(timeout=PATIENCE)  # less than a close would wait
+    _, err = started.communicate(timeout=PATIENCE_SECONDS)  # less than a close would wait
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert err.count("Traceback") == 1
     assert all_gone(workers)
@@ -116,7 +115,7 @@ def test_L08_L15_workers_end_with_a_process_that_is_killed(program: Program) -> 
     workers = children_of(started.pid)
     assert len(workers) == 2
     started.kill()
-    started.communicate(timeout=PATIENCE)
+    started.communicate(timeout=PATIENCE_SECONDS)
     wait_until(lambda: all_gone(workers))
 
 

@@ -23,6 +23,7 @@ from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.lengths import either
 from tests.load.media import assert_stamps, folder
+from tests.patience import PATIENCE_SECONDS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -142,7 +143,7 @@ def run(module: str, *words: str) -> str:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE_SECONDS,
     )
     assert finished.returncode == 0, finished.stderr
     assert finished.stderr == ""

@@ -12,7 +12,6 @@ import framefeed as ff
 from tests.corpus import corpus_file
 from tests.remote import served
 
-pytestmark = pytest.mark.timeout(60)
 STALLED: set[str] = set()
 
 

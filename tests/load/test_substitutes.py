@@ -22,8 +22,8 @@ from tests.load import faulty
 from tests.load.laws import content
 from tests.load.media import VIDEOS, catalog, plan_of
 from tests.parallel.clocks import HandClock
-from tests.parallel.laws import PATIENCE
 from tests.parallel.living import wait_until
+from tests.patience import PATIENCE_SECONDS
 
 
 def add_noise(clip: Any, rng: np.random.Generator) -> Any:
@@ -243,7 +243,7 @@ def test_D04_a_substitute_that_hangs_is_named(hand_clock: HandClock) -> None:
         if ordinals == substitute.ordinals.tolist():
             # From now on time passes for the thread that waits.
             hand_clock.advance_at_each_read(61)
-            proceed.wait(PATIENCE)
+            proceed.wait(PATIENCE_SECONDS)
         return CorruptMedia("spoiled") if ordinals == plan.whole[failing].ordinals.tolist() else None
 
     with make_loader(plan, spoil, workers=1, prefetch=1, deadline_seconds=60) as loader:

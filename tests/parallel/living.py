@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from framefeed.parallel import _child
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS
 
 
 def wait_until(holds: Callable[[], object]) -> None:
     """Look again and again until something holds, and fail when only a hang takes so long."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert time.monotonic() < until, "waited in vain"
         time.sleep(0.005)

@@ -17,6 +17,7 @@ from framefeed.errors import UsageError
 from framefeed.parallel._ordered import ordered_outcomes
 from tests.conftest import CHECKOUT
 from tests.decode.forks import Child
+from tests.patience import PATIENCE_SECONDS
 
 LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
 EXEMPT = {
@@ -53,7 +54,7 @@ def find_owners_of_locks() -> set[tuple[str, str]]:
 def test_L01_every_lock_that_is_held_at_a_fork_is_replaced_in_the_child() -> None:
     """A thread that holds a lock when the process forks is not in the child, and never releases it there."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.parallel.forked_locks"]
-    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, cwd=CHECKOUT)
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS, cwd=CHECKOUT)
     answer = json.loads(run.stdout)
     made, left = ({tuple(each) for each in answer[name]} for name in ("made", "left"))
     owners = find_owners_of_locks()

@@ -36,9 +36,10 @@ from framefeed.parallel._worker import dumps, loads, receive, send
 from tests.decode.forks import Child as Forked
 from tests.lengths import either
 from tests.parallel import functions
-from tests.parallel.laws import PATIENCE, check_laws
+from tests.parallel.laws import check_laws
 from tests.parallel.living import all_gone, children_of, lives, wait_until
 from tests.parallel.test_laws import BACKWARDS, settings
+from tests.patience import PATIENCE_SECONDS
 
 WORKERS = 2
 
@@ -100,7 +101,7 @@ def reachable(function: Callable[[Any], Any], address: str) -> Iterator[function
         over.set()
         catch_outcome(functions.Forward(address), None)
         for thread in (server, *helpers):
-            thread.join(PATIENCE)
+            thread.join(PATIENCE_SECONDS)
 
 
 def test_the_laws_hold_in_processes(processes: ProcessPool, tmp_path: Path) -> None:
@@ -423,7 +424,7 @@ def test_D07_a_process_that_cannot_be_killed_is_not_waited_for(monkeypatch: pyte
         child.ask(_send_argument(functions.hang), dumps("native"), deadline_seconds=0.05)
     assert process is not None
     process.kill()
-    process.wait(PATIENCE)
+    process.wait(PATIENCE_SECONDS)
     child.close()
 
 
@@ -493,9 +494,9 @@ def test_L22_the_start_of_a_process_does_not_count_for_a_deadline(
     os.mkfifo(tmp_path / "gate")
     opener = threading.Thread(target=(tmp_path / "gate").write_bytes, args=(b"",))
     # Twice as many seconds as the call has.
-    poll = partial(HastyPoll, int(2 * PATIENCE / _child.LIVENESS_SECONDS), opener.start)
+    poll = partial(HastyPoll, int(2 * PATIENCE_SECONDS / _child.LIVENESS_SECONDS), opener.start)
     monkeypatch.setattr(_child, "select", SimpleNamespace(poll=poll, POLLIN=select.POLLIN, POLLOUT=select.POLLOUT))
-    options = {"max_in_flight": 1, "deadline_seconds": PATIENCE}
+    options = {"max_in_flight": 1, "deadline_seconds": PATIENCE_SECONDS}
     with ProcessPool(1) as pool:
         assert list(ordered_map(functions.SlowToLoad(str(tmp_path)), [1], pool=pool, **options)) == [1]
     opener.join()
@@ -559,7 +560,7 @@ def test_L16_a_consumer_that_waits_hears_of_the_end(tmp_path: Path) -> None:
     closer = threading.Thread(target=outcomes.close, args=(0,))
     closer.start()
     assert list(outcomes) == []
-    closer.join(PATIENCE)
+    closer.join(PATIENCE_SECONDS)
     assert all_gone(workers)
 
 
@@ -571,11 +572,11 @@ def test_L16_close_waits_for_the_running_call(tmp_path: Path) -> None:
     consumer = threading.Thread(target=lambda: next(results, None))
     consumer.start()
     wait_until((tmp_path / "begun").exists)
-    closer = threading.Thread(target=lambda: results.close(wait_seconds=PATIENCE))
+    closer = threading.Thread(target=lambda: results.close(wait_seconds=PATIENCE_SECONDS))
     closer.start()
     (tmp_path / "release").write_bytes(b"")
-    closer.join(PATIENCE)
-    consumer.join(PATIENCE)
+    closer.join(PATIENCE_SECONDS)
+    consumer.join(PATIENCE_SECONDS)
     assert (tmp_path / "over").exists()
 
 

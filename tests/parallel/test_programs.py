@@ -15,8 +15,8 @@ import pytest
 
 from tests.conftest import CHECKOUT
 from tests.lengths import either
-from tests.parallel.laws import PATIENCE
 from tests.parallel.living import all_gone, children_of, group_of, state_of, wait_until
+from tests.patience import PATIENCE_SECONDS
 from tests.programs import running
 
 WORKERS = 2
@@ -77,7 +77,7 @@ class Program:
 
     def run(self, script: str, *options: str) -> tuple[int, str, str]:
         started = self.start(script, *options)
-        out, err = started.communicate(timeout=PATIENCE)
+        out, err = started.communicate(timeout=PATIENCE_SECONDS)
         return started.returncode, out, err
 
     def workers(self) -> list[int]:
@@ -183,7 +183,7 @@ def test_L15_an_interrupt_ends_a_program_at_once_and_its_workers_in_silence(prog
     workers = program.workers()
     program.wait_until_it_is_there()
     os.killpg(started.pid, signal.SIGINT)  # as a terminal does
-    out, err = started.communicate(timeout=PATIENCE)  # less than a close would wait
+    out, err = started.communicate(timeout=PATIENCE_SECONDS)  # less than a close would wait
     assert started.returncode == -signal.SIGINT
     assert out == ""
     assert err.count("Traceback") == 1
@@ -218,7 +218,7 @@ while True:
 def test_L15_an_interrupt_at_any_time_ends_all_quietly(program: Program, seed: int) -> None:
     # Each loop has some 6000.
     started = program.start(INTERRUPTING.format(moment=random.Random(seed).randint(1, 10_000)))
-    _, err = started.communicate(timeout=PATIENCE)
+    _, err = started.communicate(timeout=PATIENCE_SECONDS)
     assert started.returncode == -signal.SIGINT
     assert err.count("Traceback") == 1
     assert err.rstrip().endswith("KeyboardInterrupt")
@@ -284,7 +284,7 @@ for module in (_child, _ordered, _stopping):
 folder = str(Path(__file__).parent)
 print("begins", flush=True)
 print(*ordered_outcomes(
-    functions.wait_and_tell, [folder], workers=1, kind="{kind}", max_in_flight=1, deadline_seconds={PATIENCE}
+    functions.wait_and_tell, [folder], workers=1, kind="{kind}", max_in_flight=1, deadline_seconds={PATIENCE_SECONDS}
 ))
 """)
     wait_until((program.folder / "begun").exists)
@@ -298,7 +298,7 @@ print(*ordered_outcomes(
     wait_until(lambda: started.poll() is not None or reads.read_text().count("1000") > 8)
     assert started.poll() is None
     (program.folder / "release").write_bytes(b"")
-    assert started.communicate(timeout=PATIENCE) == ("begins\nOk(None)\n", "")
+    assert started.communicate(timeout=PATIENCE_SECONDS) == ("begins\nOk(None)\n", "")
 
 
 @pytest.mark.slow

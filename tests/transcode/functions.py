@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.parallel.functions import hang
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS as PATIENCE
 
 Picture = Any
 
