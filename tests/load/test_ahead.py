@@ -29,6 +29,8 @@ from tests.remote import served
 
 pytest.importorskip("urllib3", reason="objects are read by ranges with it")
 
+pytestmark = pytest.mark.usefixtures("kept_processes")
+
 
 class Objects(dict[str, bytes]):
     """Objects of a server, which answers no request while its gate is closed."""

@@ -23,6 +23,8 @@ from tests.fakes import SlopedDecoder
 from tests.load.laws import content
 from tests.load.media import plan_of
 
+pytestmark = pytest.mark.usefixtures("kept_processes")
+
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SHARES = st.floats(0, 1, allow_subnormal=False)
 STDS = st.floats(1e-3, 10)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import CHECKOUT
 from tests.lengths import either
 from tests.parallel.living import all_gone, children_of, wait_until
 from tests.patience import PATIENCE_SECONDS
-from tests.programs import running
+from tests.programs import Program
 
 BEGINNING = """
 import os, sys
@@ -36,31 +33,10 @@ def say_so():
 """
 
 
-class Program:
-    """A script in a folder of its own; whatever of its processes is left when the test is over is killed."""
-
-    def __init__(self, folder: Path, left: ExitStack) -> None:
-        self.folder = folder
-        self._left = left
-
-    def start(self, script: str) -> subprocess.Popen[str]:
-        path = self.folder / "script.py"
-        path.write_text(BEGINNING + script)
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
-        command = [sys.executable, "-X", "dev", "-W", "error", str(path)]
-        return self._left.enter_context(running(command, env=environment, **options))
-
-    def run(self, script: str) -> tuple[int, str, str]:
-        started = self.start(script)
-        out, err = started.communicate(timeout=PATIENCE_SECONDS)
-        return started.returncode, out, err
-
-
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Program]:
     with ExitStack() as left:
-        yield Program(tmp_path, left)
+        yield Program(tmp_path, left, BEGINNING)
 
 
 @pytest.mark.slow

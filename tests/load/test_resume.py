@@ -17,6 +17,8 @@ from tests.lengths import either
 from tests.load.media import plan_of
 from tests.plan.dealing import Epoch
 
+pytestmark = pytest.mark.usefixtures("kept_processes")
+
 CLIPS = 12
 """Clips of an epoch of `plan_of`."""
 

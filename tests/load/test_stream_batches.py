@@ -30,6 +30,8 @@ from tests.damaged import damaged_clip
 from tests.fakes import FakeCatalog, SlopedDecoder, steady_index
 from tests.load.stream_media import fast, plan_of, slow
 
+pytestmark = pytest.mark.usefixtures("kept_processes")
+
 SIZES = {"low": [(8, 10), (6, 12), (10, 6), (7, 7)], "high": [(18, 12), (11, 15), (12, 12), (20, 9)]}
 WORKERS = [{"workers": 0}, {"workers": 2}, {"workers": 1, "kind": "processes"}]
 

@@ -25,6 +25,8 @@ from tests.parallel.clocks import HandClock
 from tests.parallel.living import wait_until
 from tests.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.usefixtures("kept_processes")
+
 
 def add_noise(clip: Any, rng: np.random.Generator) -> Any:
     return clip[:, :, ::8, ::8].astype(np.float32) + rng.random(1, dtype=np.float32)

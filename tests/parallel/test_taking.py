@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -53,17 +54,18 @@ def test_a_consumer_is_woken_when_no_other_call_may_start(monkeypatch: pytest.Mo
 
     with ordered_outcomes(call, range(2), workers=1, max_in_flight=2, max_bytes=0, size_of=lambda _: 1) as outcomes:
         outcomes.fill()
-        opener = threading.Thread(target=release_when_waited_for, args=(outcomes, release))
+        opener = threading.Thread(target=call_when_waited_for, args=(outcomes, 2, release.set))
         opener.start()
         assert outcomes.take(2) == [Ok(0)]
         opener.join(PATIENCE_SECONDS)
 
 
-def release_when_waited_for(outcomes: OrderedOutcomes[int, int], release: threading.Event) -> None:
-    wait_until(lambda: outcomes._run._awaited == 2)
+def call_when_waited_for(outcomes: OrderedOutcomes[int, int], weight: int, call: Callable[[], object]) -> None:
+    wait_until(lambda: outcomes._run._awaited == weight)
     # The consumer has this lock until it waits.
     with outcomes._run._changed:
-        release.set()
+        pass
+    call()
 
 
 def test_an_error_of_the_items_comes_after_the_outcomes_before_it() -> None:
@@ -114,20 +116,15 @@ def test_each_of_several_outcomes_has_the_whole_deadline(
 
 
 def test_a_take_ends_when_another_thread_closes_the_iterator() -> None:
-    begun, release = threading.Event(), threading.Event()
+    release = threading.Event()
 
     def call(number: int) -> int:
         if number == 1:
-            begun.set()
             release.wait(PATIENCE_SECONDS)
         return number
 
-    def close() -> None:
-        assert begun.wait(PATIENCE_SECONDS)
-        outcomes.close(wait_seconds=0)
-
     outcomes = ordered_outcomes(call, range(3), workers=1, max_in_flight=3)
-    closer = threading.Thread(target=close)
+    closer = threading.Thread(target=call_when_waited_for, args=(outcomes, 3, partial(outcomes.close, 0)))
     closer.start()
     try:
         with pytest.raises(StopIteration):
