@@ -25,9 +25,9 @@ from framefeed.errors import DeadlineExceeded, WorkerLost
 from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.parallel import ProcessPool
+from tests.fakes import add_noise
 from tests.load.faulty import FaultyDecoder
 from tests.load.media import VIDEOS, catalog, plan_of
-from tests.load.test_laws import noisy
 from tests.parallel.functions import shared_memory
 from tests.parallel.living import all_gone, wait_until
 from tests.patience import PATIENCE_SECONDS
@@ -55,7 +55,7 @@ class Storm:
     def draw(cls, seed: int) -> Storm:
         rng = random.Random(seed)
         batch_size, prefetch = rng.randint(1, 5), rng.randint(1, 3)
-        transform = rng.choice([None, noisy])
+        transform = rng.choice([None, add_noise])
         clips_per_video = rng.randint(2, 6)
         batches = -(-clips_per_video * VIDEOS // batch_size)
         strikes: dict[int, str] = {}

@@ -16,6 +16,7 @@ from framefeed.parallel import ordered_map
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
 from tests.load.media import plan_of
+from tests.parallel.living import wait_until, waits_for_notice
 from tests.patience import PATIENCE_SECONDS
 
 WORKERS = [0, 1, 2]
@@ -109,6 +110,7 @@ def test_L16_closing_while_another_thread_waits_for_a_batch() -> None:
     # Closing waits for the clip that is being decoded, so it has to come from the side.
     closer = threading.Thread(target=loader.close)
     closer.start()
+    wait_until(lambda: waits_for_notice(closer))
     proceed.set()
     consumer.join(PATIENCE_SECONDS)
     closer.join(PATIENCE_SECONDS)

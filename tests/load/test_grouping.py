@@ -29,7 +29,7 @@ from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.request import RandomResizedCrop
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
-from tests.fakes import FlatDecoder
+from tests.fakes import FlatDecoder, add_noise
 from tests.load.laws import content
 from tests.media.pictures import noise
 from tests.parallel.clocks import HandClock
@@ -62,10 +62,6 @@ def catalog(folder: Path) -> Catalog:
 
 def plan_of(catalog: Catalog, **options: Any) -> EpochPlan:
     return plan_clips(catalog, AtIndices([0]), seed=3, **{"size": (16, 16), **options})
-
-
-def add_noise(clip: Any, rng: np.random.Generator) -> Any:
-    return clip.astype(np.float32).mean(axis=(2, 3)) + rng.random(1, dtype=np.float32)
 
 
 def describe(batch: ClipBatch) -> Any:

@@ -13,12 +13,12 @@ import pytest
 from framefeed.cache import FrameCache
 from framefeed.errors import CorruptMedia, LoadError
 from framefeed.load._loader import ClipLoader
-from tests.fakes import FlatDecoder
+from tests.fakes import FlatDecoder, add_noise
 from tests.lengths import either
 from tests.load import faulty
 from tests.load.laws import content, dump_state, iterate_to_end, run
 from tests.load.media import catalog, plan_of
-from tests.load.test_laws import CONFIGURATIONS, find_maker, noisy
+from tests.load.test_laws import CONFIGURATIONS, find_maker
 
 pytestmark = pytest.mark.usefixtures("kept_processes")
 QUICK = ("clips", "skip and transform", "boxed, skip", "boxed float32")
@@ -67,7 +67,7 @@ def of_one_array(clip: Any, rng: np.random.Generator) -> Any:
     return _REUSED
 
 
-@pytest.mark.parametrize("transform", [None, noisy, of_one_array])
+@pytest.mark.parametrize("transform", [None, add_noise, of_one_array])
 @pytest.mark.slow
 def test_clips_of_any_size(transform: Any) -> None:
     def make(workers: int, kind: Any = "threads") -> ClipLoader:

@@ -148,7 +148,9 @@ def shared_bytes(loader):
 with make_loader(backend=FlatDecoder(), prefetch=2) as loader:
     iterator = iter(loader)
     first = next(iterator)
-    time.sleep({either(short=1, long=30)})
+    while loader.stats().running or loader.stats().ready < loader.stats().max_ahead - 1:
+        time.sleep(0.01)
+    time.sleep({either(short=0, long=30)})
     # The batch that is held, and those that are prepared ahead.
     print(shared_bytes(loader) // -(-first.data.nbytes // 4096 * 4096) <= 4)
     del iterator, first

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from framefeed.errors import CorruptMedia, DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
@@ -17,7 +16,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_SUBSTITUTES
 from framefeed.plan import EpochPlan, plan_requests
 from framefeed.request import DecodeRequest
-from tests.fakes import FlatDecoder, SlopedDecoder, spoil_nothing
+from tests.fakes import FlatDecoder, SlopedDecoder, add_noise, spoil_nothing
 from tests.load import faulty
 from tests.load.laws import content
 from tests.load.media import VIDEOS, catalog, plan_of
@@ -26,10 +25,6 @@ from tests.parallel.living import wait_until
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.usefixtures("kept_processes")
-
-
-def add_noise(clip: Any, rng: np.random.Generator) -> Any:
-    return clip[:, :, ::8, ::8].astype(np.float32) + rng.random(1, dtype=np.float32)
 
 
 def fail_some(ordinals: list[int]) -> FramefeedError | None:

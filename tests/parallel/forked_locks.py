@@ -115,7 +115,7 @@ def make_users(folder: Path) -> Callable[[], list[Any]]:
 
 
 def use_in_child(use: Callable[[], list[Any]], expected: list[Any]) -> str:
-    signal.alarm(PATIENCE_SECONDS)
+    signal.alarm(int(PATIENCE_SECONDS))
     return "same" if use() == expected else "other"
 
 
