@@ -270,11 +270,7 @@ def test_a_transform_that_never_ends_is_named_by_its_clip(
         proceed.set()
 
 
-def test_the_deadline_is_that_of_each_picture(
-    catalog: Catalog, make_loader: MakeLoader, hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("framefeed.parallel._ordered.LIVENESS_SECONDS", 0.001)
-
+def test_the_deadline_is_that_of_each_picture(catalog: Catalog, make_loader: MakeLoader, hand_clock: HandClock) -> None:
     def take_most_of_it(_: str) -> None:
         hand_clock.wait_for_reads_after(hand_clock.reads + 1)  # the consumer has seen that this picture began
         hand_clock.advance(40)

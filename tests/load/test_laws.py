@@ -51,6 +51,7 @@ PLANS = {
     "annotated": lambda: plan_clips(annotated_catalog(), at="frame", seed=3, rank=1, world_size=2),
 }
 
+SKIP = {"on_error": "skip", "spoil": True}
 CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {"batch_size": 5}) for name in PLANS},
     "batches of one": ("padded rank", {"batch_size": 1, "prefetch": 1}),
@@ -61,13 +62,10 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "flipped and transform": ("flipped", {"batch_size": 5, "transform": add_noise}),
     "boxed float32": ("boxed", {"batch_size": 5, "mean": 0.4, "std": (0.1, 0.2, 0.3)}),
     "float16 and transform": ("flipped", {"batch_size": 5, "dtype": "float16", "transform": shift}),
-    "boxed, skip": ("boxed", {"batch_size": 5, "on_error": "skip", "spoil": True}),
-    "boxed, skip and transform": (
-        "boxed",
-        {"batch_size": 5, "on_error": "skip", "spoil": True, "transform": add_noise},
-    ),
-    "skip": ("clips", {"batch_size": 5, "on_error": "skip", "spoil": True}),
-    "skip and transform": ("clips", {"batch_size": 2, "on_error": "skip", "spoil": True, "transform": add_noise}),
+    "boxed, skip": ("boxed", {"batch_size": 5, **SKIP}),
+    "boxed, skip and transform": ("boxed", {"batch_size": 5, **SKIP, "transform": add_noise}),
+    "skip": ("clips", {"batch_size": 5, **SKIP}),
+    "skip and transform": ("clips", {"batch_size": 2, **SKIP, "transform": add_noise}),
 }
 
 

@@ -160,13 +160,13 @@ def test_L05_a_lost_worker_is_raised_in_place_of_its_batch(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_transform_that_kills_every_worker_ends_the_run_with_its_ledger() -> None:
-    plan = plan_of(clips_per_video=1, world_size=3)
+    plan = plan_of(clips_per_video=1, world_size=6)
     with ClipLoader(
-        plan, batch_size=1, workers=2, kind="processes", on_error="skip", transform=faulty.kill_all
+        plan, batch_size=1, workers=1, kind="processes", on_error="skip", transform=faulty.kill_all
     ) as loader:
-        batches = list(loader)
-        assert len(loader.ledger) == 2
-    assert [(batch.data.shape, batch.data.any()) for batch in batches] == [((1, 4, 3, *SIZE), False)] * 2
+        (batch,) = loader
+        assert len(loader.ledger) == 1
+    assert (batch.data.shape, batch.data.any()) == ((1, 4, 3, *SIZE), False)
 
 
 @pytest.mark.slow

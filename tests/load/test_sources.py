@@ -143,4 +143,4 @@ def test_L01_children_of_a_process_that_has_decoded_decode_the_same() -> None:
 @pytest.mark.slow
 @pytest.mark.long
 def test_L09_thousands_of_opens_with_128_descriptors() -> None:
-    assert run("many_files", str(either(short=1500, long=10_000))) == ("True 0\n", "")
+    assert run("many_files", str(either(short=600, long=10_000))) == ("True 0\n", "")

@@ -62,12 +62,8 @@ def unequal_plan(**options: Any) -> EpochPlan:
 
 
 def load_one(plan: EpochPlan, *spoiled: str, **options: Any) -> ClipBatch:
-    given = {
-        "batch_size": len(plan),
-        "workers": 0,
-        "backend": SlopedDecoder(before=DamagedSources(*spoiled)),
-        **options,
-    }
+    decoder = SlopedDecoder(DamagedSources(*spoiled))
+    given = {"batch_size": len(plan), "workers": 0, "backend": decoder, **options}
     with ClipLoader(plan, **given) as loader:
         (batch,) = list(loader)
     return batch

@@ -20,6 +20,12 @@ from tests.parallel.living import wait_until
 from tests.patience import PATIENCE_SECONDS
 
 
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the loss of a thread or of a task noticed soon."""
+    monkeypatch.setattr("framefeed.parallel._ordered.LIVENESS_SECONDS", 0.001)
+
+
 def test_kinds() -> None:
     assert isinstance(open_pool(0), InlinePool)
     assert isinstance(open_pool(3, "inline"), InlinePool)
@@ -182,13 +188,17 @@ def test_a_thread_that_dies_is_replaced() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_L04_an_item_whose_thread_dies_is_lost_and_runs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_L04_an_item_whose_thread_dies_is_lost_and_runs_no_more(looks_often: None) -> None:
     def die(gauge: Gauge, running: int) -> None:
-        monkeypatch.undo()
+        patch.undo()
         raise MemoryError
 
-    with ThreadPool(1) as pool, ordered_outcomes(abs, [-5], pool=pool, max_in_flight=1) as outcomes:
-        monkeypatch.setattr(Gauge, "record", die)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ThreadPool(1) as pool,
+        ordered_outcomes(abs, [-5], pool=pool, max_in_flight=1) as outcomes,
+    ):
+        patch.setattr(Gauge, "record", die)
         lost = next(outcomes)
         assert isinstance(lost, Err)
         with pytest.raises(WorkerLost, match=r"framefeed-worker-0 died while it worked on item 0 \(-5\)"):
@@ -219,13 +229,13 @@ class ForgetfulPool:
         return self._pool.close(wait_seconds)
 
 
-def test_work_lost_with_a_thread_is_started_again() -> None:
+def test_work_lost_with_a_thread_is_started_again(looks_often: None) -> None:
     pool = ForgetfulPool()
     assert list(ordered_map(abs, [5], pool=pool, max_in_flight=1)) == [5]
     pool.close()
 
 
-def test_a_consumer_whose_pool_is_closed_under_it_does_not_wait_for_ever() -> None:
+def test_a_consumer_whose_pool_is_closed_under_it_does_not_wait_for_ever(looks_often: None) -> None:
     begun, release = threading.Event(), threading.Event()
 
     def function(item: int) -> int:
