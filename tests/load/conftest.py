@@ -42,13 +42,15 @@ class KeptPool(ProcessPool):
 @pytest.fixture(scope="module")
 def kept_processes() -> Iterator[None]:
     """Give all loaders of a module the same worker processes, for tests that need just some: they start once."""
-    memory, pools, open_own = SharedMemory(), dict[int, KeptPool](), Workers._open
+    memory, open_own = SharedMemory(), Workers._open
+    pools = {count: KeptPool(count, memory=memory) for count in (1, 2, 3)}
+    for count, pool in pools.items():
+        for _ in range(count):
+            pool.submit(int)  # Its threads start here, and so are of no one test; its processes when they are needed.
 
     def open_kept(workers: Workers) -> None:
         open_own(workers)  # Its processes would start later.
         if workers.are_processes:
-            if workers.count not in pools:
-                pools[workers.count] = KeptPool(workers.count, memory=memory)
             workers._pool = pools[workers.count]
 
     with pytest.MonkeyPatch.context() as patch:

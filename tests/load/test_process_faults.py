@@ -109,12 +109,9 @@ def test_L05_a_transform_may_leave_the_program(workers: int) -> None:
         assert not list(loader.ledger)
 
 
-@pytest.mark.parametrize("fate", ["kill", pytest.param("stopped", marks=pytest.mark.slow)])
-def test_L04_a_worker_that_is_lost_once_costs_nothing(
-    fate: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_L04_a_worker_that_is_lost_once_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hurry_calls_that_hang(monkeypatch)
-    decoder = faulty.FaultyDecoder({name_source(ROW): fate, name_source(4): "kill"}, tmp_path, times=1)
+    decoder = faulty.FaultyDecoder({name_source(ROW): "stopped", name_source(4): "kill"}, tmp_path, times=1)
     with make_loader_of(backend=decoder) as loader:
         assert [content(batch) for batch in loader] == collect_inline()
         stats = loader.stats()
@@ -143,7 +140,7 @@ def test_L05_a_lost_worker_is_raised_in_place_of_its_batch(tmp_path: Path) -> No
     decoder = faulty.FaultyDecoder({name_source(ROW): "kill"}, tmp_path)
     with make_loader_of("videos", workers=0) as inline:
         right = [(content(batch), name_source(ROW) in batch.sources) for batch in inline]
-    with make_loader_of("videos", backend=decoder) as loader:
+    with make_loader_of("videos", backend=decoder, workers=1) as loader:
         iterator = iter(loader)
         for expected, is_lost in right:
             if is_lost:
@@ -193,7 +190,7 @@ def test_L16_left_begun_again_and_dropped_processes_deliver_and_end() -> None:
 
 @pytest.mark.slow
 def test_L12_processes_are_kept_between_epochs() -> None:
-    with make_loader_of(transform=faulty.report_process) as loader:
+    with make_loader_of(transform=faulty.report_process, workers=1) as loader:
         first, second = ({pid for batch in loader for pid in batch.data.tolist()} for _ in range(2))
     assert first == second
-    assert len(first) <= 2
+    assert len(first) == 1
