@@ -134,9 +134,10 @@ _GENERATIONS_OF_GARBAGE = 4
 
 @pytest.fixture
 def hand_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
-    """The clock of deadlines: stands still until the test moves it."""
+    """The clock of deadlines: stands still until the test moves it, and is read often by a thread that waits."""
     clock = HandClock()
     monkeypatch.setattr("framefeed.parallel._ordered.monotonic", clock)
+    monkeypatch.setattr("framefeed.parallel._ordered.LIVENESS_SECONDS", 0.001)
     return clock
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.load.media import plan_of
 
 import framefeed.cache.prefill._demand
 from framefeed.cache._frame_cache import FrameCache
@@ -33,6 +32,7 @@ from tests.cache.builders import (
 )
 from tests.fakes import FakeCatalog, steady_index
 from tests.lengths import pairwise
+from tests.makers import plan_of
 
 WHOLE = FillOptions(by_output=False, max_bytes=1 << 30)
 

@@ -23,6 +23,8 @@ from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
 from tests.load.stream_media import FAST_SIZE, fast, folder, plan_both, slow
 
+pytestmark = pytest.mark.usefixtures("kept_processes")
+
 
 def load_all(plan: EpochPlan, **options: Any) -> list[ClipBatch]:
     with ClipLoader(plan, **{"batch_size": 3, "workers": 2, **options}) as loader:

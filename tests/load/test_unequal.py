@@ -20,7 +20,7 @@ from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.request import CenterCrop, RandomCrop
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamps, write_clip
-from tests.fakes import FlatDecoder
+from tests.fakes import DamagedSources, FlatDecoder
 from tests.makers import plan_over
 
 SIZES = [(40, 60), (60, 40), (48, 48), (40, 60), (33, 71), (80, 20)]
@@ -42,13 +42,7 @@ plan_unequal = partial(plan_over, rule=Uniform(1), shuffle=False, unequal=True)
 
 def fail_rows(pictures: Catalog, rows: Iterable[int]) -> FlatDecoder:
     """A decoder that reads all pictures but those of some rows."""
-    bad = {pictures.source(row) for row in rows}
-
-    def check(name: str) -> None:
-        if name in bad:
-            raise ff.CorruptMedia("cut")
-
-    return FlatDecoder(before=check)
+    return FlatDecoder(DamagedSources(*(pictures.source(row) for row in rows)))
 
 
 def decode_each(plan: EpochPlan) -> list[npt.NDArray[np.uint8]]:
