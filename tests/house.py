@@ -19,7 +19,6 @@ PACKAGE = "framefeed"
 SRC = Path(__file__).resolve().parents[1] / "src"
 
 MAX_MODULE_LINES = 600
-MAX_BODY_LINES = 60
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -165,28 +164,12 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, FunctionNo
             yield from functions(node, prefix)
 
 
-def body_lines(node: FunctionNode) -> int:
-    """Lines from the first statement after the docstring to the end."""
-    body = node.body
-    if len(body) > 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-        body = body[1:]
-    return (node.end_lineno or node.lineno) - body[0].lineno + 1
-
-
 # --- size -----------------------------------------------------------------------------------------
 
 
 def module_size(source: Source) -> list[str]:
     lines = len(source.text.splitlines())
     return [f"{source.module}: {lines} lines, at most {MAX_MODULE_LINES}"] if lines > MAX_MODULE_LINES else []
-
-
-def body_size(source: Source) -> list[str]:
-    return [
-        source.at(node, f"{name} has a body of {body_lines(node)} lines, at most {MAX_BODY_LINES}")
-        for name, node in functions(source.tree)
-        if body_lines(node) > MAX_BODY_LINES
-    ]
 
 
 _RIDDLES = re.compile(r"\b(nobody|whoever|somebody|anybody|lets? go|letting go)\b", re.IGNORECASE)
@@ -463,7 +446,6 @@ def _is_private(part: str) -> bool:
 
 RULES: dict[str, Rule] = {
     "module size": module_size,
-    "body size": body_size,
     "unsafe calls": unsafe_calls,
     "global generator": global_generator,
     "lazy imports": lazy_imports,

@@ -15,7 +15,6 @@ from framefeed.testing import write_clip
 from tests.house import (
     BROAD_EXCEPT,
     LOADS_BY_NAME,
-    MAX_BODY_LINES,
     MAX_MODULE_LINES,
     PACKAGE,
     RULES,
@@ -34,8 +33,6 @@ RUFF = Path(sys.executable).with_name("ruff")
 
 WRONG = [
     ("module size", "media._source", "x = 1\n" * (MAX_MODULE_LINES + 1)),
-    ("body size", "media._source", "def f() -> None:\n" + "    x = 1\n" * (MAX_BODY_LINES + 1)),
-    ("body size", "media._source", "class C:\n    def f(self) -> None:\n" + "        x = 1\n" * (MAX_BODY_LINES + 1)),
     ("unsafe calls", "cache.store._store", "import pickle"),
     ("unsafe calls", "cache.store._store", "from pickle import loads"),
     ("unsafe calls", "cache.store._store", "import marshal as quick"),
@@ -85,7 +82,6 @@ WRONG = [
 ]
 
 RIGHT = [
-    ("body size", "media._source", 'def f() -> None:\n    """' + "Long.\n" * 80 + '    """\n    return None'),
     ("unsafe calls", "cache.store._store", "import numpy as np\nnp.load('x', allow_pickle=False)"),
     ("unsafe calls", "parallel._processes", "import pickle"),
     ("global generator", "plan._order", "import numpy as np\nnp.random.Generator(np.random.Philox(key=7)).integers(9)"),
