@@ -149,8 +149,6 @@ def _read_earlier_cache(row: dict[str, Any]) -> Iterator[tuple[str, Number]]:
             elif row["key"] == "filling":
                 kind = "outputs, codec auto" if "outputs" in goal["what"] else "planes, lz4"
                 yield f"{kind}/{metric}", number
-            else:
-                yield f"checksums/{title}", number
 
 
 EARLIER_ROWS = {"decode": _read_earlier_decode, "scan": _read_earlier_scan, "cache": _read_earlier_cache}

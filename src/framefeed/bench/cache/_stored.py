@@ -15,17 +15,15 @@ import numpy as np
 from framefeed.bench._runner import Rounds
 from framefeed.bench.baselines import FileFormat, Peers
 from framefeed.bench.cache._checking import Checked, check
-from framefeed.bench.cache._sample import BATCHED, Sample, SampleFrame
+from framefeed.bench.cache._sample import BATCHED, Sample
 from framefeed.cache import FrameCache, find_codec, find_exact_codecs
 from framefeed.decode import (
-    RGB_PLANAR,
     BaseDecoder,
     ClipSlot,
     DecodeCounts,
     DecodeReport,
     Ordinals,
     Pixels,
-    PlaneLayout,
     rebuild_picture,
 )
 from framefeed.decode.backends.pyav import PyAVDecoder
@@ -158,15 +156,6 @@ def exhaust(items: Iterable[object]) -> None:
     """Take every item, and drop it."""
     for item in items:
         del item
-
-
-def layout_and_bytes(frame: SampleFrame, stores: Stores) -> tuple[PlaneLayout, Pixels]:
-    """What of a frame is stored, and how it lies; uint8 [layout.nbytes]."""
-    if stores == "planes":
-        return frame.layout, frame.planes
-    pixels = frame.small if stores == "small" else np.ascontiguousarray(frame.rgb.transpose(2, 0, 1))
-    height, width = pixels.shape[1:]
-    return PlaneLayout(RGB_PLANAR, width, height), pixels.reshape(-1)
 
 
 class SampledDecoder(BaseDecoder):

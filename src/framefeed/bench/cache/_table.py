@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from operator import itemgetter
@@ -19,7 +19,6 @@ from typing import Any
 from framefeed._units import format_table
 from framefeed.bench._runner import NO_TIME, Reading, read_clocks, take_time
 from framefeed.bench.cache._checking import Checked, FrameSquare, check, draw_crops
-from framefeed.bench.cache._codec_figures import measure_codec
 from framefeed.bench.cache._pages import forget, measure_disk
 from framefeed.bench.cache._passes import plan_random_clips
 from framefeed.bench.cache._sample import FULL_SIZE
@@ -31,9 +30,8 @@ from framefeed.bench.cache._stored import (
     Stores,
     count_bytes,
     exhaust,
-    layout_and_bytes,
 )
-from framefeed.cache import CODECS, find_codec
+from framefeed.cache import CODECS
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.encode import save_still
 from framefeed.load import ClipLoader
@@ -151,18 +149,9 @@ def _measure_format(make: Make, scene: Scene, at: FrameSquare | None, folder: Pa
             ],
             "psnr_db": {name: None if math.isinf(value) else round(value, 2) for name, value in psnr.items()},
             **_measure_reading(stored, scene),
-            **_measure_codec(stored),
         }, first  # fmt: skip
     finally:
         stored.close()
-
-
-def _measure_codec(stored: FileSample | CachedSample) -> dict[str, Any]:
-    """Measure an exact codec of ours alone, without the cache."""
-    if isinstance(stored, FileSample) or not stored.is_exact:
-        return {}
-    frames = [layout_and_bytes(frame, stored.stores) for frame in stored.sample.frames[:CLIP]]
-    return {"codec_figures": asdict(measure_codec(find_codec(stored.codec), frames))}
 
 
 def _measure_reading(stored: FileSample | CachedSample, scene: Scene) -> dict[str, Any]:
