@@ -41,14 +41,7 @@ NOT_YET = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Args:
-        argv: Words of the command line, without the program's name; None takes them from ``sys.argv``.
-
-    Returns:
-        The exit code.
-    """
+    """Run one command, whose words come from ``sys.argv`` where none are given; return the exit code."""
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         with suppress(BrokenPipeError):  # the reader of the output closed it, as ``head`` does

@@ -192,11 +192,7 @@ def _make_progress(args: argparse.Namespace) -> Callable[[str], None]:
 
 
 def _check_target(path: Path, option: str) -> None:
-    """Make sure that a file can be written before anything is measured.
-
-    Raises:
-        UsageError: It cannot.
-    """
+    """Make sure that a file can be written before anything is measured."""
     if path.is_dir():
         raise UsageError(
             f"{option} {path}: expected a file, got a folder: name a file in it, such as {path / 'bench.json'}"
@@ -208,11 +204,7 @@ def _check_target(path: Path, option: str) -> None:
 
 
 def choose_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
-    """Choose the benches to run and the rows of each, () for all.
-
-    Raises:
-        UsageError: None of these benches has such a row.
-    """
+    """Choose the benches to run and the rows of each, () for all."""
     benches = [name for name in SUITES if what == name or (what == "all" and name in IN_ALL)]
     if rows is None:
         return {name: tuple(IN_ALL[name]) if what == "all" else () for name in benches}

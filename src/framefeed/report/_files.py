@@ -91,11 +91,7 @@ def _make_table(
 ) -> Node:
     """Make a table that a click on a column sorts.
 
-    Args:
-        caption: Caption of the table.
-        heads: Names of the columns.
-        rows: Cells of each row, one for each column.
-        sorted_by: Column by which the rows are already sorted, greatest first.
+    The rows are already sorted by the column ``sorted_by``, greatest first.
     """
     head = []
     for column, name in enumerate(heads):

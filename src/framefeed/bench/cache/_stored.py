@@ -71,11 +71,7 @@ class FileSample:
 class CachedSample:
     """Frames in a cache, through the decoder that a loader would use. Several threads may read.
 
-    Args:
-        codec: Name of the codec.
-        stores: What is stored: the decoder's planes, RGB, or RGB of the output's size.
-        sample: The frames.
-        folder: Of the cache.
+    Stored are the decoder's planes, RGB, or RGB of the output's size.
     """
 
     group = "framefeed"
@@ -109,11 +105,7 @@ class CachedSample:
         self.cache.flush()
 
     def read(self, numbers: Sequence[int], gives: Gives = "rgb") -> Iterator[tuple[int, Pixels]]:
-        """Yield (number, RGB [H, W, 3] or, small, [3, h, w]), each valid until the next.
-
-        Raises:
-            UsageError: The cache did not have a frame.
-        """
+        """Yield (number, RGB [H, W, 3] or, small, [3, h, w]), each valid until the next."""
         for first in range(0, len(numbers), CLIP):
             part = numbers[first : first + CLIP]
             clip = self._ask(self._decoder, part, self._output(gives), is_cached=True)

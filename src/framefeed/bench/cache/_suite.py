@@ -36,11 +36,7 @@ ROW_SECONDS = {TABLE: 30, "original": 20}
 
 
 def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
-    """Decode the frames that all rows read, and plan the rows.
-
-    Raises:
-        MissingMedia: Media are named, and none is a video; or no time is left.
-    """
+    """Decode the frames that all rows read, and plan the rows."""
     rounds = options.rounds
     if not rounds.has(min(ROW_SECONDS.get(key, 0) for key in options.rows or ROWS)):
         raise MissingMedia(NO_TIME)

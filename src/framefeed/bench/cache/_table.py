@@ -51,13 +51,7 @@ Make = Callable[[Path], FileSample | CachedSample]
 
 @dataclass(slots=True)
 class FormatTable:
-    """What was measured.
-
-    Attributes:
-        entries: One of each format that could be measured.
-        checks: Entry's title -> what came back as RGB.
-        failed: Format -> why it could not be measured.
-    """
+    """What was measured: entries, what came back as RGB by their titles, and formats that failed, with the reason."""
 
     entries: list[dict[str, Any]] = field(default_factory=list)
     checks: dict[str, Checked] = field(default_factory=dict)
@@ -239,11 +233,7 @@ def original_entries(scene: Scene) -> list[dict[str, Any]]:
 def measure_formats(
     scene: Scene, crops: Path | None, begin: Callable[[str], object]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Measure every format, and say which one to take.
-
-    Returns:
-        Facts of the row, and what is wrong with formats of framefeed, a line each.
-    """
+    """Measure every format, and say which one to take: facts of the row, and what is wrong with ours, a line each."""
     sample = scene.sample
     disk = measure_disk(str(scene.work / "disk"), DISK_BYTES)
     table = measure_table(list_formats(scene), scene, begin)
@@ -273,10 +263,7 @@ def choose_codecs(
 ) -> list[dict[str, Any]]:
     """Choose, for each form of a cache, the exact codec that reads fastest from memory, and from the disk; pure.
 
-    Args:
-        entries: Of the table.
-        workers: Cores that read at once.
-        disk: Megabytes a second that the disk reads; a text if it could not be measured.
+    ``workers`` cores read at once; the disk reads so many megabytes a second, or a text says why that is not known.
     """
     sound = [each for each in entries if not each["wrong"] and "small" in each.get("read_cpu_ms", {})]
     original = [_count_fps(each, workers) for each in sound if each["group"] == "original"]
@@ -339,12 +326,7 @@ _COLUMNS = (
 
 
 def describe_table(row: Mapping[str, Any], crops: Path | None = None) -> list[str]:
-    """Show the choice, and the table that it rests on, every format on a line.
-
-    Args:
-        row: Result of the row.
-        crops: The file of crops, whose folder no report names.
-    """
+    """Show the choice, and the table that it rests on, every format on a line; reports name no folder of crops."""
     table = row["facts"]
     workers = table["workers"]
     lines = [*describe_choice(table["advice"], workers), "", row["title"], f"  {table['note']}"]
