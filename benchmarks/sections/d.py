@@ -90,10 +90,6 @@ DALI_LOOPS = (
     Loop("DALI, frames by number", "dali frames", needs=("dali",)),
     Loop("DALI, reader", "dali reader", needs=("dali",)),
 )
-PROXY_LOOPS = (
-    Loop("DALI proxy, CPU", "dali proxy cpu", needs=("dali", "torch")),
-    Loop("DALI proxy, mixed", "dali proxy mixed", needs=("dali", "torch")),
-)
 WITHOUT_CUDA = "it needs PyTorch with CUDA, for its marks of a profiler"
 AT_THE_ENDS = {ALONE, OWN_LOOPS[2].name, OPENCV, "TorchCodec, exact"}
 """Routes that the shortest and the longest video are enough for."""
@@ -329,12 +325,6 @@ def _title(route: str, seconds: int | str) -> str:
     return f"{route}, {seconds} s"
 
 
-def find_proxies(peers: Peers, loops: Sequence[Loop]) -> Sequence[Loop]:
-    """Those of DALI's proxy that can run: all, or none."""
-    torch = peers.modules.get("torch")
-    return loops if torch is not None and torch.torch.cuda.is_available() else ()
-
-
 def add_refused(row: Row, reasons: Mapping[str, str]) -> Row:
     """Add the routes that the row does not have, with the reason of each."""
     refused = [
@@ -354,8 +344,7 @@ def plan_rows(
     def make_test(scratch: Path, stack: ExitStack) -> Row:
         begin("making the test video and its longer ones")
         videos = make_videos(store, store.test_video, lengths, clips, scratch)
-        proxies = find_proxies(peers, PROXY_LOOPS[1:])
-        loops = (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS, *proxies)
+        loops = (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS)
         return add_refused(
             clips_row("D:test", "720p60 test video, H.264", videos, loops, peers, scratch, begin), ON_GPU
         )
@@ -369,9 +358,9 @@ def plan_rows(
     def make_vp9(scratch: Path, stack: ExitStack) -> Row:
         begin("making the test video as VP9")
         videos = make_videos(store, store.vp9_test_video, lengths[:1], clips, scratch)
-        loops = (OWN_LOOPS[0], *DALI_LOOPS, *find_proxies(peers, PROXY_LOOPS))
+        loops = (OWN_LOOPS[0], *DALI_LOOPS)
         row = clips_row("D:VP9", "720p60 test video, VP9", videos, loops, peers, scratch, begin)
-        return add_refused(row, {loop.name: WITHOUT_CUDA for loop in PROXY_LOOPS})
+        return add_refused(row, {name: WITHOUT_CUDA for name in ON_GPU if "proxy" in name})
 
     return {"D:test": make_test, "D:trailer": make_trailer, "D:VP9": make_vp9}
 

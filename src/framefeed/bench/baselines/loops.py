@@ -14,7 +14,6 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -22,8 +21,6 @@ Spec = dict[str, Any]
 Clip = tuple[str, list[int]]
 Begin = Callable[[], Iterable[Any]]
 """Starts an epoch: batches, uint8 [B, T, 3, H, W], or float32 in [0, 1]."""
-AFTERWARDS = ExitStack()
-"""What is closed after the last mark."""
 
 
 def prepare_torch(spec: Spec, read: Callable[[Clip], Any]) -> Begin:
@@ -171,45 +168,6 @@ def prepare_dali(spec: Spec, *, is_reader: bool = False) -> Begin:
     return begin
 
 
-def prepare_dali_proxy(spec: Spec, device: str) -> Begin:
-    """Prepare DALI's proxy: forked workers send whole files and numbers of frames to a pipeline of this process."""
-    import numpy as np
-    from nvidia.dali import fn, pipeline_def, types
-    from nvidia.dali.plugin.pytorch.experimental import proxy
-    from torch.utils.data import Dataset
-
-    def define() -> Any:
-        encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
-        numbers = fn.external_source(name="numbers", dtype=types.INT32, ndim=1)
-        frames = fn.decoders.video(encoded, frames=numbers, pad_mode="none", device=device)
-        small = fn.resize(frames, size=[spec["side"]] * 2)
-        return fn.crop_mirror_normalize(small, std=[255.0] * 3, output_layout="FCHW")
-
-    class Clips(Dataset[Any]):
-        def __init__(self, send: Callable[..., Any]) -> None:
-            self._send = send
-
-        def __len__(self) -> int:
-            return len(spec["clips"])
-
-        def __getitem__(self, position: int) -> Any:
-            path, ordinals = spec["clips"][position]
-            return self._send(encoded=np.fromfile(path, np.uint8), numbers=np.array(ordinals, np.int32))
-
-    def begin() -> Iterator[Any]:
-        size, workers, device_id = spec["batch"], spec["workers"], None if device == "cpu" else 0
-        pipe = pipeline_def(define)(batch_size=size, num_threads=workers, device_id=device_id, prefetch_queue_depth=1)
-        # Its end takes 5 s.
-        server = AFTERWARDS.enter_context(proxy.DALIServer(pipe))
-        clips = Clips(server.proxy)
-        for batch in proxy.DataLoader(
-            server, clips, batch_size=size, num_workers=workers, multiprocessing_context="fork"
-        ):
-            yield batch.cpu()
-
-    return begin
-
-
 def plan_framefeed(spec: Spec) -> Any:
     """Plan the clips that are listed; the package is a global name, and its catalog is ready."""
     package: Any = globals()["framefeed"]
@@ -285,8 +243,6 @@ LOOPS: dict[str, Callable[[Spec], Begin]] = {
     "opencv one-seek": partial(prepare_opencv, seeks_once=True),
     "dali frames": prepare_dali,
     "dali reader": partial(prepare_dali, is_reader=True),
-    "dali proxy cpu": partial(prepare_dali_proxy, device="cpu"),
-    "dali proxy mixed": partial(prepare_dali_proxy, device="mixed"),
     "framefeed list": prepare_framefeed_list,
     "framefeed list, clip by clip": partial(prepare_framefeed_list, batch=1),
     "framefeed under torch's DataLoader": prepare_framefeed_torch,
@@ -335,7 +291,6 @@ def main() -> None:
         if number == spec["most_batches"]:
             break
     say("done")
-    AFTERWARDS.close()
     if spec["dump"]:
         import numpy as np
 
