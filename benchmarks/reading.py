@@ -37,11 +37,7 @@ class Number:
 
 
 def read_numbers(*names: str) -> dict[str, Number]:
-    """Read all figures of some result files; those of later files replace those of earlier ones.
-
-    Args:
-        names: Paths, or names in `benchmarks/results`.
-    """
+    """Read all figures of result files, paths or names in `benchmarks/results`; those of later ones replace others."""
     return {
         address: number
         for name in names

@@ -72,23 +72,24 @@ PUBLISHED = {
 
 OURS, ALONE, OPENCV = "framefeed, ClipLoader", "framefeed, clip by clip", "OpenCV, 4 workers"
 _PRELUDE = "import torch, framefeed, framefeed.torch"
+_loop = partial(Loop, program=Path(__file__).with_name("loops.py"))
 OWN_LOOPS = (
-    Loop(OURS, "framefeed list", _PRELUDE, ("torch",)),
-    Loop("framefeed, torch's DataLoader and a Sampler", "framefeed under torch's DataLoader", _PRELUDE, ("torch",)),
-    Loop("framefeed, its DataLoader and a Sampler", "framefeed under its DataLoader", _PRELUDE, ("torch",)),
-    Loop(ALONE, "framefeed list, clip by clip", _PRELUDE, ("torch",)),
+    _loop(OURS, "framefeed list", _PRELUDE, ("torch",)),
+    _loop("framefeed, torch's DataLoader and a Sampler", "framefeed under torch's DataLoader", _PRELUDE, ("torch",)),
+    _loop("framefeed, its DataLoader and a Sampler", "framefeed under its DataLoader", _PRELUDE, ("torch",)),
+    _loop(ALONE, "framefeed list, clip by clip", _PRELUDE, ("torch",)),
 )
 # A seek a frame, as a data set that is given a list of frames does it.
-OPENCV_LOOP = Loop(OPENCV, "opencv", needs=("opencv", "torch"))
+OPENCV_LOOP = _loop(OPENCV, "opencv", needs=("opencv", "torch"))
 PEER_LOOPS = (
-    Loop(f"{OPENCV}, one seek a clip", "opencv one-seek", needs=("opencv", "torch")),
-    Loop("TorchCodec, exact", "torchcodec exact", needs=("torchcodec",)),
-    Loop("TorchCodec, approximate", "torchcodec approximate", needs=("torchcodec",)),
-    Loop("decord2", "decord2", needs=("decord2",)),
+    _loop(f"{OPENCV}, one seek a clip", "opencv one-seek", needs=("opencv", "torch")),
+    _loop("TorchCodec, exact", "torchcodec exact", needs=("torchcodec",)),
+    _loop("TorchCodec, approximate", "torchcodec approximate", needs=("torchcodec",)),
+    _loop("decord2", "decord2", needs=("decord2",)),
 )
 DALI_LOOPS = (
-    Loop("DALI, frames by number", "dali frames", needs=("dali",)),
-    Loop("DALI, reader", "dali reader", needs=("dali",)),
+    _loop("DALI, frames by number", "dali frames", needs=("dali",)),
+    _loop("DALI, reader", "dali reader", needs=("dali",)),
 )
 WITHOUT_CUDA = "it needs PyTorch with CUDA, for its marks of a profiler"
 AT_THE_ENDS = {ALONE, OWN_LOOPS[2].name, OPENCV, "TorchCodec, exact"}
@@ -103,15 +104,7 @@ ON_GPU = {
 
 @dataclass(frozen=True, slots=True)
 class LongVideo:
-    """A video of one length, and the same clips of it as of the others.
-
-    Attributes:
-        video: The file.
-        seconds: Its length, rounded.
-        clips: Frames of each clip, by ordinal.
-        catalog: The file that holds its index.
-        indexing: What it took to make that.
-    """
+    """A video of one length, and the same clips of it, by ordinals, as of the others; and what indexing it took."""
 
     video: BenchVideo
     seconds: int
@@ -136,7 +129,6 @@ class LongVideo:
             "side": SIZE,
             "batch": batch,
             "workers": OPENCV_WORKERS if loop.library == "opencv" else WORKERS,
-            "makes_float": True,
             "most_batches": None,
             "dump": os.fspath(folder / "kept.npy"),
             "every": max(1, len(self.clips) // NUM_CHECKED),
@@ -184,12 +176,7 @@ def make_videos(
 
 @dataclass(slots=True)
 class Records:
-    """What the runs have shown beside their times, by contender.
-
-    Attributes:
-        megabytes: Peak memory of each round.
-        kept: Clips of the last round, uint8 [N, T, 3, H, W].
-    """
+    """By contender, peak memory of each round, and clips of the last one, uint8 [N, T, 3, H, W]."""
 
     megabytes: dict[str, list[float]] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)

@@ -52,6 +52,7 @@ class Loop:
     word: str
     prelude: str = ""
     needs: tuple[str, ...] = ()
+    program: Path = _LOOPS
 
     @property
     def library(self) -> str:
@@ -60,7 +61,7 @@ class Loop:
 
     def command(self, specification: Path) -> list[str]:
         """The command line; nothing of its folder can be imported."""
-        path = os.fspath(_LOOPS)
+        path = os.fspath(self.program)
         if not self.prelude:
             return [sys.executable, "-P", path, self.word, os.fspath(specification)]
         code = f"import runpy, sys; {self.prelude}; runpy.run_path({path!r}, globals(), '__main__')"
