@@ -50,13 +50,6 @@ def test_the_command_measures_own_videos(own: Path, tmp_path: Path, capsys: pyte
     assert str(own) not in out.read_text()
 
 
-def test_missing_benches_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "gpu"]) == 1
-    assert "not in this version" in capsys.readouterr().err
-    assert main(["bench", "scan"]) == 1
-    assert "'bench scan' is 'python -m benchmarks.scan MEDIA' in a checkout of framefeed" in capsys.readouterr().err
-
-
 def make_method(name: str, *, resizes_itself: bool = True) -> Method:
     return Method(name, "NCHW", lambda video: pytest.fail("not opened"), resizes_itself=resizes_itself)
 

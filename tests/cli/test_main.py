@@ -10,7 +10,7 @@ import pytest
 
 import framefeed
 import framefeed.cli.scan
-from framefeed.cli import COMMANDS, NOT_YET
+from framefeed.cli import COMMANDS
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.cli.running import SECONDS, Answer, environment, only_line, run, run_script
@@ -44,13 +44,6 @@ def test_each_command_has_help(command: str, answer: Answer) -> None:
 
 def test_version(answer: Answer) -> None:
     assert answer("--version").out.startswith("framefeed ")
-
-
-@pytest.mark.parametrize("command", NOT_YET)
-def test_later_commands_are_named_as_missing(command: str, answer: Answer) -> None:
-    out, err = answer(command, "anything", "--at", "all", code=1)
-    assert out == ""
-    assert "not in this version" in only_line(err)
 
 
 WRONG = [

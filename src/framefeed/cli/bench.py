@@ -27,10 +27,6 @@ from framefeed.errors import UsageError
 
 SUITES: Mapping[str, Suite] = {"decode": DECODE, "cache": CACHE, "load": LOAD, "map": MAP}
 WHAT = (*SUITES, "all")
-ELSEWHERE = {
-    "gpu": "is not in this version of framefeed",
-    "scan": "is 'python -m benchmarks.scan MEDIA' in a checkout of framefeed",
-}
 MINUTES = 3.0
 # Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first. Those of 'load'
 # and 'map' take minutes.
@@ -45,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "what",
-        type=_check_what,
         choices=WHAT,
         metavar="WHAT",
         help="what to measure: decode, cache, load, map, or all (a little of the first two, within --minutes)",
@@ -85,12 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="folder on the disk to measure (default: the folder of temporary files)")  # fmt: skip
     cache.add_argument("--crops", type=read_local_path, metavar="FOLDER",
                        help="write a contact sheet to this folder that shows the loss of lossy formats")  # fmt: skip
-
-
-def _check_what(word: str) -> str:
-    if word in ELSEWHERE:
-        raise argparse.ArgumentTypeError(f"'bench {word}' {ELSEWHERE[word]}: use one of {', '.join(WHAT)}")
-    return word
 
 
 def run(args: argparse.Namespace) -> int:
