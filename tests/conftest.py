@@ -100,6 +100,12 @@ def collections_are_cheap() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def doctor_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing all that is installed, a process each, takes ten seconds: tests/cli/test_doctor.py does it once."""
+    monkeypatch.setattr("framefeed.cli.doctor.find_faults", lambda names: {})
+
+
 _GENERATIONS_OF_GARBAGE = 4
 """What one collection finalises may free what only the next one collects: an error, its frames, their loader."""
 

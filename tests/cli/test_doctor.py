@@ -15,11 +15,7 @@ from framefeed.cli._imports import find_faults
 from framefeed.cli._versions import Requirement, find_version, list_requirements
 from tests.cli.running import CHECKOUT, Answer
 
-
-@pytest.fixture(autouse=True)
-def no_imports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is installed is imported in about ten seconds."""
-    monkeypatch.setattr(framefeed.cli.doctor, "find_faults", lambda _: {})
+pytestmark = pytest.mark.usefixtures("doctor_imports_nothing")
 
 
 def test_versions_limits_and_codecs_are_printed(answer: Answer) -> None:
