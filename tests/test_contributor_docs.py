@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
 from functools import cache
@@ -40,12 +39,8 @@ def missing_classes(words: list[str]) -> list[str]:
 
 @cache
 def defined_classes() -> set[str]:
-    return {
-        node.name
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef)
-    }
+    texts = (path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+    return {name for text in texts for name in re.findall(r"^ *class (\w+)", text, re.M)}
 
 
 @pytest.mark.parametrize("page", PAGES)
