@@ -34,7 +34,7 @@ def test_overhead_is_measured_against_decoding_alone(tmp_path: Path, monkeypatch
     assert -20 < figures["wall, 1 threads"]["median"] < 200
 
 
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_moving_is_measured_against_torch_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "MOVED_BATCHES", 2)
     monkeypatch.setattr(loader, "READY_CLIPS", 4)

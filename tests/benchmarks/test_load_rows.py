@@ -31,7 +31,7 @@ def test_restoring_is_measured_far_from_the_beginning(tmp_path: Path) -> None:
     assert row["comparisons"][0]["figures"]["wall"]["pairs"] == 3
 
 
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_processes_are_measured_against_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clips, "HELD_CLIPS", 16)
     with ExitStack() as stack:

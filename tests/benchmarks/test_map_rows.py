@@ -14,6 +14,7 @@ from framefeed.bench.baselines import Peers
 from framefeed.testing import ClipSpec, write_clip
 
 
+@pytest.mark.test_all
 def test_the_ffmpeg_program_encodes_every_frame(tmp_path: Path) -> None:
     peers = Peers.find(["benchmarks.peers.ffmpeg"])
     if peers.missing:

@@ -96,7 +96,7 @@ def test_without_nginx_every_row_says_what_to_install(monkeypatch: pytest.Monkey
     assert all("apt-get install" in reason and "nginx-light" in reason for reason in report["skipped"].values())
 
 
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_all_rows_run_at_the_smallest_scale(temporary: Path) -> None:
     report = run_suite(make_suite(SIZES), BenchOptions(rounds=Rounds(1)))
     assert not report["skipped"]

@@ -153,7 +153,7 @@ def test_facts_of_videos_agree(originals: Originals, monkeypatch: pytest.MonkeyP
     assert len(row["comparisons"]) == len(peers.modules)
 
 
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_memory_of_planning_is_of_workers_that_still_hold_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +172,7 @@ def test_unknown_rows_are_refused_with_the_known_ones() -> None:
         run_suite(make_suite(16), BenchOptions(rows=("nothing",)))
 
 
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_the_command_writes_a_report(
     originals: Originals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

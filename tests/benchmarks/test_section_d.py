@@ -20,7 +20,7 @@ def test_clips_of_all_lengths_are_the_same_but_for_the_repetition() -> None:
     assert all(clip[-1] + d.STRIDE <= 1200 for clip in drawn[60])
 
 
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_a_route_runs_on_short_and_long_videos_and_its_frames_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
