@@ -87,6 +87,14 @@ def disk_is_not_waited_for() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def doctor_imports_nothing() -> Iterator[None]:
+    """Each `framefeed doctor` imports what is installed, which takes 6 s of CPU: tests/cli/test_doctor.py sees it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("framefeed.cli.doctor.find_faults", lambda _: {})
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def uncleared_memory_is_filled() -> Iterator[None]:
     """Memory that is lent again has another batch's pixels, and fresh memory zeros: neither looks wrong by itself."""
     with poison():
@@ -98,12 +106,6 @@ def collections_are_cheap() -> None:
     """Have the collector pass over what is there already: thousands of tests collect, 0.2 s each in a large process."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture
-def doctor_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Importing all that is installed, a process each, takes ten seconds: tests/cli/test_doctor.py does it once."""
-    monkeypatch.setattr("framefeed.cli.doctor.find_faults", lambda names: {})
 
 
 _GENERATIONS_OF_GARBAGE = 4

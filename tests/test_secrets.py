@@ -227,7 +227,6 @@ def bad(frame, index, **_):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("doctor_imports_nothing")
 def test_S17_commands(base: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(FUNCTIONS)
@@ -380,7 +379,6 @@ def bad(frame: Any, index: int, **_: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("doctor_imports_nothing")
 def test_S17_commands_over_containers(
     packed: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

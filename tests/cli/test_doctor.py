@@ -15,8 +15,6 @@ from framefeed.cli._imports import find_faults
 from framefeed.cli._versions import Requirement, find_version, list_requirements
 from tests.cli.running import CHECKOUT, Answer
 
-pytestmark = pytest.mark.usefixtures("doctor_imports_nothing")
-
 
 def test_versions_limits_and_codecs_are_printed(answer: Answer) -> None:
     out, err = answer("doctor")

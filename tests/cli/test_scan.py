@@ -166,7 +166,6 @@ def tiers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.usefixtures("doctor_imports_nothing")
 def test_M07_origins_of_times_are_printed(tiers: Path, tmp_path: Path, answer: Answer) -> None:
     out = os.fspath(tmp_path / "cat.parquet")
     message = (
@@ -218,7 +217,6 @@ def test_M07_an_assumed_rate_is_printed(tiers: Path, tmp_path: Path, answer: Ans
     assert "frames per second" in only_line(answer("scan", tiers, "--assume-fps", "0", code=1).err)
 
 
-@pytest.mark.usefixtures("doctor_imports_nothing")
 def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, answer: Answer) -> None:
     folder = tmp_path / "mixed"
     make_folder(folder, videos_per_class=1, seconds=1)
@@ -240,7 +238,6 @@ def test_scan_doctor_and_report_have_the_same_totals(tmp_path: Path, answer: Ans
     )
 
 
-@pytest.mark.usefixtures("doctor_imports_nothing")
 def test_facts_of_a_catalog_without_its_frame_tables_are_not_called_claims(
     videos: Path, tmp_path: Path, answer: Answer
 ) -> None:

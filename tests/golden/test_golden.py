@@ -14,7 +14,6 @@ from tests.golden.behaviour import HASHES, documents, hashes_of
 
 @pytest.mark.golden
 @pytest.mark.filterwarnings("ignore:cache. about")
-@pytest.mark.usefixtures("doctor_imports_nothing")
 def test_behaviour_is_that_of_the_golden_hashes() -> None:
     found, known = hashes_of(documents({})), json.loads(HASHES.read_text())
     changed = [name for name in sorted(found.keys() | known.keys()) if found.get(name) != known.get(name)]
