@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property  # noqa: TID251 - no process is forked here
 from pathlib import Path
 
+from tests.patience import PATIENCE_SECONDS
+
 PACKAGE = "framefeed"
 SRC = Path(__file__).resolve().parents[1] / "src"
 
@@ -494,7 +496,9 @@ HEAVY = {"cv2", "dali", "decord", "jax", "nvidia", "ray", "spdl", "tensorflow", 
 def modules_after(statement: str) -> set[str]:
     """Modules that are loaded once a fresh interpreter has run `statement`."""
     script = f"{statement}\nimport sys\nprint(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=3 * PATIENCE_SECONDS
+    )
     return set(run.stdout.split())
 
 

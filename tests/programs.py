@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import CHECKOUT
+from tests.patience import PATIENCE_SECONDS
 
 
 def report_of(module: str, *arguments: str) -> Any:
@@ -30,7 +31,7 @@ def run_python(*words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": "src"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=3 * PATIENCE_SECONDS,
         check=False,
     )
 

@@ -28,6 +28,7 @@ from tests.house import (
     package_sources,
     seems_to_open_a_room,
 )
+from tests.patience import PATIENCE_SECONDS
 
 CONTRACTS = SRC.parent / ".importlinter"
 RUFF = Path(sys.executable).with_name("ruff")
@@ -165,7 +166,7 @@ def test_ruff_catches(code: str, text: str) -> None:
         capture_output=True,
         text=True,
         cwd=SRC.parent,
-        timeout=60,
+        timeout=3 * PATIENCE_SECONDS,
     )
     assert f" {code} " in run.stdout, run.stdout + run.stderr
 
@@ -272,7 +273,7 @@ def test_every_import_contract_catches_its_intruder(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=3 * PATIENCE_SECONDS,
     )
     names = _contract_names()
     kept = [key for key, name in names.items() if f"{name} BROKEN" not in run.stdout]

@@ -1,6 +1,7 @@
 """Whole rows, made small."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_own_videos_make_rows_if_they_are_long_enough(own: Path, tmp_path: Path) -> None:
     store = MediaStore([own], tmp_path, Rounds())
     assert [workload.key for workload in own_workloads(store)] == ["own:a.mp4-4"]
+    shutil.copy(own / "a.mp4", tmp_path / "made_720p.mp4")
     assert [workload.key for workload in own_workloads(MediaStore((), tmp_path, Rounds()))] == ["own:made_720p.mp4-4"]
 
 

@@ -59,6 +59,7 @@ def test_memory_must_be_flat_once_settled() -> None:
     assert loader.judge_memory([5.0]).facts == {"batches": 1, "is_flat_after_50": True, "resident_MB": [5.0]}
 
 
+@pytest.mark.test_all
 def test_a_long_video_is_compared_with_the_short_one_that_it_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from benchmarks.remote.server import Server, check_nginx, serving
 from benchmarks.remote.suite import ROWS, make_suite
 from framefeed.bench import BenchOptions, BenchVideo, Rounds, run_row, run_suite
 from framefeed.errors import MissingMedia
+from tests.patience import PATIENCE_SECONDS
 
 SIZES = Sizes(
     object_bytes=1_000_000, files=4, file_bytes=400_000, pictures=6, pictures_in_turn=3, small_videos=3,
@@ -44,7 +45,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fetch(url: str, span: str = "", method: str = "GET") -> bytes:
     request = urllib.request.Request(url, method=method, headers={"Range": f"bytes={span}"} if span else {})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
         data: bytes = answer.read()
     return data
 

@@ -240,7 +240,7 @@ decode, decoded, after = decoding.decode_packet, itertools.count(), itertools.co
 sent = threading.Event()
 def counted(*rest):
     if sent.is_set():
-        handled.wait(60)  # two threads that pass the interpreter's lock to each other may keep it from the main thread
+        handled.wait(30)  # two threads that pass the interpreter's lock to each other may keep it from the main thread
         next(after)
     elif next(decoded) == 30:
         sent.set()
