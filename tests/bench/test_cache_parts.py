@@ -11,7 +11,7 @@ import pytest
 
 from framefeed.bench._media import BenchVideo
 from framefeed.bench._runner import Reading, Rounds, Timings
-from framefeed.bench.baselines import Peers, load_module
+from framefeed.bench.baselines import Peers
 from framefeed.bench.cache._checking import CROP, check, draw_crops
 from framefeed.bench.cache._pages import count_pages, count_resident_pages, forget, measure_disk
 from framefeed.bench.cache._reads import compare_exact
@@ -146,16 +146,6 @@ def test_every_exact_format_that_is_installed_gives_frames_back(video: BenchVide
             form.write(path, frame.rgb)
             assert read(path).shape == frame.rgb.shape, form.name
             assert np.array_equal(read(path), frame.rgb) or not form.is_exact, form.name
-
-
-def test_the_formats_of_the_write_up_are_all_there() -> None:
-    names = [form.name for form in Peers.find(PEERS).list_all("FORMATS")]
-    for module, titles in (
-        ("opencv", [*(f"JPEG q{quality} (OpenCV)" for quality in (70, 80, 90, 95, 100)), "PNG (OpenCV)"]),
-        ("joblib", ["joblib raw", "joblib gzip 1", "joblib gzip 3",
-                           *(f"joblib lz4 {level}" for level in (1, 2, 3, 5))]),
-    ):  # fmt: skip
-        assert isinstance(load_module(module), str) or set(titles) <= set(names)
 
 
 # --- cold -----------------------------------------------------------------------------------------

@@ -15,22 +15,20 @@ from PIL import Image
 
 from framefeed.bench._media import BenchVideo
 from framefeed.bench._printing import describe_closing, describe_row
-from framefeed.bench._runner import NO_TIME, Rounds, Row, run_row
+from framefeed.bench._runner import Rounds, Row, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
 from framefeed.bench.baselines import FileFormat, Method, Peers
 from framefeed.bench.cache import CACHE, _passes, _suite, _table, describe_table, refuse_pictures
 from framefeed.bench.cache._reads import exact_row, original_row
 from framefeed.bench.cache._sample import Sample, take_sample, video_of
-from framefeed.bench.cache._stored import CachedSample, Gives, Scene, Stores, check_stored
+from framefeed.bench.cache._stored import CachedSample, Gives, Scene, Stores
 from framefeed.bench.cache._table import FormatTable, list_formats, our_codecs
 from framefeed.bench.cache._table import measure_table as measure_formats_of
-from framefeed.cache import CachingDecoder, known_codecs
+from framefeed.cache import known_codecs
 from framefeed.cli import main
-from framefeed.decode import ClipSlot, DecodeReport, Pixels
+from framefeed.decode import Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import UsageError
-from framefeed.index import FrameIndex
-from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, write_clip
 
@@ -164,11 +162,6 @@ def test_a_format_that_raises_is_named_and_left_out(scene: Scene) -> None:
     assert list(scene.work.iterdir()) == []
 
 
-def test_no_format_is_begun_after_the_end(scene: Scene) -> None:
-    table = measure_table(replace(scene, rounds=Rounds(until=0.0)), RAW)
-    assert (table.entries, table.failed) == ([], {"raw": NO_TIME})
-
-
 class NextFrames(CachedSample):
     """A cache that gives the frame behind the one that was asked for."""
 
@@ -235,38 +228,6 @@ def test_a_peer_that_gives_another_frame_is_caught(scene: Scene) -> None:
     assert names_wrong(row) == ["late"]
     assert {each["figures"]["CPU"]["against"] for each in row["comparisons"]} == {"framefeed, decoded", "right"}
     assert "other frames" in text_of(row)
-
-
-@pytest.mark.parametrize("calls", [0, 1, 2])
-def test_a_peer_that_fails_is_named_and_left_out(scene: Scene, calls: int) -> None:
-    done: list[object] = []
-
-    def fail_in_time(ordinals: Sequence[int]) -> list[Pixels]:
-        if len(done) == calls:
-            raise RuntimeError("no such frame")
-        done.append(ordinals)
-        return [frame.rgb for frame in scene.sample.frames if frame.ordinal in ordinals]
-
-    peers = offering(ORIGINALS=[Method("failing", "NHWC", lambda video: fail_in_time)])
-    row = run_made(original_row, replace(scene, peers=peers))
-    assert row["failed"] == {"failing": "RuntimeError: no such frame"}
-    assert len(row["comparisons"]) == 1
-    assert "failing" not in {each["name"] for each in row["contenders"]}
-    assert "failing failed: RuntimeError" in text_of(row)
-
-
-def test_a_cache_that_gives_another_frame_is_caught(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    cached = CachedSample("lz4", "planes", scene.sample, scene.work / "cache")
-    cached.write()
-    assert check_stored(cached).describe() == []
-    honest = CachingDecoder.decode
-
-    def decode(self: CachingDecoder, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        return honest(self, source, index, [replace(slot, indices=np.roll(slot.indices, 1)) for slot in slots])
-
-    monkeypatch.setattr(CachingDecoder, "decode", decode)
-    assert check_stored(cached).describe() == ["5 frames differ, 0 did not come"]
-    cached.close()
 
 
 def test_a_cache_that_has_nothing_is_not_timed(scene: Scene) -> None:

@@ -1,17 +1,14 @@
 """Rows of decoders on this project's own media, made small."""
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from benchmarks.decode import length, loader
-from benchmarks.decode.suite import SUITE
 from benchmarks.media import OwnStore
-from framefeed.bench import OUR_METHOD, BenchOptions, BenchVideo, Rounds, run_row, run_suite
+from framefeed.bench import OUR_METHOD, BenchVideo, Rounds, run_row
 from framefeed.bench.baselines import Method, Peers
-from framefeed.errors import UsageError
 from framefeed.load import ClipLoader
 from framefeed.testing import ClipSpec, write_clip
 
@@ -72,16 +69,3 @@ def test_a_long_video_is_compared_with_the_short_one_that_it_repeats(
     }  # fmt: skip
     assert [comparison["key"] for comparison in row["comparisons"]] == ["ours", "peers"]
     assert row["facts"]["long_video"]["frames"] == 128
-
-
-def test_rows_whose_media_are_missing_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    report = run_suite(SUITE, BenchOptions(rows=("trailer-4", "resize"), work=tmp_path))
-    assert report["rows"] == []
-    assert report["skipped"].keys() == {"trailer-4", "resize"}
-    assert json.loads(json.dumps(report)) == report
-
-
-def test_unknown_rows_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"rows: expected some of .*trailer-24.*got nothing"):
-        run_suite(SUITE, BenchOptions(rows=("nothing",)))
-    assert {"length", "gop12-2"} <= SUITE.rows.keys()
