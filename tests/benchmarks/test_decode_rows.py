@@ -21,16 +21,6 @@ def test_ready_clips_come_out_of_the_loader_as_they_are(tmp_path: Path) -> None:
     assert [(batch == clips).all() for batch in delivered] == [True, True]
 
 
-def test_overhead_is_measured_against_decoding_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "OVERHEAD_CLIPS", 16)
-    monkeypatch.setattr(loader, "DECODE_SECONDS", 0.002)
-    with ExitStack() as stack:
-        row = run_row(loader.overhead_row(tmp_path, stack), Rounds(2))
-    figures = row["comparisons"][0]["figures"]
-    assert list(figures) == ["wall, 1 threads", "wall, 2 threads", "wall, 8 threads"]
-    assert -20 < figures["wall, 1 threads"]["median"] < 200
-
-
 @pytest.mark.test_all
 def test_moving_is_measured_against_torch_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "MOVED_BATCHES", 2)
@@ -48,12 +38,6 @@ def test_memory_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     row = run_row(loader.memory_row([video], tmp_path / "cat.parquet", stride=2, clips=40), Rounds(1))
     assert row["facts"]["batches"] == len(row["facts"]["resident_MB"]) == 3
     assert 20 < row["comparisons"][0]["figures"]["peak"]["median"] < 700
-
-
-def test_memory_must_be_flat_once_settled() -> None:
-    assert loader.judge_memory([100.0] * 10 + [300.0] * 53).facts["is_flat_after_50"]
-    assert not loader.judge_memory([300.0] * 50 + [310.0]).facts["is_flat_after_50"]
-    assert loader.judge_memory([5.0]).facts == {"batches": 1, "is_flat_after_50": True, "resident_MB": [5.0]}
 
 
 @pytest.mark.test_all

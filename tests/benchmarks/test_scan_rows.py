@@ -11,7 +11,6 @@ import pytest
 from benchmarks.command import main, read_arguments
 from benchmarks.peers.kinds import Engine, Size, one_by_one
 from benchmarks.scan import large, media
-from benchmarks.scan.chart import draw_rates
 from benchmarks.scan.facts import OUR_ENGINES, OURS, headers_row, mp4_row, size_of
 from benchmarks.scan.large import memory_row, videos_row
 from benchmarks.scan.media import Originals, Tree, find_originals, linked_tree, make_stills
@@ -77,18 +76,6 @@ def test_an_engine_that_is_wrong_about_one_file_is_caught(tree: Tree, originals:
     assert found[OURS] == 0
     assert found["hasty"] >= 1
     assert "WRONG" in "\n".join(describe_row(row))
-
-
-def test_the_rates_make_a_picture(tree: Tree, originals: Originals) -> None:
-    row = run_headers(tree, originals, in_process_engines())
-    row["contenders"][-1]["name"] = "<hostile & name>"
-    report = {"rows": [row], "machine": {"processor": "a <processor>", "cores": 2}}
-    drawn = draw_rates(report)
-    assert drawn.count("<rect") == len(row["contenders"]) + 1
-    assert "&lt;hostile &amp; name&gt;" in drawn
-    assert "<processor>" not in drawn
-    scanned = {"key": "scan", "contenders": [{"name": "framefeed, 1 core", "per_cpu_second": 7654.0}]}
-    assert "7,654" in draw_rates({**report, "rows": [scanned, row]})
 
 
 def test_a_whole_scan_has_every_file(originals: Originals, tree: Tree, tmp_path: Path) -> None:
