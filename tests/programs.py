@@ -31,7 +31,7 @@ def run_python(*words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": "src"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=3 * PATIENCE_SECONDS,
         check=False,
     )
 

@@ -65,7 +65,7 @@ def test_L01_a_process_forked_while_a_thread_computes_can_compute() -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
         child = os.fork()
     if child == 0:
-        signal.alarm(60)
+        signal.alarm(int(PATIENCE_SECONDS))
         done = False
         try:
             done = Slow(ended()).value is not None

@@ -22,7 +22,7 @@ SIZES = Sizes(
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed file .*[.]tar:ResourceWarning")
 
 
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_all_rows_run_at_the_smallest_scale() -> None:
     report = run_suite(make_suite(SIZES), BenchOptions(rounds=Rounds(1)))
     assert not report["skipped"]

@@ -371,11 +371,7 @@ def _clear(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _opening_cache(folder: str) -> Iterator[FrameCache]:
-    """Open a cache that exists.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Open a cache that exists."""
     if not os.path.isdir(folder):
         kind = name_special_kind(folder) or "a file"
         raise UsageError(f"{folder}: {f'is {kind}, not a folder' if os.path.exists(folder) else 'no such folder'}")
