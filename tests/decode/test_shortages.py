@@ -29,7 +29,8 @@ from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
 from tests.decode.faults import changed_decoders
 from tests.makers import open_corpus, slot_of
-from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
+from tests.media import faults
+from tests.media.faults import CALLS, Fault
 
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 WANTED = (0, 1, 9)
@@ -39,15 +40,8 @@ KINDS = (*CALLS, "decode", "convert")
 @contextmanager
 def failing(kind: str, fault: Fault) -> Iterator[None]:
     get_thread_pools().clear()
-    if kind == "decode":
-        with failing_decoders(fault):
-            yield
-    elif kind == "convert":
-        with failing_conversions(fault):
-            yield
-    else:
-        with failing_calls(kind, fault):
-            yield
+    with failing_conversions(fault) if kind == "convert" else faults.failing(kind, fault):
+        yield
 
 
 @contextmanager

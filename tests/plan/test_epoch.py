@@ -376,34 +376,6 @@ class RuleOfOnesOwn:
         return Dense(2, fps=1).choose(timeline, context)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"seed": -1},
-        {"seed": 1.5},
-        {"seed": None},
-        {"seed": 2**64},
-        {"seed": 1, "shuffle": "clips"},
-        {"seed": 1, "epoch": -1},
-        {"seed": 1, "epoch": 0.5},
-        {"seed": 1, "rank": 2, "world_size": 2},
-        {"seed": 1, "tail": "uneven"},
-        {"seed": 1, "clips_per_video": 0},
-        {"seed": 1, "columns": "label"},
-        {"seed": 1, "columns": ["nowhere"]},
-        {"seed": 1, "size": 0},
-        {"seed": 1, "size": (1, 2, 3)},
-        {"seed": 1, "size": "224"},
-        {"seed": 1, "crop": "middle"},
-        {"seed": 1, "crop": (0, 0, 5)},
-    ],
-    ids=repr,
-)
-def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        plan_clips(catalog_of(2), Uniform(2), **options)
-
-
 # --- form, columns, checkpoints, cost -----------------------------------------------------------------
 
 

@@ -142,13 +142,9 @@ def test_pictures_of_different_sources_must_come_out_equal() -> None:
     ("requests", "options"),
     [
         ([DecodeRequest("a", [])], {}),
-        (["a.mp4"], {}),
         ([DecodeRequest("a", seconds=[float("inf")])], {}),
         ([DecodeRequest("a", [1], output=OutputSpec(dimension_order="NHWC"))], {}),
         ([], {"shuffle": "videos"}),
-        ([], {"policy": "stop"}),
-        ([], {"pick": "best"}),
-        ([], {"tolerance_seconds": -1}),
         ([], {"seed": -1}),
     ],
 )
