@@ -6,7 +6,6 @@ import io
 import os
 import threading
 import warnings
-import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -45,7 +44,7 @@ from tests.corpus import corpus_file
 from tests.makers import slot_of
 from tests.media.pictures import SIZE, noise, write_folder
 from tests.patience import PATIENCE_SECONDS
-from tests.pictures.made import WRITES_AVIF
+from tests.pictures.made import WRITES_AVIF, chunk
 from tests.reference import read_picture
 
 N = 24
@@ -463,8 +462,7 @@ def test_S04_no_file_is_read_that_is_too_large(sequence: ImageSequence) -> None:
 def test_warnings_of_pillow_are_silenced_and_filters_stay(tmp_path: Path) -> None:
     data = bytearray(WHOLE["PNG"]())
     # An animation control chunk of no frames behind IHDR: Pillow warns, and reads the picture.
-    chunk = b"acTL" + bytes(8)
-    data[33:33] = len(chunk[4:]).to_bytes(4, "big") + chunk + _crc(chunk)
+    data[33:33] = chunk(b"acTL", bytes(8))
     before = list(warnings.filters)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -472,10 +470,6 @@ def test_warnings_of_pillow_are_silenced_and_filters_stay(tmp_path: Path) -> Non
         with ThreadPoolExecutor(4) as pool:
             assert all(actual is not None for actual in pool.map(pixels_or_none, [bytes(data)] * 40))
     assert list(warnings.filters) == before
-
-
-def _crc(chunk: bytes) -> bytes:
-    return zlib.crc32(chunk).to_bytes(4, "big")
 
 
 def test_D01_a_damaged_file_spoils_only_the_clips_that_want_it(tmp_path: Path) -> None:

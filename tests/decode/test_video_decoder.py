@@ -139,16 +139,12 @@ def test_M02_M05_played_frames(name: str) -> None:
         times = index.pts_seconds.tolist()
         for number in (0, 1, 50, 99):
             assert decoder.get_frame_played_at(times[number]).indices == number
-            assert read_stamp(decoder.get_frame_played_at(times[number]).data) == decoder_stamp(name, number)
+            np.testing.assert_array_equal(decoder.get_frame_played_at(times[number]).data, decoder[number])
         between = [(one + other) / 2 for one, other in pairwise(times)]
         batch = decoder.get_frames_played_at(between[::-1])
         assert batch.indices.tolist() == list(range(len(times) - 1))[::-1]
         assert decoder.get_frames_played_in_range(times[10], times[20]).indices.tolist() == list(range(10, 20))
         assert decoder.get_frames_played_in_range(between[10], between[20]).indices.tolist() == list(range(10, 21))
-
-
-def decoder_stamp(name: str, number: int) -> int:
-    return read_stamp(VideoDecoder(corpus_file(name))[number])
 
 
 def test_played_in_a_range_at_a_rate(decoder: VideoDecoder) -> None:
