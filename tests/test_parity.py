@@ -47,7 +47,8 @@ def backend(request: pytest.FixtureRequest) -> Decoder:
     return find_decoder(request.param)
 
 
-over_backends = pytest.mark.parametrize("backend", VIDEO_BACKENDS, indirect=True)
+AUTO = pytest.param("auto", marks=pytest.mark.test_all)
+over_backends = pytest.mark.parametrize("backend", [AUTO, *VIDEO_BACKENDS[1:]], indirect=True)
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ def calls_of_plans(media: Media) -> Iterator[Wrong]:
 
     yield Wrong("plan_clips", plan_clips, "catalog", (*NO_OBJECT, None, media.path))
     yield Wrong("plan_clips", plan_clips, "rule", (*NO_OBJECT, None, ff.Uniform))
-    yield Wrong("plan_clips", plan_clips, "seed", (*NO_INTEGER, None, -1))
+    yield Wrong("plan_clips", plan_clips, "seed", (*NO_INTEGER, None, -1, 2**64))
     yield Wrong("plan_clips", plan_clips, "within", (3, "x", ("a",), Nothing(), (1, 2)))
     yield Wrong("plan_clips", plan_clips, "columns", (3, None, "label", [1], Nothing()))
     yield Wrong("plan_clips", plan_clips, "columns", (["missing"],), "column")

@@ -200,7 +200,7 @@ def test_what_is_broken_off_in_order_gives_its_things_back(name: str, monkeypatc
     def opened_by(action: Callable[[], object]) -> int:
         get_thread_pools().clear()
         opens.clear()
-        for _ in range(100):
+        for _ in range(30):
             action()
         return sum(isinstance(thing, FileReader if direct else VideoContainer) for thing in opens)
 

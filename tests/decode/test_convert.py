@@ -657,12 +657,8 @@ def test_P09_a_crop_that_cuts_chroma_has_all_its_columns(pixel_format: str, widt
     output = OutputSpec(crop=(1, 1, 30, width - 1), size=(30, 2 * width))
     whole = converted(frame)
     got = converted(frame, output)
-    expected = converted(frame_of_rgb(whole), output)
+    expected = converted(VideoFrame.from_ndarray(whole, "gbrp"), output)
     assert np.abs(got.astype(int) - expected.astype(int)).max() <= 2, "what lies at the right edge is the picture's"
-
-
-def frame_of_rgb(picture: Picture) -> VideoFrame:
-    return av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), "gbrp")
 
 
 # --- accurate rounding --------------------------------------------------------------------------------

@@ -13,20 +13,9 @@ import pytest
 
 from framefeed.decode import VideoDecoder, find_decoder
 from framefeed.decode._slots import PendingFrames
-from framefeed.decode.backends._engine import (
-    EngineDecoder,
-    EngineFailure,
-    NotOpened,
-    Picture,
-)
+from framefeed.decode.backends._engine import EngineDecoder, EngineFailure, NotOpened, Picture
 from framefeed.decode.backends._engine_facts import EngineFacts
-from framefeed.errors import (
-    CorruptMedia,
-    FormatChanged,
-    StaleSource,
-    UnsupportedCodec,
-    UsageError,
-)
+from framefeed.errors import CorruptMedia, FormatChanged, StaleSource, UnsupportedCodec, UsageError
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec

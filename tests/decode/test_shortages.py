@@ -29,7 +29,8 @@ from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
 from tests.decode.faults import changed_decoders
 from tests.makers import open_corpus, slot_of
-from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
+from tests.media import faults
+from tests.media.faults import CALLS, Fault
 
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 WANTED = (0, 1, 9)
@@ -39,15 +40,8 @@ KINDS = (*CALLS, "decode", "convert")
 @contextmanager
 def failing(kind: str, fault: Fault) -> Iterator[None]:
     get_thread_pools().clear()
-    if kind == "decode":
-        with failing_decoders(fault):
-            yield
-    elif kind == "convert":
-        with failing_conversions(fault):
-            yield
-    else:
-        with failing_calls(kind, fault):
-            yield
+    with failing_conversions(fault) if kind == "convert" else faults.failing(kind, fault):
+        yield
 
 
 @contextmanager
@@ -65,15 +59,10 @@ def failing_conversions(fault: Fault) -> Iterator[None]:
         yield
 
 
-def one_call(decoder: VideoDecoder) -> list[int]:
-    return read_stamps(decoder.get_frames_at(list(WANTED)).data)
-
-
-def one_by_one(decoder: VideoDecoder) -> list[int]:
-    return read_stamps(np.stack([decoder[number] for number in WANTED]))
-
-
-READING: dict[str, Callable[[VideoDecoder], list[int]]] = {"one call": one_call, "one by one": one_by_one}
+READING: dict[str, Callable[[VideoDecoder], Any]] = {
+    "one call": lambda decoder: decoder.get_frames_at(list(WANTED)).data,
+    "one by one": lambda decoder: np.stack([decoder[number] for number in WANTED]),
+}
 
 
 @pytest.mark.parametrize("name", ["base.mp4", "closed_gop.ts"])
@@ -86,7 +75,7 @@ def test_a_shortage_at_any_call_gives_exact_frames_or_says_so(kind: str, reading
 
     def frames() -> list[int]:
         with VideoDecoder(path, frame_index=index) as decoder:
-            return read(decoder)
+            return read_stamps(read(decoder))
 
     for at, number in enumerate(cycle(SHORTAGES)):
         once, always = Fault(number, at), Fault(number, at, stays=True)
@@ -178,10 +167,6 @@ def claims_too_much(decoder: Any, packet: Any) -> Any:
     return decoder.decode(packet)
 
 
-def lacks_memory(_: int) -> bool:
-    return False
-
-
 @pytest.mark.parametrize("name", ["closed_gop.ts", "hidden_vp8.webm", "no_pts.avi"])
 def test_D01_a_packet_that_claims_more_than_libav_ever_gives_is_damage_while_memory_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -197,7 +182,7 @@ def test_D01_a_packet_that_claims_more_than_libav_ever_gives_is_damage_while_mem
         with VideoDecoder(path, frame_index=index) as decoder, pytest.raises(CorruptMedia) as caught:
             decoder[lost]
         assert list(caught.value.frames) == [lost]
-        monkeypatch.setattr("framefeed.media._libav_errors.is_memory_there", lacks_memory)
+        monkeypatch.setattr("framefeed.media._libav_errors.is_memory_there", lambda _: False)
         for ask in (lambda: scan(path, verify="full", workers=0), lambda: VideoDecoder(path, frame_index=index)[lost]):
             with pytest.raises(ResourceExhausted):
                 ask()

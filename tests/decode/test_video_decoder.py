@@ -139,16 +139,12 @@ def test_M02_M05_played_frames(name: str) -> None:
         times = index.pts_seconds.tolist()
         for number in (0, 1, 50, 99):
             assert decoder.get_frame_played_at(times[number]).indices == number
-            assert read_stamp(decoder.get_frame_played_at(times[number]).data) == decoder_stamp(name, number)
+            np.testing.assert_array_equal(decoder.get_frame_played_at(times[number]).data, decoder[number])
         between = [(one + other) / 2 for one, other in pairwise(times)]
         batch = decoder.get_frames_played_at(between[::-1])
         assert batch.indices.tolist() == list(range(len(times) - 1))[::-1]
         assert decoder.get_frames_played_in_range(times[10], times[20]).indices.tolist() == list(range(10, 20))
         assert decoder.get_frames_played_in_range(between[10], between[20]).indices.tolist() == list(range(10, 21))
-
-
-def decoder_stamp(name: str, number: int) -> int:
-    return read_stamp(VideoDecoder(corpus_file(name))[number])
 
 
 def test_played_in_a_range_at_a_rate(decoder: VideoDecoder) -> None:
@@ -223,12 +219,6 @@ def test_M18_streams_by_index() -> None:
         VideoDecoder(path, stream_index=0, frame_index=large.frame_index)
 
 
-@pytest.mark.parametrize("stream_index", ["0", 0.0])
-def test_a_stream_is_a_whole_number(stream_index: Any) -> None:
-    with pytest.raises(UsageError, match="stream_index: expected an integer"):
-        VideoDecoder(corpus_file("two_videos.mp4"), stream_index=stream_index)
-
-
 @pytest.mark.parametrize("send", [pickle.dumps, copy.deepcopy])
 def test_pickling_a_decoder_names_what_to_send_instead(decoder: VideoDecoder, send: Callable[[Any], Any]) -> None:
     with pytest.raises(UsageError, match="send the path"):
@@ -251,8 +241,6 @@ def test_M18_metadata_is_of_the_stream_in_use(stream_index: int) -> None:
 def test_limits_bound_what_is_opened() -> None:
     with pytest.raises(LimitExceeded, match="128x96"):
         VideoDecoder(corpus_file("base.mp4"), limits=Limits(max_side=100))
-    with pytest.raises(UsageError, match="Limits"):
-        VideoDecoder(corpus_file("base.mp4"), limits=100)
 
 
 class _LeastFile:

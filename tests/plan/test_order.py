@@ -31,9 +31,9 @@ def test_every_size_is_permuted_bijectively(size: int, seed: int, epoch: int) ->
     check_bijective(make_permutation(size, seed, epoch), size)
 
 
-@pytest.mark.parametrize("size", range(1, 130))
-def test_small_sizes_are_permuted_bijectively(size: int) -> None:
-    check_bijective(make_permutation(size, 5, 2), size)
+def test_small_sizes_are_permuted_bijectively() -> None:
+    for size in range(1, 130):
+        check_bijective(make_permutation(size, 5, 2), size)
 
 
 @given(st.integers(1, 2**61), WORDS, st.integers(0, 2**40), st.data())

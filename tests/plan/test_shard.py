@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.errors import UsageError
-from framefeed.plan import EpochPlan, plan_clips
+from framefeed.plan import EpochPlan
 from framefeed.plan._rules import Dense
 from framefeed.plan._shard import Delivery, Rest, Shard, load_deliveries
-from tests.fakes import FakeCatalog, index_of
+from tests.makers import plan_fakes
 from tests.plan.dealing import Epoch
 
 Run = tuple[int, Sequence[int]]
@@ -95,11 +96,8 @@ def test_L13_pads_count_as_nothing() -> None:
 
 
 def plan_rank(videos: int, rank: int = 0, world_size: int = 1, unit: int = 1, tail: str = "pad") -> EpochPlan:
-    catalog = FakeCatalog([index_of(range(9))] * videos)
-    shuffle = "videos" if unit > 1 else True
-    return plan_clips(
-        catalog, Dense(2), seed=4, shuffle=shuffle, clips_per_video=unit, rank=rank, world_size=world_size, tail=tail
-    )  # type: ignore[call-overload]
+    options = {"shuffle": "videos" if unit > 1 else True, "clips_per_video": unit, "tail": tail}
+    return plan_fakes([9] * videos, Dense(2), seed=4, rank=rank, world_size=world_size, **options)
 
 
 def list_positions(plan: EpochPlan) -> list[int]:
@@ -149,16 +147,12 @@ def test_L13_the_rest_is_restored_fast_at_any_position() -> None:
 
 
 def test_L13_states_stay_small_after_many_resumes() -> None:
-    catalog = FakeCatalog([index_of(range(9))] * 4)
-
-    def many(world_size: int = 1) -> EpochPlan:
-        return plan_clips(catalog, Dense(2), seed=4, clips_per_video=50_000, world_size=world_size)  # type: ignore[arg-type]
-
+    many = partial(plan_fakes, [9] * 4, Dense(2), clips_per_video=50_000)
     plan = many()
     for world_size in range(1, 60):
-        plan = many(world_size).with_state(plan.state_dict()).without(100)
+        plan = many(world_size=world_size).with_state(plan.state_dict()).without(100)
     assert len(json.dumps(plan.state_dict())) < 700
-    unequal = many(1024).without([7] * 500 + [8] * 524)
+    unequal = many(world_size=1024).without([7] * 500 + [8] * 524)
     assert len(json.dumps(unequal.state_dict())) < 700
     assert len(unequal) == -(-(200_000 - 7 * 500 - 8 * 524) // 1024)
 

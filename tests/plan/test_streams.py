@@ -377,14 +377,6 @@ def test_crops_of_some_streams_have_their_own_size() -> None:
         assert boxes[2] is None
 
 
-def test_rows_that_failed_in_any_stream_are_listed(tmp_path: Path) -> None:
-    left, right = scan_keys(tmp_path, "left", [1, 2]), scan_keys(tmp_path, "right", [1, 3, 2], missing=[1])
-    with pytest.warns(UserWarning, match="1 of 5 rows"):
-        (excluded,) = joined(left=left, right=right).excluded
-    assert Path(excluded.source).stem == "right_1"
-    assert excluded.error.startswith("MissingMedia")
-
-
 # --- what a cache will hold ---------------------------------------------------------------------------
 
 

@@ -37,13 +37,7 @@ from framefeed.decode._registry import (
     list_decoders,
     make_auto_decoder,
 )
-from framefeed.decode._slots import (
-    PendingFrames,
-    make_writer,
-    name_picture,
-    suggest_next_step,
-    write_frame,
-)
+from framefeed.decode._slots import PendingFrames, make_writer, name_picture, suggest_next_step, write_frame
 from framefeed.decode._video_decoder import VideoDecoder, check_frame_index
 
 __all__ = [

@@ -87,16 +87,11 @@ class PlanDescription:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Predicted cost of the most expensive rank, divided by the mean of all ranks; 1 is best.
+    """Predicted cost of the most expensive rank, divided by the mean of all ranks; 1 is best."""
 
-    Attributes:
-        epoch: For whole epochs.
-        step: For single steps, in which each rank decodes one clip, or one video with ``shuffle="videos"``, and waits
-            for the others; as clips are dealt without balance.
-        balanced_step: The same with ``balance="cost"``.
-    """
-
-    epoch: float
+    epoch: float  # for whole epochs
+    # For single steps, in which each rank decodes one clip, or one video with ``shuffle="videos"``, and waits for the
+    # others; as clips are dealt without balance, and with ``balance="cost"``.
     step: float
     balanced_step: float
 

@@ -175,11 +175,7 @@ class Shard:
 
 
 def load_deliveries(dumped: Any) -> tuple[Delivery, ...]:
-    """Read the deliveries of a state.
-
-    Raises:
-        UsageError: They are something else.
-    """
+    """Read the deliveries of a state; UsageError if they are something else."""
     if not isinstance(dumped, Sequence) or isinstance(dumped, str):
         raise expected("state['deliveries']", "a list", dumped)
     return tuple(map(Delivery.load, dumped))

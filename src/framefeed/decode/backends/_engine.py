@@ -85,17 +85,6 @@ class NotOpened(EngineFailure):
     """An engine could not open a file."""
 
 
-@dataclass(slots=True)
-class _Failed:
-    """Frames of one call that an engine did not give, each with the reason."""
-
-    reasons: dict[int, str] = field(default_factory=dict)
-    kinds: dict[int, type[MediaError]] = field(default_factory=dict)
-
-    def add(self, ordinal: int, reason: str, kind: type[MediaError] = CorruptMedia) -> None:
-        self.reasons[ordinal], self.kinds[ordinal] = reason, kind
-
-
 class EngineDecoder(BaseDecoder):
     """Decode with another library, in the calling thread; open files are kept for the next call of any thread.
 
@@ -175,7 +164,7 @@ class _Call:
     index: FrameIndex
     pending: PendingFrames
     counts: DecodeCounts
-    failed: _Failed = field(default_factory=_Failed)
+    failed: dict[int, tuple[type[MediaError], str]] = field(default_factory=dict)  # frames that did not come, and why
 
     @property
     def library(self) -> str:
@@ -213,7 +202,7 @@ class _Call:
         others = {ordinal for ordinal, start in zip(ordinals, starts, strict=True) if sizes.get(start, size) != size}
         for ordinal in others:
             reason = f"its picture has another size than {size[0]}x{size[1]}, to which {self.library} would bring it"
-            self.failed.add(ordinal, reason, FormatChanged)
+            self.failed[ordinal] = FormatChanged, reason
         return [ordinal for ordinal in ordinals if ordinal not in others]
 
     def _read_some(self, key: Hashable, ordinals: list[int], *, again: bool) -> None:
@@ -242,7 +231,7 @@ class _Call:
             collect_and_release()
         left = [ordinal for ordinal in ordinals if ordinal not in done]
         if again and len(left) == 1:
-            self.failed.add(left[0], reason)
+            self.failed[left[0]] = CorruptMedia, reason
             return
         middle = len(left) // 2 if again else len(left)
         for half in (left[:middle], left[middle:]):
@@ -311,11 +300,11 @@ class _Call:
         turns = self.decoder.facts.rotations is not None
         size = stream.displayed if turns else (stream.height, stream.width)
         if (reason := self._compare_times(picture)) is not None:
-            self.failed.add(ordinal, reason)
+            self.failed[ordinal] = CorruptMedia, reason
         elif pixels.shape[:2] != size:
             rows, columns = pixels.shape[:2]
             reason = f"{self.library} gave a picture of {columns}x{rows} where the index has {size[1]}x{size[0]}"
-            self.failed.add(ordinal, reason, FormatChanged)
+            self.failed[ordinal] = FormatChanged, reason
         else:
             self.counts.frames_decoded += 1
             upright = replace(stream, width=size[1], height=size[0], rotation=0, mirrored=False)
@@ -338,15 +327,14 @@ class _Call:
 
     def make_error(self, ordinals: Sequence[int]) -> MediaError:
         """Make the error of one slot, for frames that were not written to it."""
-        name, reasons = self.source.name, self.failed.reasons
-        known = [ordinal for ordinal in ordinals if ordinal in reasons]
+        name, known = self.source.name, [ordinal for ordinal in ordinals if ordinal in self.failed]
         if not known:
             return make_missing_error(self.source, self.index, ordinals)
         more = "" if len(ordinals) == 1 else f" and {len(ordinals) - 1} more"
-        said = reasons[known[0]]
+        kind, said = self.failed[known[0]]
         by = "" if self.library in said else f"{self.library}: "
         message = f"{name}: frame {known[0]}{more}: {by}{said}: use backend='pyav'"
-        if self.failed.kinds[known[0]] is FormatChanged:
+        if kind is FormatChanged:
             return FormatChanged(message, source=name, stage="decode")
         return CorruptMedia(message, frames=ordinals, source=name, stage="decode")
 

@@ -14,12 +14,7 @@ from typing import Any
 import numpy as np
 
 from framefeed._absence import describe_absence
-from framefeed.decode.backends._engine import (
-    EngineDecoder,
-    EngineFailure,
-    NotOpened,
-    Picture,
-)
+from framefeed.decode.backends._engine import EngineDecoder, EngineFailure, NotOpened, Picture
 from framefeed.decode.backends._engine_facts import EngineFacts
 from framefeed.errors import MissingDependency
 from framefeed.index import FrameIndex

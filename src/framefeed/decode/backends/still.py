@@ -66,10 +66,8 @@ _UNMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 class StillDecoder(BaseDecoder):
     """Decode still pictures and image sequences, in the calling thread; no file stays open between calls.
 
-    Args:
-        limits: Largest sizes that a file may have.
-        reduction: Divisor of height and width of the JPEGs that ``iter_native`` gives.
-        accepts_damage: Give also damaged pictures, if there is anything to see.
+    ``reduction`` divides height and width of the JPEGs that ``iter_native`` gives. With ``accepts_damage``, damaged
+    pictures are given too, if there is anything to see.
     """
 
     name = "still"
