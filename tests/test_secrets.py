@@ -28,7 +28,6 @@ from tests.corpus import corpus_file
 from tests.packed import pack
 from tests.remote import served
 
-pytestmark = pytest.mark.timeout(300)
 SECRET = "Zq7Secret"
 QUERY = f"?sig=q{SECRET}&v=2.5"
 OBJECTS = {

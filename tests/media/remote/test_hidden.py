@@ -21,7 +21,6 @@ from tests.media.remote.faults import Fault, FaultServer, Stored, redirect
 from tests.media.remote.getting import DATA
 from tests.media.remote.test_client import BROKEN, FINAL, RIGHT
 
-pytestmark = pytest.mark.timeout(60)
 SECRET = "Zq7Secret"
 USER = f"u{SECRET}:p%2F{SECRET}@"
 QUERY = f"?X-Amz-Signature=q{SECRET}&v={SECRET}"

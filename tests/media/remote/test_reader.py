@@ -14,7 +14,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from framefeed import _stopping
 from framefeed._fetched import FetchCounter, counting_fetches
@@ -30,8 +37,8 @@ from tests.decode.forks import Child
 from tests.lengths import either
 from tests.media.remote.faults import FAULTS, Fault, FaultServer, Stored, redirect
 from tests.media.remote.getting import DATA, set_gap
+from tests.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.timeout(100)
 SIZE = len(DATA)
 MB = 2**20
 
@@ -281,7 +288,7 @@ def test_threads_of_a_dead_reader_end(server: FaultServer, monkeypatch: pytest.M
     gc.collect()
     for thread in threading.enumerate():
         if thread.name.startswith("framefeed-"):
-            thread.join(30)
+            thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive()
     server.wait_for_connections(0)
 
@@ -337,9 +344,9 @@ def test_what_was_given_up_is_asked_for_again_by_its_reader(server: FaultServer,
 
     thread = threading.Thread(target=read_on)
     thread.start()
-    assert is_waiting.wait(20)
+    assert is_waiting.wait(PATIENCE_SECONDS)
     ahead.drop()
-    thread.join(20)
+    thread.join(PATIENCE_SECONDS)
     assert read == [DATA[:100]]
     assert server.count() == 2
 
@@ -412,7 +419,7 @@ def test_what_was_asked_for_over_another_gap_is_not_asked_for_again(
     gate = threading.Event()
     ranges = [(start, start + 10) for start in (0, 50_000, 100_000)]
     set_gap(monkeypatch, 100_000)
-    server.plan("/a.mp4", Fault(then=lambda _: gate.wait(20)))
+    server.plan("/a.mp4", Fault(then=lambda _: gate.wait(PATIENCE_SECONDS)))
     ahead = FetchedAhead(HttpTarget(server.url + "/a.mp4"), ranges)
     set_gap(monkeypatch, 0)
     reader = open_at(server)
@@ -492,6 +499,8 @@ def test_D09_a_wait_for_answers_is_limited_and_its_error_is_sent(server: FaultSe
 
 PERMILLE = st.integers(0, 1100)
 """Of the object's size."""
+MOST_FORKS = either(short=1, long=9)
+"""Of one example: a fork of the process of all tests takes a tenth of a second."""
 
 
 class Reads(RuleBasedStateMachine):
@@ -512,6 +521,7 @@ class Reads(RuleBasedStateMachine):
         self.versions = [self.put(seed)]
         self.reader = open_at(self.server)
         self.ahead: list[FetchedAhead] = []
+        self.forks = 0
 
     def put(self, seed: int) -> bytes:
         data = random.Random(seed).randbytes(self.size)
@@ -582,8 +592,11 @@ class Reads(RuleBasedStateMachine):
         else:
             self.versions = list(self.all_versions)
 
+    @precondition(lambda self: self.forks < MOST_FORKS)
     @rule(start=PERMILLE)
     def fork(self, start: int) -> None:
+        self.forks += 1
+
         def ask() -> str:
             self.read(start, 50)
             return "right"

@@ -24,7 +24,6 @@ from tests.load.media import folder
 from tests.media.remote.faults import FaultServer, Stored, faulty
 from tests.packed import pack
 
-pytestmark = pytest.mark.timeout(120)
 EARLIER = "Wed, 21 Oct 2026 07:28:00 GMT"
 LATER = "Thu, 22 Oct 2026 07:28:00 GMT"
 VIDEOS = [(path.name, path.read_bytes()) for path in sorted(folder().rglob("*.mp4"))[:3]]

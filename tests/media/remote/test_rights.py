@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ from framefeed.media.remote._answers import ObjectVersion
 from framefeed.parallel import release_idle
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Asked, FaultServer, Stored, faulty
+from tests.programs import run_python
 
 SECRET = "Zq7Secret"
 SIGNED = f"?v=1&X-Amz-Signature={SECRET}&X-Amz-Expires=60"
@@ -243,7 +242,7 @@ def test_a_spawned_worker_has_the_signature(server: FaultServer, tmp_path: Path)
     (tmp_path / "plan").write_bytes(pickle.dumps(plan))
     script = "import sys, pickle; plan = pickle.load(open(sys.argv[1], 'rb')); import framefeed as ff; " \
         "print(len(list(ff.ClipLoader(plan, batch_size=1, workers=1))))"  # fmt: skip
-    ran = subprocess.run([sys.executable, "-c", script, tmp_path / "plan"], capture_output=True, text=True, timeout=60)
+    ran = run_python("-c", script, str(tmp_path / "plan"))
     assert ran.stdout.strip() == "1", ran.stderr
 
 
