@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from framefeed import _stopping
 from framefeed._outcome import Err, Ok, catch_outcome
 from framefeed._values import read_bytes
 from framefeed.media.remote import open_ranges
@@ -82,10 +81,7 @@ WRONG = {
 @pytest.mark.usefixtures("log")
 @pytest.mark.parametrize("behind", ["", SIGNED], ids=["directly", "behind a redirect"])
 @pytest.mark.parametrize("name", WRONG)
-def test_S17_no_fault_shows_a_secret(
-    server: FaultServer, name: str, behind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 5.0)
+def test_S17_no_fault_shows_a_secret(server: FaultServer, name: str, behind: str) -> None:
     server.objects["/b.mp4"] = Stored(DATA)
     fault = WRONG[name]
     if behind:
