@@ -40,6 +40,11 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Servers of the tests are on this machine.
+for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+    os.environ.pop(name, None)
+    os.environ.pop(name.upper(), None)
+
 # Threads of PyTorch that wait for each other spin: on a busy machine, two thirds of the time of training in the demo.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 

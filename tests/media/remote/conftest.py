@@ -12,18 +12,15 @@ from framefeed._per_process import PerProcess
 from framefeed.media.remote import _client
 from framefeed.media.remote._prices import GAP_PRICES
 from tests.media.remote.faults import FaultServer, faulty
-from tests.media.remote.getting import DATA
+from tests.media.remote.getting import DATA, make_impatient
 
 
 @pytest.fixture(autouse=True)
 def client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections and prices of this test alone, no pauses between tries, and no proxy."""
+    """Connections and prices of this test alone, and no pauses between tries."""
     GAP_PRICES.begin()
     monkeypatch.setattr(_client, "_CLIENT", PerProcess(_client.HttpClient))
-    monkeypatch.setattr(_client, "_FIRST_PAUSE_SECONDS", 0.0)
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+    make_impatient(monkeypatch)
 
 
 @pytest.fixture

@@ -14,11 +14,12 @@ import pytest
 
 import framefeed as ff
 from framefeed.errors import StaleSource, UnreadableMedia, UsageError
-from framefeed.media import MediaSource, _identity
+from framefeed.media import MediaSource
 from framefeed.media.remote._answers import ObjectVersion
 from framefeed.parallel import release_idle
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Asked, FaultServer, Stored, faulty
+from tests.media.remote.getting import forget
 from tests.programs import run_python
 
 SECRET = "Zq7Secret"
@@ -37,12 +38,6 @@ def guarded() -> Iterator[FaultServer]:
 
 def options_for(server: FaultServer) -> dict[str, dict[str, Any]]:
     return {server.url: {"headers": HEADERS}}
-
-
-def forget() -> None:
-    """Forget what this process knows of objects, as a new one does."""
-    release_idle()
-    _identity.ACCEPTED.clear()
 
 
 def deliver(plan: ff.EpochPlan, **options: Any) -> list[np.ndarray]:
