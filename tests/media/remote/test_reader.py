@@ -295,16 +295,14 @@ def test_threads_of_a_dead_reader_end(server: FaultServer, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("announces", [True, False])
 def test_L01_a_forked_child_begins_anew_while_requests_of_its_parent_are_under_way(
-    server: FaultServer, reader: RangeReader, announces: bool, monkeypatch: pytest.MonkeyPatch
+    server: FaultServer, reader: RangeReader, announces: bool
 ) -> None:
     server.objects["/a.mp4"] = Stored(data := random.Random(4).randbytes(3 * MB))
     read_bytes(reader, 0, 10)
     stalled = Fault(before="head", end="stall")
     server.plan("/a.mp4", stalled, stalled)
-    with monkeypatch.context() as patch:
-        patch.setattr(_stopping, "SILENCE_SECONDS", 5.0)
-        reader.announce([(MB, MB + 10), (2 * MB, 2 * MB + 10)])
-        server.wait_for_requests(3)
+    reader.announce([(MB, MB + 10), (2 * MB, 2 * MB + 10)])
+    server.wait_for_requests(3)
 
     def ask() -> str:
         if announces:
