@@ -41,7 +41,6 @@ def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr("framefeed.media.remote._has_client", lambda: False)
     else:
         pytest.importorskip("urllib3", reason="our own reader needs urllib3")
-        monkeypatch.setattr("framefeed.media.remote._client._FIRST_PAUSE_SECONDS", 0.0)
 
 
 def check_same_frames(url: str, path: Path) -> None:

@@ -12,15 +12,14 @@ from framefeed._per_process import PerProcess
 from framefeed.media.remote import _client
 from framefeed.media.remote._prices import GAP_PRICES
 from tests.media.remote.faults import FaultServer, faulty
-from tests.media.remote.getting import DATA, make_impatient
+from tests.media.remote.getting import DATA
 
 
 @pytest.fixture(autouse=True)
 def client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections and prices of this test alone, and no pauses between tries."""
+    """Connections and prices of this test alone."""
     GAP_PRICES.begin()
     monkeypatch.setattr(_client, "_CLIENT", PerProcess(_client.HttpClient))
-    make_impatient(monkeypatch)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from framefeed._outcome import Err
 from framefeed._shown import show_name
 from framefeed._stopping import PendingCall, fetch_limit
 from framefeed.media import _identity
-from framefeed.media.remote import _client
 from framefeed.media.remote._answers import FetchedRange, ObjectVersion
 from framefeed.media.remote._client import ObjectGet, RangeGet
 from framefeed.media.remote._prices import GapPrices
@@ -63,11 +62,6 @@ def forget() -> None:
     """Forget what this process knows of objects, as a new one does."""
     release_idle()
     _identity.ACCEPTED.clear()
-
-
-def make_impatient(patch: pytest.MonkeyPatch) -> None:
-    """Make no pauses between tries."""
-    patch.setattr(_client, "_FIRST_PAUSE_SECONDS", 0.0)
 
 
 def give_up_soon(patch: pytest.MonkeyPatch, text: str) -> None:
