@@ -38,8 +38,7 @@ def objects() -> dict[str, bytes]:
 
 
 @pytest.fixture
-def server(objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
-    monkeypatch.setattr("framefeed.media.remote._client._FIRST_PAUSE_SECONDS", 0.0)
+def server(objects: dict[str, bytes]) -> Iterator[FaultServer]:
     with faulty(objects) as served:
         yield served
 
