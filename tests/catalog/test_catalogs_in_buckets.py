@@ -86,6 +86,7 @@ def test_batches_are_those_of_the_local_catalog(store: Store, tmp_path: Path, ki
     np.testing.assert_array_equal(*batches)
 
 
+@pytest.mark.test_all  # of processes of ours, see above
 def test_workers_of_a_data_loader_open_the_copy(store: Store) -> None:
     torch = pytest.importorskip("torch")
     from framefeed.torch import ClipDataset

@@ -145,7 +145,7 @@ def read_in_worker(plan: ff.EpochPlan, queue: Any) -> None:
     queue.put((plan.columns_of([0, 1, 2])["box"].tolist(), type(column.values).__name__))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.test_all)])
 def test_workers_map_the_array_that_one_process_wrote(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

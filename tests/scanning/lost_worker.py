@@ -22,5 +22,5 @@ except WorkerLost as error:
     message = str(error)
 kept = sum(entry.stat().st_size for entry in os.scandir(f"{target}.journal"))
 _chunks.survey_chunk = harmless
-rows = len(scan(folder, out=target, workers=2))
+rows = len(scan(folder, out=target, workers=0))
 print(json.dumps({"told": message, "kept": kept, "rows": rows}))  # the report
