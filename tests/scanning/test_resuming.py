@@ -67,10 +67,10 @@ def picture(path: Path, width: int = 8, height: int = 6) -> None:
     Image.new("RGB", (width, height)).save(path)
 
 
-@pytest.fixture
-def media(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pictures of two classes, videos between them, and files that fail."""
-    folder = tmp_path / "media"
+    folder = tmp_path_factory.mktemp("made")
     for number in range(40):
         picture(folder / f"{'ab'[number % 2]}" / f"p{number:02d}.png", 8 + number)
     for number in range(4):
@@ -79,6 +79,12 @@ def media(tmp_path: Path) -> Path:
     (folder / "b" / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0\0\x10JFIF")
     (folder / "b" / "text.mp4").write_text("no video")
     return folder
+
+
+@pytest.fixture
+def media(made: Path, tmp_path: Path) -> Path:
+    """A copy of these, which a test may change."""
+    return shutil.copytree(made, tmp_path / "media")
 
 
 @pytest.fixture(autouse=True)
