@@ -79,19 +79,6 @@ def test_results_are_written_after_some_seconds_and_once(tmp_path: Path, paths: 
         assert (len(rows_of(opened)), writer.num_written) == (7, 7)
 
 
-def test_a_chunk_that_was_written_before_it_was_done_is_not_written_again(tmp_path: Path, paths: list[str]) -> None:
-    clock, found = HandClock(), dict[int, SurveyResult]()
-    whole = survey_chunk(Chunk((SourceGroup("", paths[4:7]),), 4), SurveyOptions(), found.__setitem__)
-    with Journal(os.fspath(tmp_path / "cat.parquet"), {}) as opened:
-        writer = JournalWriter(opened, pa.array(paths), clock)
-        for number in sorted(found):
-            clock.advance(WRITE_SECONDS)
-            writer.record(number, found[number])
-        writer.write(4, whole)
-        writer.close()
-        assert rows_of(opened) == ["04.mp4", "05.mp4", "06.mp4"]
-
-
 def test_a_worker_that_ends_after_the_scan_writes_nothing(tmp_path: Path, paths: list[str]) -> None:
     with Journal(os.fspath(tmp_path / "cat.parquet"), {}) as opened:
         writer = JournalWriter(opened, pa.array(paths), HandClock())

@@ -41,13 +41,6 @@ def test_quotes_around_paths_alone(tmp_path: Path) -> None:
     assert names(tmp_path, read(tmp_path, "list.txt", content)) == ["a b.mp4", "c.mp4", 'd"e.mp4', 'x"y.mp4']
 
 
-def test_quotes_and_columns_by_number(tmp_path: Path) -> None:
-    content = '"my frames/a" 5 300\nframes/b 7 20\nframes/c 8 10\n'
-    manifest = read(tmp_path, "list.txt", content, columns={"path": 0, "label": 1})
-    assert names(tmp_path, manifest) == ["my frames/a", "frames/b", "frames/c"]
-    assert manifest.columns.to_pydict() == {"label": [5, 7, 8], "column_2": [300, 20, 10]}
-
-
 def test_lines_that_begin_with_a_hash_are_comments(tmp_path: Path) -> None:
     (tmp_path / "#b.mp4").touch()
     content = "# my list: path, label\n#\na.mp4 x\n# old.mp4 2\n## b.mp4 2\n#b.mp4 2\nc.mp4 3 # none\nd.mp4 4\n"

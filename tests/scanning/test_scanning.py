@@ -150,15 +150,6 @@ def test_each_file_is_read_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(read) == 1
 
 
-def test_a_line_of_a_list_that_does_not_fit_is_a_failed_row(data: Path) -> None:
-    (data / "list.txt").write_text("cat/a.mp4 7\ncat/a.mp4\ndog/b.mp4 8\ncat/a.mp4\n")
-    made = scan(data / "list.txt", out=data / "cat.parquet")
-    assert made.table.column("label").to_pylist() == [7, None, 8, None]
-    names = [f"{data / 'list.txt'} line {line}" for line in (2, 4)]
-    assert [(name, kind) for name, kind, _ in made.failures] == [(name, "UnreadableMedia") for name in names]
-    assert scan(data / "list.txt", out=data / "cat.parquet").fingerprint == made.fingerprint
-
-
 def test_relative_paths_of_a_list_count_from_the_root(data: Path, tmp_path: Path) -> None:
     (tmp_path / "lists").mkdir()
     (tmp_path / "lists" / "val.csv").write_text("name,clip\ndog,b\n")
@@ -287,11 +278,6 @@ def test_a_still_picture_is_a_row(tmp_path: Path) -> None:
 def test_wrong_arguments(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         scan(tmp_path, **options)
-
-
-def test_a_missing_manifest_is_no_row(tmp_path: Path) -> None:
-    with pytest.raises(MissingMedia, match=r"list\.csv"):
-        scan(tmp_path / "list.csv")
 
 
 def test_the_manifest_is_not_overwritten(tmp_path: Path) -> None:
