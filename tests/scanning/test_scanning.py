@@ -61,13 +61,6 @@ def test_a_folder(data: Path) -> None:
     assert made.row_fingerprint(1) == made.row_fingerprint(2)
 
 
-def test_out_is_the_same_catalog_on_disk(data: Path, tmp_path: Path) -> None:
-    made, opened = scan(data), scan(data, out=tmp_path / "cat.parquet")
-    assert opened.table.equals(made.table)
-    assert same(opened.frame_index(2), made.frame_index(2))
-    assert len(pickle.dumps(opened)) < 500
-
-
 @pytest.mark.parametrize("workers", [0, 1, 3, 8])
 def test_any_number_of_workers_writes_the_same_files(data: Path, tmp_path: Path, workers: int) -> None:
     for number, count in enumerate([0, workers]):
