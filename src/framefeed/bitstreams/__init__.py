@@ -20,7 +20,6 @@ from framefeed.bitstreams._nal import (
     cut_first_slice,
     has_turning_message,
     read_nal_length_size,
-    read_picture_facts,
     split_nal_units,
 )
 from framefeed.bitstreams._order import find_levels, number_pictures, unwrap
@@ -84,7 +83,6 @@ __all__ = [
     "read_hevc_sequence",
     "read_hevc_slices",
     "read_nal_length_size",
-    "read_picture_facts",
     "read_png",
     "read_prores",
     "split_nal_units",
