@@ -48,9 +48,6 @@ def read_configuration(codec: str, extradata: bytes, colors: StreamColors) -> Co
     """Read a codec configuration: a configuration record, or parameter sets behind start codes.
 
     ``codec``: "h264" or "hevc".
-
-    Raises:
-        OddUnits: It has several sequence parameter sets or none, breaks off, or is not understood exactly.
     """
     return (_read_cached if len(extradata) <= _MOST_KEPT_BYTES else _read)(codec, extradata, colors)
 

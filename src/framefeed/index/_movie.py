@@ -123,12 +123,7 @@ def _read_first_headers(
 
 
 def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: int, video: Configuration) -> None:
-    """Check the NAL units of the first packet up to its first slice against the header.
-
-    Raises:
-        OddMovie: It is not within the file, does not begin with a picture at which decoding can start, or holds
-            parameter sets or messages that differ from the header.
-    """
+    """Check the NAL units of the first packet up to its first slice against the header."""
     if size < 1 or offset + size > file_size:
         raise OddMovie("a first packet beyond the end of the file")
     types, data, at = UnitTypes.of(video.codec), read_bytes(reader, offset, min(size, _HEAD_BYTES)), 0
