@@ -346,12 +346,6 @@ class Strategy(NamedTuple):
     reads_all: bool = False
 
 
-def _index_sequence(job: _Job) -> Built:
-    media = cast("SequenceSource", job.media)
-    media.stat()
-    return index_sequence(media, job.verify, job.stream_index, job.limits)
-
-
 def _prove_movie(job: _Job) -> Built | None:
     """Index an MP4 file whose own tables and packets prove its frames; with "none", all packets are believed."""
     movie = cast("OpenedMovie", job.movie)
@@ -404,7 +398,11 @@ def _has_tables_alone(job: _Job) -> bool:
 
 
 STRATEGIES = (
-    Strategy("sequence", lambda job: isinstance(job.media, SequenceSource), _index_sequence),
+    Strategy(
+        "sequence",
+        lambda job: isinstance(job.media, SequenceSource),
+        lambda job: index_sequence(cast("SequenceSource", job.media), job.verify, job.stream_index, job.limits),
+    ),
     Strategy(
         "still picture",
         lambda job: job.is_still,

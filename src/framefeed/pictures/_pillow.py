@@ -252,15 +252,7 @@ class OpenSource(Protocol):
 
 
 def probe_image(source: OpenSource, limits: Limits) -> MediaInfo:
-    """Describe a still picture from its header; ask Pillow about odd headers.
-
-    Raises:
-        UnreadableMedia: None of the known formats, or a damaged header.
-        UnsupportedCodec: A format that is known, and that framefeed does not read; or no rule leads from its pixels to
-            RGB.
-        MissingDependency: Its format needs a plug-in that is not installed.
-        LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
-    """
+    """Describe a still picture from its header, as `describe_picture`, if framefeed can decode it."""
     info, problem = describe_picture(source, limits)
     if problem is not None:
         raise UnsupportedCodec(problem, source=source.name, stage="open")
