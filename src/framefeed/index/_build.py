@@ -138,14 +138,10 @@ def _index_and_keep_promises(make_job: Callable[[Verify], _Job], verify: Verify)
 class _Job:
     """A source that is being indexed, and what strategies have read of it.
 
-    Args:
-        verify: As in ``build_index``, as the others.
-        warns: As in ``index_media``.
-
     Attributes:
         is_remote: It is not downloaded as a whole to find its frames.
         is_contradicted: What was decoded contradicts a proof.
-        warns: As the argument, until it has warned.
+        warns: As in ``index_media``, until it has warned.
     """
 
     def __init__(

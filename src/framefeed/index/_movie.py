@@ -214,12 +214,9 @@ class OpenedMovie(NamedTuple):
         return self.movie.video.number
 
     def prove(self, reader: ByteReader, limits: Limits, *, reads_packets: bool = True) -> tuple[OpenedMovie, Proof]:
-        """Prove which frames come of the packets, and which of these are key frames.
+        """Prove which frames come of the packets; return the movie with their key frames, and the proof.
 
         ``reads_packets``: whether packets may be read that were not yet.
-
-        Returns:
-            The movie with these key frames, and the proof.
         """
         facts, walk = self.facts, self.walk
         if facts is None or facts.configuration is not None or not reads_packets:

@@ -178,11 +178,7 @@ class Stream:
         return decoded.issuperset(shown.tolist())
 
     def build_from_decoding(self, *, compares_silent: bool) -> Built:
-        """Decode everything.
-
-        Args:
-            compares_silent: Also compare the frames of silent decoders with what decoding from their starts gives.
-        """
+        """Decode everything; ``compares_silent`` compares what silent decoders give in order and from starts."""
         container, refused, logged, dts = self._container, list[int](), list[int](), list[int | None]()
         missing = count_missing_pictures(container, self._walk)
         is_silent = compares_silent and container.codec.is_silent

@@ -264,12 +264,6 @@ def describe_picture(source: OpenSource, limits: Limits) -> tuple[MediaInfo, str
 
     Returns:
         What the header claims; and why framefeed cannot decode it, None if it can.
-
-    Raises:
-        UnreadableMedia: None of the known formats, or a damaged header.
-        UnsupportedCodec: A format that is known, and that framefeed does not read.
-        MissingDependency: Its format needs a plug-in that is not installed.
-        LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
     """
     problem = None
     with source.opened() as reader:
@@ -433,9 +427,6 @@ def decode_still(
     ``accepts_damage``: return also what Pillow makes of a picture in which `find_damage` finds damage.
 
     Raises:
-        CorruptMedia: It is damaged or cut short.
-        UnsupportedCodec: A format that Pillow does not read here.
-        MissingDependency: Its format needs a plug-in that is not installed.
         LimitExceeded: It claims more pixels than ``limits``, and nothing was allocated; or its parts go on without end.
         UsageError: Pillow is set to fill missing parts with grey.
     """
