@@ -484,7 +484,9 @@ def test_nearly_all_real_videos_are_proved(media_root: Path, reasons: list[str])
     videos = _real_videos(media_root)
     assert len(videos) > 100
     left = {}
-    for path in videos:
+    for number, path in enumerate(videos):
+        if not (IS_ALL or number % 3 == 0 or path.name in NOT_PROVED):
+            continue
         if build_index(path).built_from != PROVED:
             left[path.name] = reasons[-1] if reasons else ""
     assert left.keys() == NOT_PROVED.keys()
