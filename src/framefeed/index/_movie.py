@@ -293,8 +293,8 @@ def open_movie(
             timing = sum_fragment_timing(movie, movie.video, fragments)
             walk = read_packets(reader, movie, fragments.walk, length_size, before)
             with _falling_back_to_libav(name, limits):
-                found = _read_fragment_facts(reader, movie, fragments, limits)
-                info, facts = describe_movie(movie, found.codec, found.format, timing), found
+                video = _read_fragment_facts(reader, movie, fragments, limits)
+                info, facts = describe_movie(movie, video.codec, video.format, timing), video
             return OpenedMovie(movie, walk, info, facts)
         with _falling_back_to_libav(name, limits):
             info, facts = _read_info(reader, movie, limits)

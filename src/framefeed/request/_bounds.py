@@ -59,8 +59,8 @@ class Bounds:
     def choose_seconds(self, whole: Timeline, seconds: FloatArray, segments: IntArray, picking: Picking) -> ClipFrames:
         """Choose frames by time, float64 [T], counted from the video's first frame."""
         window = self._open(whole)
-        wanted = whole.to_ticks(ExactTimes.of(seconds.tolist()))
-        ticks = [wanted[number] for number in range(len(wanted))]
+        exact = whole.to_ticks(ExactTimes.of(seconds.tolist()))
+        ticks = [exact[number] for number in range(len(exact))]
         start, end = (
             None if isnan(bound) else whole.to_ticks(ExactTimes.of([bound]))[0]
             for bound in (self.start_seconds, self.end_seconds)
