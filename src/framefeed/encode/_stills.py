@@ -107,11 +107,7 @@ def read_software(path: str) -> str:
 
 
 def find_still_format(path: str) -> StillFormat:
-    """Return the format that a file name ends in.
-
-    Raises:
-        UsageError: It ends in no known format.
-    """
+    """Return the format that a file name ends in; raise UsageError if it is none."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in _FORMATS:
         given = f"{suffix!r}" if suffix else "none"
@@ -140,9 +136,6 @@ def read_ffmpeg_versions() -> dict[str, str]:
 
 def list_codec_support(names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     """Name the software decoders and encoders of some codecs.
-
-    Args:
-        names: Canonical codec names, such as ``"h264"``.
 
     Returns:
         For each codec ``{"decoders": [...], "encoders": [...]}``. Decoders and encoders of hardware devices are left

@@ -19,11 +19,6 @@ from framefeed.parallel import find_shortage, try_again_in_shortage
 class Appender:
     """Adds frames to a folder, one segment at a time; for several threads.
 
-    Args:
-        folder: The folder.
-        segments: Its segments; the open one is written here alone.
-        counts: Counts of this process.
-
     Attributes:
         trouble: Why no more frames are stored, or None.
         is_full: Whether the budget is the reason.
