@@ -15,7 +15,8 @@ from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, find_decoder
 from framefeed.errors import MediaError
 from framefeed.index import FrameIndex, plan_runs
 from framefeed.media import MediaSource
-from framefeed.plan import EpochPlan
+from framefeed.plan import ClipRule, EpochPlan, EveryFrame, plan_clips
+from tests.fakes import FakeCatalog, steady_index
 
 Builder = Callable[..., BuildReport]
 
@@ -69,6 +70,13 @@ class Watched:
         self._before()
         with self._counting:
             self.asked += [(source.name, ordinal) for ordinal in ordinals]
+
+
+def plan_of_frames(rule: ClipRule, frames: Sequence[int], clips: int = 1, **options: Any) -> EpochPlan:
+    """A plan over videos of so many frames that exist nowhere; of every frame, each is one clip."""
+    catalog: Any = FakeCatalog([steady_index(count) for count in frames])
+    clips = 1 if isinstance(rule, EveryFrame) else clips
+    return plan_clips(catalog, rule, clips_per_video=clips, **{"seed": 3, "size": (8, 8), **options})
 
 
 def needed_frames(plan: EpochPlan, epochs: int = 1) -> dict[int, set[int]]:

@@ -26,7 +26,7 @@ from framefeed.plan import (
     plan_requests,
 )
 from framefeed.request import CenterCrop, DecodeRequest, RandomCrop
-from tests.cache.builders import assert_served, built, clips_through, count_needed
+from tests.cache.builders import assert_served, built, clips_through, count_needed, plan_of_frames
 from tests.fakes import FakeCatalog, steady_index
 from tests.load.media import catalog, plan_of
 
@@ -89,9 +89,8 @@ def test_frames_that_do_not_decide() -> None:
 FRAMES = [60, 10, 100]
 
 
-def fake_plan(rule: Any, **options: Any) -> Any:
-    videos: Any = FakeCatalog([steady_index(count) for count in FRAMES], sizes=(48, 64))
-    return plan_clips(videos, rule, seed=3, **{"size": (8, 8), **options})
+def fake_plan(rule: Any, clips_per_video: int = 1, **options: Any) -> Any:
+    return plan_of_frames(rule, FRAMES, clips_per_video, **options)
 
 
 @pytest.mark.parametrize(

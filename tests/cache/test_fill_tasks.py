@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.cache.prefill._demand import GROUP_FRAMES, JOINED_FRAMES, FillOptions, FillTask, FrameRun, make_tasks
-from framefeed.plan import AtSeconds, ClipRule, Dense, EpochPlan, EveryFrame, RandomSegments, Rates, Uniform, plan_clips
+from framefeed.plan import AtSeconds, ClipRule, Dense, EpochPlan, EveryFrame, RandomSegments, Rates, Uniform
 from framefeed.request import RandomCrop
-from tests.fakes import FakeCatalog, steady_index
+from tests.cache.builders import plan_of_frames
 
 FRAME_BYTES = 3 * 8 * 8
 GOP = 12
@@ -21,9 +21,7 @@ TaskMaker = Callable[[EpochPlan, int, FillOptions], Iterable[FillTask]]
 
 
 def plan_of(rule: ClipRule, videos: Sequence[int] = (40, 25, 61), clips: int = 3, **options: object) -> EpochPlan:
-    catalog = FakeCatalog([steady_index(frames, gop=GOP) for frames in videos])
-    clips = 1 if isinstance(rule, EveryFrame) else clips
-    return plan_clips(catalog, rule, clips_per_video=clips, **{"seed": 5, "size": (8, 8), **options})  # type: ignore[arg-type]
+    return plan_of_frames(rule, videos, clips, seed=5, **options)
 
 
 def frames_of(plan: EpochPlan, epochs: int, by_output: bool) -> Counter[object]:

@@ -11,14 +11,13 @@ import pytest
 
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.load import explain_useless_cache
-from framefeed.plan import AtIndices, Dense, EveryFrame, RandomSegments, Rates, Uniform, estimate_reuse, plan_clips
+from framefeed.plan import AtIndices, Dense, EveryFrame, RandomSegments, Rates, Uniform, estimate_reuse
 from framefeed.request import RandomCrop
-from tests.fakes import FakeCatalog, steady_index
+from tests.cache.builders import plan_of_frames
 
 
 def plan_of(rule: Any, num_videos: int = 40, num_frames: int = 100, **options: Any) -> Any:
-    catalog: Any = FakeCatalog([steady_index(num_frames)] * num_videos, sizes=(48, 64))
-    return plan_clips(catalog, rule, seed=3, **{"size": (8, 8), **options})
+    return plan_of_frames(rule, [num_frames] * num_videos, options.pop("clips_per_video", 1), **options)
 
 
 def measure_reuse(plan: Any) -> float:

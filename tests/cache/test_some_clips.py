@@ -29,8 +29,8 @@ from tests.cache.builders import (
     count_needed,
     fewest_decoded,
     needed_frames,
+    plan_of_frames,
 )
-from tests.fakes import FakeCatalog, steady_index
 from tests.lengths import pairwise
 from tests.load.media import plan_of
 
@@ -43,9 +43,7 @@ Counter = Callable[[EpochPlan, int, FillOptions], tuple[int, int]]
 
 
 def big_plan(rule: Any, **options: Any) -> EpochPlan:
-    catalog = FakeCatalog([steady_index(60 + row % 7) for row in range(60)])
-    clips = 1 if isinstance(rule, EveryFrame) else 8
-    return plan_clips(catalog, rule, clips_per_video=clips, seed=3, size=(8, 8), **options)  # type: ignore[arg-type]
+    return plan_of_frames(rule, [60 + row % 7 for row in range(60)], clips=8, **options)
 
 
 @lru_cache
