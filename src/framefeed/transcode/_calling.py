@@ -74,11 +74,9 @@ class FrameCaller:
         raise LoadError(f"setup raised {type(error).__name__}: {error}", source=self._source, stage="setup") from error
 
     def __call__(self, frames: Sequence[int], pixels: Sequence[Pixels]) -> list[FrameOutcome]:
-        """Call the function for the frames of one call, at most ``batch_size``.
+        """Call the function for the frames of one call, at most ``batch_size``, each uint8 [H, W, 3].
 
-        Raises:
-            FramefeedError: It fails, and ``on_error`` is "raise". LoadError wraps other errors.
-            ResourceExhausted: It runs out of memory or the like.
+        Its error is raised if ``on_error`` is "raise", as LoadError unless it is ours; a shortage is always raised.
         """
         originals = [each.copy() for each in pixels] if self._user.on_error == "keep" else []
         outcome = catch_error(lambda _: self._call(frames, pixels), None)

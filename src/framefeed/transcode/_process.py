@@ -149,14 +149,7 @@ class RemoteSegments:
         self._attempts = itertools.count(1)
 
     def make(self, segment: Segment, worker: int) -> SegmentRecord:
-        """Make a segment in the process of this thread.
-
-        Raises:
-            WorkerLost: Two processes died at the same frame.
-            DeadlineExceeded: A frame took longer than the deadline.
-            ProcessEnded: The run was abandoned.
-            FramefeedError: As the worker raised it.
-        """
+        """Make a segment in the process of this thread; errors are those of the worker, or name its frame."""
         lost: list[int] = []
         attempt, is_first = next(self._attempts), True
         while True:

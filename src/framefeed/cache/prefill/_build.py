@@ -97,7 +97,6 @@ class FillCounts:
     Attributes:
         clip_frames: Frames of the clips, repeats included.
         busy_seconds: Time of the tasks, of all threads together.
-        failures: The first failure of each source.
     """
 
     clip_frames: int = 0
@@ -356,11 +355,7 @@ def predict_rest(
 ) -> tuple[int, float]:
     """Predict the bytes and seconds of a plan's other frames: bytes by frames, seconds by the pictures to decode.
 
-    Args:
-        report: Of the clips that were filled.
-        busy_seconds: Time that it took, of all threads together.
-        filled: Frames of these clips, and pictures that must be decoded for them.
-        demand: The same of all clips.
+    Frames, and pictures that must be decoded for them, are those of the filled clips, and of all.
     """
     rest_frames, rest_pictures = (max(0, every - own) for every, own in zip(demand, filled, strict=True))
     num_frames, num_pictures = filled

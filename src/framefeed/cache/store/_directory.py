@@ -40,8 +40,6 @@ class Directory:
         rows: ``ROW`` [N].
         keys: Of the streams, 16 bytes each, joined.
         kinds: Codecs and layouts of its frames.
-        created: See ``_format``.
-        checksum: Of the directory.
     """
 
     rows: Rows

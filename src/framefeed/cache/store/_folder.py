@@ -44,10 +44,8 @@ class Part:
     """A segment that is being written.
 
     Attributes:
-        name: Of its files, without an ending.
         data: Its data file, open for reading and writing; holds the lock that says that its writer lives.
         directory: The file that will be its directory.
-        max_bytes: Largest size of both.
     """
 
     name: str

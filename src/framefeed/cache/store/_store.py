@@ -63,13 +63,6 @@ class FrameStore(ClosedByWith):
     Any number of processes may have stores over one folder, and any number of threads may use one store. In a forked
     process, a store continues with the sealed segments; the open segment stays the parent's.
 
-    Args:
-        path: The folder; it is made when the first frames are added.
-        options: Options of the store.
-
-    Attributes:
-        counts: Counts of this process.
-
     Raises:
         CacheError: The folder cannot be trusted, or is a file.
     """
@@ -238,18 +231,11 @@ class FrameStore(ClosedByWith):
             raise make_shortage_error(resource, self._folder.path, "verify") from error
 
     def drop_damaged(self, verified: Verified) -> dict[str, int]:
-        """Remove damaged and incomplete segments, so that their frames can be stored again.
+        """Remove damaged and incomplete segments, so that their frames can be stored again; give the bytes of each.
+
+        Files of another format, links and other users' files stay. Raise CacheError if one cannot be removed.
 
         Example: ``store.drop_damaged(store.verify())``
-
-        Args:
-            verified: Result of ``verify``. Files of another format, links and other users' files stay.
-
-        Returns:
-            Name of the data file -> bytes freed, of each segment that was removed.
-
-        Raises:
-            CacheError: One cannot be removed.
         """
         with self._removing("a damaged file cannot be removed"):
             return drop_damaged(self._folder, verified)
