@@ -10,6 +10,7 @@ import warnings
 import pytest
 
 from framefeed._cached import cached_property
+from tests.patience import PATIENCE_SECONDS
 
 
 class Slow:
@@ -23,7 +24,7 @@ class Slow:
         """Something."""
         self.times += 1
         self.has_begun.set()
-        assert self.may_end.wait(60)
+        assert self.may_end.wait(PATIENCE_SECONDS)
         return object()
 
 
@@ -46,10 +47,10 @@ def test_threads_that_compute_at_once_get_one_value() -> None:
     threads = [threading.Thread(target=lambda: values.append(slow.value)) for _ in range(4)]
     for thread in threads:
         thread.start()
-    assert slow.has_begun.wait(60)
+    assert slow.has_begun.wait(PATIENCE_SECONDS)
     slow.may_end.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_SECONDS)
     assert len(values) == 4
     assert all(value is slow.value for value in values)
 
@@ -59,12 +60,12 @@ def test_L01_a_process_forked_while_a_thread_computes_can_compute() -> None:
     slow = Slow(threading.Event())
     thread = threading.Thread(target=lambda: slow.value)
     thread.start()
-    assert slow.has_begun.wait(60)
+    assert slow.has_begun.wait(PATIENCE_SECONDS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
         child = os.fork()
     if child == 0:
-        signal.alarm(60)
+        signal.alarm(int(PATIENCE_SECONDS))
         done = False
         try:
             done = Slow(ended()).value is not None
@@ -72,5 +73,5 @@ def test_L01_a_process_forked_while_a_thread_computes_can_compute() -> None:
             os._exit(0 if done else 1)
     status = os.waitpid(child, 0)[1]
     slow.may_end.set()
-    thread.join(60)
+    thread.join(PATIENCE_SECONDS)
     assert status == 0

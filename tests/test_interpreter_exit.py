@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import corpus_file
+from tests.patience import PATIENCE_SECONDS
 
 LEAVE = """
 import sys
@@ -54,5 +55,5 @@ def test_L17_half_read_work_ends_silently_with_the_interpreter(where: str, tmp_p
     names = ["base.mp4", "closed_gop.ts"]
     paths = [word for name in names for word in (str(corpus_file(name)), str(tmp_path / name))]
     words = [sys.executable, "-W", "error", "-c", f"{LEAVE}\n{KEEP[where]}\n", *paths]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=3 * PATIENCE_SECONDS)
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -20,7 +20,7 @@ from framefeed.load import ClipLoader
 from tests.adapters.ranks import CHECKPOINTS, EPOCHS, WORLD_SIZE
 from tests.adapters.samples import Numbers, list_samples
 from tests.fakes import FlatDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 
 class Recorder(pl.LightningModule):

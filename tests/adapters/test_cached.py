@@ -14,7 +14,7 @@ from framefeed.adapters.torch._clip_dataset import ClipDataset
 from framefeed.cache import FrameCache
 from framefeed.errors import UsageError
 from framefeed.plan import Dense
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 pytestmark = [
     # Passes over the same epoch are compared here; test_set_epoch.py is about the warning.

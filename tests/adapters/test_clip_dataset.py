@@ -34,7 +34,7 @@ from framefeed.request import DecodeRequest
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
-from tests.load.media import assert_stamps, catalog, folder, plan_of
+from tests.makers import assert_stamps, catalog, folder, plan_of
 
 # Several passes without set_epoch are not the matter here, but of their own tests.
 pytestmark = pytest.mark.filterwarnings("ignore:this ClipDataset delivered")

@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, Sampler
 
 import framefeed as ff
-from tests.load.media import VIDEOS, catalog
+from tests.makers import VIDEOS, catalog
 
 DRAWN = [4, 4, 1, 4, 0, 1, 4]
 """Videos that a sampler with replacement draws."""

@@ -16,7 +16,7 @@ from framefeed.adapters.torch._clip_dataset import ClipDataset, ItemCounter
 from framefeed.plan import AtIndices, Dense, RandomSegments, Rates, Uniform
 from framefeed.request import CenterCrop, RandomCrop, RandomResizedCrop
 from tests.fakes import FlatDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 WARNING = "without set_epoch"
 

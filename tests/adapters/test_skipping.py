@@ -29,7 +29,7 @@ from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
-from tests.load.media import catalog, folder, plan_of
+from tests.makers import catalog, folder, plan_of
 
 WORKERS = [(0, None, False), (2, "fork", False), (2, "fork", True)]
 BAD = 4

@@ -23,7 +23,7 @@ from tests.adapters.test_clip_dataset import check_epochs_of_persistent_workers
 from tests.adapters.test_lent_batches import are_lent, assert_same, dataset_of, find_memory
 from tests.adapters.test_set_epoch import count_warnings
 from tests.fakes import FlatDecoder
-from tests.load.media import folder, plan_of
+from tests.makers import folder, plan_of
 
 pytestmark = [
     pytest.mark.slow,

@@ -16,12 +16,12 @@ import framefeed as ff
 from framefeed.adapters.torch import ClipDataset
 from framefeed.plan import Uniform
 from tests.fakes import FlatDecoder
-from tests.load.stream_media import fast, folder, plan_of, slow
+from tests.load.stream_media import fast, folder, plan_both, slow
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_items_of_a_data_set_are_those_of_the_loader(workers: int) -> None:
-    plan = plan_of(horizontal_flip=0.5)
+    plan = plan_both(horizontal_flip=0.5)
     with ff.ClipLoader(plan, batch_size=8, workers=1) as loader:
         (expected,) = loader
     data_loader = torch.utils.data.DataLoader(ClipDataset(plan), batch_size=8, num_workers=workers)
@@ -40,7 +40,7 @@ def test_items_of_a_data_set_are_those_of_the_loader(workers: int) -> None:
 
 
 def test_a_transform_gets_the_streams() -> None:
-    plan = plan_of()
+    plan = plan_both()
 
     def add_noise(clips: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         draw = torch.rand(1)
@@ -84,7 +84,7 @@ def test_results_of_a_transform_are_normalised_in_each_stream() -> None:
     def cut(clips: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {name: clip[:1] for name, clip in clips.items()}
 
-    plan = plan_of()
+    plan = plan_both()
     plain = ClipDataset(plan)[1]["data"]
     clips = ClipDataset(plan, transform=cut, dtype="float32", mean=0.5, std=0.25)[1]["data"]
     for name in ("slow", "fast"):
@@ -132,7 +132,7 @@ def test_a_clip_whose_transform_fails_is_not_valid_in_any_stream() -> None:
             raise ValueError("mine")
         return clips
 
-    item = ClipDataset(plan_of(), transform=fail_once, on_error="skip")[0]
+    item = ClipDataset(plan_both(), transform=fail_once, on_error="skip")[0]
     assert not item["ok"]
     for name in ("slow", "fast"):
         assert not item["data"][name].any()

@@ -10,7 +10,7 @@ import pytest
 
 import framefeed
 import framefeed.cli.scan
-from framefeed.cli import COMMANDS, NOT_YET
+from framefeed.cli import COMMANDS
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.cli.running import SECONDS, Answer, environment, only_line, run, run_script
@@ -44,13 +44,6 @@ def test_each_command_has_help(command: str, answer: Answer) -> None:
 
 def test_version(answer: Answer) -> None:
     assert answer("--version").out.startswith("framefeed ")
-
-
-@pytest.mark.parametrize("command", NOT_YET)
-def test_later_commands_are_named_as_missing(command: str, answer: Answer) -> None:
-    out, err = answer(command, "anything", "--at", "all", code=1)
-    assert out == ""
-    assert "not in this version" in only_line(err)
 
 
 WRONG = [
@@ -124,12 +117,12 @@ def test_an_error_of_several_lines_is_printed_as_one(monkeypatch: pytest.MonkeyP
     assert len(line) < 3000
 
 
-def test_a_closed_pipe_ends_the_command(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_command() -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as broken:
         result = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "framefeed", "doctor"],
+            [sys.executable, "-W", "error", "-m", "framefeed", "scan", clip_file("good.mp4")],
             env=environment(), stdout=broken, stderr=subprocess.PIPE, timeout=SECONDS,
         )  # fmt: skip
     assert (result.returncode, result.stderr) == (0, b"")
@@ -139,7 +132,7 @@ def test_a_closed_pipe_ends_the_command(tmp_path: Path) -> None:
 def test_a_full_disk_behind_standard_output_is_one_line() -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "framefeed", "doctor"],
+            [sys.executable, "-W", "error", "-m", "framefeed", "scan", clip_file("good.mp4")],
             env=environment(), stdout=full, stderr=subprocess.PIPE, timeout=SECONDS,
         )  # fmt: skip
     assert result.returncode == 1
@@ -247,7 +240,7 @@ decode, decoded, after = decoding.decode_packet, itertools.count(), itertools.co
 sent = threading.Event()
 def counted(*rest):
     if sent.is_set():
-        handled.wait(60)  # two threads that pass the interpreter's lock to each other may keep it from the main thread
+        handled.wait(30)  # two threads that pass the interpreter's lock to each other may keep it from the main thread
         next(after)
     elif next(decoded) == 30:
         sent.set()

@@ -18,7 +18,7 @@ from framefeed.scanning import Chunk
 from framefeed.testing import make_folder
 from tests.adapters.ray.conftest import SETTINGS, Nodes, find_paths, find_processes
 from tests.adapters.ray.decoders import EndsItsProcess, Unsendable
-from tests.load.media import catalog, folder, plan_of
+from tests.makers import catalog, folder, plan_of
 from tests.patience import PATIENCE_SECONDS
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: make ray runs this in .venv-ray")
