@@ -12,7 +12,7 @@ SEEDS = either(
     short=(8, 10, *(pytest.param(seed, marks=pytest.mark.test_all) for seed in (14, 34))),
     long=(2, 5, 9, 10, 12, 14, 15, 19),
 )
-"""Every signal, and runs that are left and resumed; then faults of a file, of which test_process_faults.py has others."""
+"""Every signal, and runs that are left and resumed; then faults of a file, as in test_process_faults.py."""
 
 
 @pytest.mark.slow
