@@ -24,7 +24,7 @@ from framefeed.media.remote import ObjectVersion
 from framefeed.parallel import release_idle
 from framefeed.plan import EpochPlan, RandomSegments, Uniform, plan_clips
 from framefeed.scanning import scan
-from tests.lengths import either
+from tests.lengths import IS_ALL, either
 from tests.load.media import folder
 from tests.media.remote.faults import FAULTS, FaultServer, Stored, faulty
 from tests.media.remote.getting import make_impatient, set_gap
@@ -154,7 +154,7 @@ def test_D08_D09_any_schedule_gives_the_same_batches_or_typed_errors(
     served: tuple[FaultServer, EpochPlan, Any],
 ) -> None:
     before = served[0].count()
-    run_machine(served, either(short=60, long=400), 12)
+    run_machine(served, either(short=60 if IS_ALL else 30, long=400), 12)
     assert served[0].count() - before > 50
 
 
