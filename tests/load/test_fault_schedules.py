@@ -25,6 +25,7 @@ from framefeed.parallel import release_idle
 from framefeed.plan import EpochPlan, RandomSegments, Uniform, plan_clips
 from framefeed.scanning import scan
 from tests.lengths import IS_ALL, either
+from tests.load.laws import load_all
 from tests.load.media import folder
 from tests.media.remote.faults import FAULTS, FaultServer, Stored, faulty
 from tests.media.remote.getting import make_impatient, set_gap
@@ -132,8 +133,7 @@ def served() -> Iterator[tuple[FaultServer, EpochPlan, Any]]:
         local = scan([folder() / name[1:] for name in NAMES], workers=0)
         options: dict[str, Any] = {"seed": 7, "clips_per_video": 2, "size": (24, 32)}
         plans = [plan_clips(sources, RandomSegments(4), **options) for sources in (remote, local)]
-        with ClipLoader(plans[1], batch_size=6, workers=0) as loader:
-            (batch,) = loader
+        (batch,) = load_all(plans[1], batch_size=6, workers=0)
         yield server, plans[0], batch.data[np.argsort(batch.positions)]
 
 

@@ -318,8 +318,7 @@ def test_streams_of_one_file_are_decoded_once() -> None:
     decoder = CountingDecoder()
     for transform in (None, lambda clips, rng: clips):
         decoder.calls.clear()
-        with ClipLoader(plan, batch_size=1, workers=0, backend=decoder, transform=transform) as loader:
-            (batch,) = list(loader)
+        (batch,) = load_all(plan, batch_size=1, workers=0, backend=decoder, transform=transform)
         assert decoder.calls == [[[3, 4], [3, 4], [5]]], "one call, so that a GOP is decoded once"
         assert np.array_equal(batch.data["a"], batch.data["b"])
         assert read_stamps(batch.data["c"][0]) == [5]
