@@ -6,7 +6,7 @@ OUT ?= build/bench.json
 export MEDIA OUT
 
 # Another active environment must not leak into this one.
-unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 export PIP_REQUIRE_VIRTUALENV = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 MAKEFLAGS += --no-print-directory
@@ -145,7 +145,7 @@ INSTALLING = @echo "Installing $(WHAT) into $(@D); pip is silent unless somethin
 .venv/.bench: WHAT = framefeed, PyTorch, and the libraries that it is compared with (a minute)
 .venv/.torch .venv/.dev .venv/.bench: $(DECLARED) | .venv/bin/python
 	$(INSTALLING)
-	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install -qq $(INSTALL_OPTIONS) --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@ .venv/.torch
 
 # An environment that begins with what .venv has: pip installs only what is missing there.
@@ -160,7 +160,7 @@ INSTALLING = @echo "Installing $(WHAT) into $(@D); pip is silent unless somethin
 	$(@D)/bin/python -c "import pathlib, sysconfig; \
 	  base = next(pathlib.Path('.venv').resolve().glob('lib/python*/site-packages')); \
 	  pathlib.Path(sysconfig.get_path('purelib'), 'of_dev.pth').write_text(f'import site; site.addsitedir({str(base)!r})\n')"
-	$(@D)/bin/python -m pip install -qq --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(@D)/bin/python -m pip install -qq $(INSTALL_OPTIONS) --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@
 
 # Not on top of .venv: lerobot asks for earlier versions of what is there. It is installed without what it asks for

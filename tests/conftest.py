@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +21,9 @@ from tests.lengths import IS_ALL
 from tests.parallel.clocks import HandClock
 from tests.poison import poison
 from tests.tiers import mark_slow, put_long_files_first
+
+if TYPE_CHECKING:
+    from tests.media.remote.stores import Store
 
 settings.register_profile(
     "house",
@@ -108,15 +112,32 @@ def collections_are_cheap() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[Store]:
+    """moto's server, one for all tests of this process; a module takes ``s3``."""
+    from tests.media.remote.stores import serving
+
+    with serving() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def s3(s3_server: Store) -> Store:
+    """A server of S3 in which nothing is but the bucket "many"."""
+    s3_server.empty()
+    return s3_server
+
+
 _GENERATIONS_OF_GARBAGE = 4
 """What one collection finalises may free what only the next one collects: an error, its frames, their loader."""
 
 
 @pytest.fixture
 def hand_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
-    """The clock of deadlines: stands still until the test moves it."""
+    """The clock of deadlines: stands still until the test moves it, and is read often by a thread that waits."""
     clock = HandClock()
     monkeypatch.setattr("framefeed.parallel._ordered.monotonic", clock)
+    monkeypatch.setattr("framefeed.parallel._ordered.LIVENESS_SECONDS", 0.001)
     return clock
 
 

@@ -257,8 +257,8 @@ LOADS_BY_NAME = {
     "framefeed.bench.baselines": "baselines by name",
     "framefeed.cli": "a command's module when it is asked for",
     "framefeed.decode._registry": "decoders by name, entry points",
-    "framefeed.media._members": "what reads Parquet, above it, when a value of such a file is opened",
-    "framefeed.media.remote": "its border to urllib3, which an extra installs, when an object is read",
+    "framefeed.media._members": "what reads archives when a member is named, and Parquet, above it, for a value",
+    "framefeed.media.remote": "what reads objects, with urllib3, which an extra installs, when there is one",
     "framefeed.pictures._plug_ins": "plug-ins of Pillow, which an extra installs, when a file needs one",
 }
 

@@ -29,7 +29,7 @@ from framefeed.decode.backends import pyav
 from framefeed.parallel import ordered_map
 from framefeed.testing import make_lerobot, read_stamps
 from tests.corpus import clip_file
-from tests.media.faults import Fault
+from tests.media.faults import Fault, failing_call
 from tests.packed import pack
 
 SHORTAGES = cycle((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN))
@@ -148,17 +148,8 @@ def failing(calls: list[tuple[Any, str]], fault: Fault) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for owner, name in calls:
             owner = __import__(owner, fromlist=[name]) if isinstance(owner, str) else owner
-            patch.setattr(owner, name, partial_failing(getattr(owner, name), fault))
+            patch.setattr(owner, name, failing_call(getattr(owner, name), fault))
         yield
-
-
-def partial_failing(real: Callable[..., Any], fault: Fault) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if fault.is_due:
-            raise OSError(fault.number, os.strerror(fault.number))
-        return real(*args, **kwargs)
-
-    return call
 
 
 @pytest.mark.parametrize("border", BORDERS)

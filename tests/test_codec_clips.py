@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import av
 import pytest
 from av.codec.codec import UnknownCodecError
 
-from framefeed.testing import write_clip
 from tests.codec_clips import CODECS, LEFT_OUT
+from tests.corpus import clip_file
 from tests.pathologies import read_facts
 
 HARDWARE = ("_amf", "_nvenc", "_qsv", "_v4l2m2m", "_vaapi", "_videotoolbox", "_mf", "_vulkan")
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_stamps_survive(codec: str, tmp_path: Path) -> None:
+def test_stamps_survive(codec: str) -> None:
     clip = CODECS[codec]
-    facts = read_facts(write_clip(tmp_path / f"clip{clip.suffix}", clip.spec))
+    facts = read_facts(clip_file(f"{codec}{clip.suffix}", clip.spec))
     assert facts.stamps == clip.spec.stamps
     assert not facts.errors
 
 
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4"])
-def test_codecs_with_b_frames_have_some(codec: str, tmp_path: Path) -> None:
-    clip = CODECS[codec]
-    assert read_facts(write_clip(tmp_path / f"clip{clip.suffix}", clip.spec)).longest_b_run == 2
+def test_codecs_with_b_frames_have_some(codec: str) -> None:
+    assert read_facts(clip_file(f"{codec}{CODECS[codec].suffix}", CODECS[codec].spec)).longest_b_run == 2
 
 
 def _video_encoders() -> set[str]:

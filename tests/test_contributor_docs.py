@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from functools import cache
@@ -11,9 +12,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "framefeed"
+TESTS = ROOT / "tests"
 PAGES = ("architecture.md", "contributing.md", "glossary.md")
 # Of other libraries, or formats of names.
 OTHERS = {"VideoFrame"}
+FOR_ALL = {"corpus.py", "fakes.py", "judges.py", "makers.py"}
+"""Modules of the tests whose helpers no other defines again."""
+COMMON_NAMES = {"catalog", "folder", "index_of"}
+"""Of theirs, which mean other things in other files."""
 
 
 def quoted(page: str) -> list[str]:
@@ -54,6 +60,39 @@ def test_files_and_classes_that_pages_name_exist(page: str) -> None:
 def test_missing_files_and_classes_are_found() -> None:
     assert missing_paths(["media/_gone.py", "tests/gone/"]) == ["media/_gone.py", "tests/gone/"]
     assert missing_classes(["GoneDecoder", "FrameIndex"]) == ["GoneDecoder"]
+
+
+def helpers() -> list[tuple[list[str], list[str]]]:
+    """Names and modules of each line of the tables of `tests/README.md`."""
+    lines = re.findall(r"^\| (`.*?) \| (`.*?) \| .* \|$", (TESTS / "README.md").read_text(encoding="utf-8"), re.M)
+    return [(re.findall(r"`(\w+)`", names), re.findall(r"`tests/(.+?)`", modules)) for names, modules in lines]
+
+
+def top_level_names(path: Path) -> set[str]:
+    """What a module defines; its imports do not count."""
+    names = set[str]()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+        names |= {str(getattr(each, "id", getattr(each, "name", ""))) for each in targets}
+    return names
+
+
+def test_helpers_that_the_page_names_exist() -> None:
+    listed = helpers()
+    assert len(listed) > 40
+    for names, modules in listed:
+        defined = [top_level_names(TESTS / module) for module in modules]
+        assert all(any(name in each for each in defined) for name in names), names
+        assert all(any(name in each for name in names) for each in defined), modules
+
+
+def test_each_helper_is_made_once() -> None:
+    names = {name for listed, modules in helpers() for name in listed if FOR_ALL.intersection(modules)} - COMMON_NAMES
+    assert len(names) > 10
+    made = re.compile(rf"^(?:def |class )?(?:{'|'.join(names)})\b", re.M)
+    others = [path for path in TESTS.rglob("*.py") if path.name not in FOR_ALL and made.search(path.read_text("utf-8"))]
+    twice = [(name, path.name) for path in others for name in top_level_names(path) & names]
+    assert twice == []
 
 
 def test_the_citation_names_this_version_and_licence() -> None:

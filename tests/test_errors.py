@@ -22,7 +22,6 @@ ERRORS = sorted(
 
 SECOND_BASES = {
     "UsageError": ValueError,
-    "NotInThisVersion": AttributeError,
     "MediaError": RuntimeError,
     "MissingMedia": FileNotFoundError,
     "NoVideoStream": ValueError,

@@ -12,18 +12,17 @@ import numpy as np
 import pytest
 
 from framefeed.cache import FrameCache
-from framefeed.decode import ClipSlot, Decoder, VideoDecoder, find_decoder
+from framefeed.decode import Decoder, VideoDecoder, find_decoder
 from framefeed.decode.backends.pyav import PyAVDecoder
-from framefeed.errors import FrameNotFound, UsageError
+from framefeed.errors import FrameNotFound
 from framefeed.index import build_index
-from framefeed.media import ImageSequence, MediaSource
-from framefeed.request import OutputSpec
+from framefeed.media import MediaSource
 from framefeed.testing import read_stamp, read_stamps
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.decode.law import Product, check_clips
+from tests.makers import open_corpus, slot_of
 from tests.media.files import CODEC_CLIPS, READABLE, readable_path
-from tests.media.pictures import write_folder
 from tests.pathologies import iter_pathologies
 from tests.reference import kept_reference
 
@@ -48,7 +47,8 @@ def backend(request: pytest.FixtureRequest) -> Decoder:
     return find_decoder(request.param)
 
 
-over_backends = pytest.mark.parametrize("backend", VIDEO_BACKENDS, indirect=True)
+AUTO = pytest.param("auto", marks=pytest.mark.test_all)
+over_backends = pytest.mark.parametrize("backend", [AUTO, *VIDEO_BACKENDS[1:]], indirect=True)
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,11 @@ DAMAGED = [recipe.name for recipe in iter_pathologies() if recipe.stamps is None
 
 
 # Every codec in every backend; the hard files, which tests/test_law.py reads in every way, where another class reads.
-MATRIX = [(clip, backend) for clip in CLIPS for backend in VIDEO_BACKENDS]
-MATRIX += [(clip, backend) for clip in HARD for backend in ("auto", CACHED, *INSTALLED)]
+# "auto" hands videos on to "pyav".
+MATRIX = [(clip, backend) for clip in CLIPS for backend in VIDEO_BACKENDS if backend != "auto"]
+MATRIX += [(clip, backend) for clip in HARD for backend in (CACHED, *INSTALLED)]
+MATRIX += [pytest.param(clip, "auto", marks=pytest.mark.test_all) for clip in [*CLIPS[1:], *HARD[1:]]]
+MATRIX += [(clips[0], "auto") for clips in (CLIPS, HARD)]
 
 
 @pytest.mark.parametrize(
@@ -119,25 +122,7 @@ def test_D01_D02_damage_fails_the_same_clips(backend: Decoder, name: str) -> Non
 
 @over_backends
 def test_a_frame_that_the_index_has_not_is_not_found(backend: Decoder) -> None:
-    path = corpus_file("base.mp4")
-    index = build_index(path)
+    source, index = open_corpus("base.mp4")
     for ordinal in (len(index), -1):
-        slot = ClipSlot(np.array([ordinal]), OutputSpec(), np.empty((1, *OutputSpec().shape(96, 128)), np.uint8))
         with pytest.raises(FrameNotFound):
-            backend.decode(MediaSource.of(path), index, [slot]).raise_first()
-
-
-@pytest.mark.parametrize("name", ["auto", "still"])
-def test_pictures_are_frames(name: str, tmp_path: Path) -> None:
-    sequence = ImageSequence(write_folder(tmp_path / "pictures"), fps=25)
-    with VideoDecoder(sequence, backend=name) as decoder:
-        batch = decoder.get_frames_at([7, 0, 7])
-        assert read_stamps(batch.data) == [7, 0, 7]
-        np.testing.assert_allclose(batch.pts_seconds, [7 / 25, 0, 7 / 25])
-
-
-def test_a_backend_refuses_sources_of_the_other_kind(tmp_path: Path) -> None:
-    sequence = ImageSequence(write_folder(tmp_path / "pictures"), fps=25)
-    for source, name in ((sequence, "pyav"), (corpus_file("base.mp4"), "still")):
-        with pytest.raises(UsageError, match=name), VideoDecoder(source, backend=name) as decoder:
-            decoder[0]
+            backend.decode(source, index, [slot_of(index, [ordinal])]).raise_first()

@@ -12,7 +12,7 @@ import framefeed as ff
 from framefeed.decode import DecodeReport
 from framefeed.parallel import LentMemory
 from tests.fakes import FlatDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 from tests.poison import PATTERN
 
 

@@ -18,7 +18,7 @@ from framefeed.adapters.torch import ClipDataset, DataLoader
 from framefeed.load import ClipLoader
 from tests.adapters.ranks import EPOCHS, Numbers, list_samples
 from tests.fakes import FlatDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 BATCH_SIZE = 2
 STEPS = (1, 3)

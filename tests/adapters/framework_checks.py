@@ -12,7 +12,7 @@ import framefeed as ff
 from framefeed.bench.baselines import load_module
 from framefeed.load import ClipLoader
 from tests.conftest import CHECKOUT
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 
 def making_loaders(batch_size: int) -> Iterator[Callable[..., ClipLoader]]:

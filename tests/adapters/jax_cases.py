@@ -30,7 +30,7 @@ from tests.adapters.framework_checks import (
 from tests.conftest import CHECKOUT
 from tests.fakes import FlatDecoder
 from tests.load import stream_media
-from tests.load.media import SIZE, folder, plan_of
+from tests.makers import SIZE, folder, plan_of
 from tests.programs import running
 
 CLIPS, BATCH, DEVICES = 12, 4, 4
@@ -252,9 +252,9 @@ def test_processes_divide_a_batch_over_the_devices_of_all() -> None:
 
 
 def test_streams_are_nested_dicts(make_loader: Callable[..., ClipLoader]) -> None:
-    expected = list(make_loader(stream_media.plan_of()))
+    expected = list(make_loader(stream_media.plan_both()))
     for sharding in (None, divided()):
-        batches = list(ff.jax.iterate(make_loader(stream_media.plan_of()), sharding))
+        batches = list(ff.jax.iterate(make_loader(stream_media.plan_both()), sharding))
         for batch, other in zip(batches, expected, strict=True):
             for name in ("slow", "fast"):
                 np.testing.assert_array_equal(batch["data"][name], other.data[name])

@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import framefeed as ff
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 
 def main() -> None:

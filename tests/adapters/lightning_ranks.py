@@ -22,7 +22,7 @@ from framefeed.load import ClipLoader
 from framefeed.plan import EpochPlan
 from tests.adapters.ranks import CHECKPOINTS, EPOCHS, Numbers, list_samples
 from tests.fakes import FlatDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 RANK, WORLD_SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 

@@ -28,7 +28,7 @@ from tests.adapters.framework_checks import (
 )
 from tests.fakes import FlatDecoder
 from tests.load import stream_media
-from tests.load.media import SIZE, folder, plan_of
+from tests.makers import SIZE, folder, plan_of
 
 CLIPS, BATCH = 12, 5
 """Batches of 5, 5 and 2 clips."""
@@ -313,7 +313,7 @@ def test_a_dataset_that_is_dropped_ends_its_loader() -> None:
 
 
 def test_streams_are_nested_dicts(make_loader: Callable[..., ClipLoader]) -> None:
-    plan = stream_media.plan_of()
+    plan = stream_media.plan_both()
     expected = list(make_loader(plan))
     for element, batch in zip(ff.tensorflow.dataset(make_loader(plan)), expected, strict=True):
         for name in ("slow", "fast"):

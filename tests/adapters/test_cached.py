@@ -14,7 +14,7 @@ from framefeed.adapters.torch._clip_dataset import ClipDataset
 from framefeed.cache import FrameCache
 from framefeed.errors import UsageError
 from framefeed.plan import Dense
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 pytestmark = [
     # What PyTorch thinks of the number of workers on a small machine is not the matter here.

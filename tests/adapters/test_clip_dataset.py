@@ -36,7 +36,7 @@ from framefeed.request import DecodeRequest
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
-from tests.load.media import assert_stamps, catalog, folder, plan_of
+from tests.makers import assert_stamps, catalog, folder, plan_of
 
 pytestmark = [
     # What PyTorch thinks of the number of workers on a small machine is not the matter here.

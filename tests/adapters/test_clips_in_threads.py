@@ -14,7 +14,7 @@ from torch.utils.data import Subset
 from framefeed.adapters.torch import ClipDataset, DataLoader
 from framefeed.cache import FrameCache
 from framefeed.errors import CorruptMedia, LoadError
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

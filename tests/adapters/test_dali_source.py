@@ -16,7 +16,7 @@ sys.modules |= {name: MagicMock(name=name) for name in names}
 dali = sys.modules["nvidia.dali"]
 dali.Pipeline.current.return_value = None
 import framefeed as ff
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 def fetch(source):
     return [len(outputs[0]) for outputs in source]

@@ -17,7 +17,7 @@ from framefeed.load import ClipLoader, Normaliser
 from framefeed.plan import plan_requests
 from framefeed.request import DecodeRequest, Letterbox
 from tests.fakes import SlopedDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 # What PyTorch thinks of the number of workers on a small machine is not the matter here.
 pytestmark = [

@@ -20,7 +20,7 @@ from framefeed.adapters.torch._lending import lend_batches
 from framefeed.errors import CorruptMedia
 from tests.adapters.test_special_tensors import KINDS, describe
 from tests.fakes import SlopedDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

@@ -16,9 +16,10 @@ import framefeed as ff
 from framefeed._values import Limits
 from framefeed.errors import LimitExceeded, UsageError
 from framefeed.load import ClipLoader
-from framefeed.plan import EpochPlan, Uniform, plan_clips
+from framefeed.plan import EpochPlan, Uniform
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
+from tests.makers import plan_over
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
@@ -37,21 +38,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def plan_of(path: Path, **options: Any) -> EpochPlan:
-    return plan_clips(ff.scan(path, limits=WIDE), Uniform(1), seed=0, **options)
+def plan_wide(path: Path, **options: Any) -> EpochPlan:
+    return plan_over(ff.scan(path, limits=WIDE), Uniform(1), **options)
 
 
 def through_loader(path: Path, limits: Limits | None, tmp_path: Path) -> Any:
-    with ClipLoader(plan_of(path), batch_size=1, workers=0, limits=limits) as loader:
+    with ClipLoader(plan_wide(path), batch_size=1, workers=0, limits=limits) as loader:
         return next(iter(loader)).data[0]
 
 
 def through_dataset(path: Path, limits: Limits | None, tmp_path: Path) -> Any:
-    return ff.torch.ClipDataset(plan_of(path), limits=limits)[0]["data"]
+    return ff.torch.ClipDataset(plan_wide(path), limits=limits)[0]["data"]
 
 
 def through_a_worker(path: Path, limits: Limits | None, tmp_path: Path) -> Any:
-    loader = DataLoader(ff.torch.ClipDataset(plan_of(path), limits=limits), num_workers=1, batch_size=None)
+    loader = DataLoader(ff.torch.ClipDataset(plan_wide(path), limits=limits), num_workers=1, batch_size=None)
     items = list(loader)
     return items[0]["data"]
 
@@ -95,12 +96,11 @@ def test_limits_reach_the_decoder(read: Callable[..., Any], folder: Path, tmp_pa
 
 
 def test_limits_reach_the_filling_of_a_cache(folder: Path, tmp_path: Path) -> None:
-    picture, video = plan_of(folder / "wide.png", size=(8, 40)), plan_of(folder / "clip.mp4", size=(8, 40))
+    picture, video = plan_wide(folder / "wide.png", size=(8, 40)), plan_wide(folder / "clip.mp4", size=(8, 40))
     cache = ff.FrameCache(tmp_path / "cache", max_bytes="10MB")
     for plan, limits in ((picture, None), (video, NARROW)):
         failed = ff.cache.build(plan, cache, workers=0, limits=limits).failed
         assert [kind for _, kind, _ in failed] == ["LimitExceeded"]
-    assert ff.cache.estimate(picture, cache, limits=WIDE).fits
     assert ff.cache.build(picture, cache, workers=0, limits=WIDE).frames_stored == 1
     # What is stored is small, and read without the limits that decoding needs.
     expected = ff.torch.ClipDataset(picture, limits=WIDE)[0]["data"]
@@ -109,7 +109,7 @@ def test_limits_reach_the_filling_of_a_cache(folder: Path, tmp_path: Path) -> No
 
 
 def test_a_whole_picture_above_the_default_limits_is_delivered_though_not_stored(folder: Path, tmp_path: Path) -> None:
-    plan, cache = plan_of(folder / "wide.png"), ff.FrameCache(tmp_path / "cache", max_bytes="10MB")
+    plan, cache = plan_wide(folder / "wide.png"), ff.FrameCache(tmp_path / "cache", max_bytes="10MB")
     for _ in range(2):
         data = ff.torch.ClipDataset(plan, cache=cache, limits=WIDE)[0]["data"]
         assert data.shape == (1, 3, 8, SIDE)
@@ -118,7 +118,7 @@ def test_a_whole_picture_above_the_default_limits_is_delivered_though_not_stored
 
 
 def test_a_decoder_has_limits_of_its_own(folder: Path) -> None:
-    plan = plan_of(folder / "clip.mp4")
+    plan = plan_wide(folder / "clip.mp4")
     for make in (ff.ClipLoader, ff.torch.ClipDataset):
         options: dict[str, Any] = {"batch_size": 1} if make is ff.ClipLoader else {}
         with pytest.raises(UsageError, match="give the limits to FlatDecoder"):

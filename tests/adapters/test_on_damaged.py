@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +16,10 @@ from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
 from framefeed.errors import CorruptMedia
 from framefeed.load import ClipLoader
-from framefeed.plan import AtIndices, EpochPlan, plan_clips
+from framefeed.plan import AtIndices, plan_clips
 from framefeed.scanning import scan
 from tests.damaged import SPEC, damaged_clip
+from tests.makers import plan_over
 
 pytestmark = [
     # What PyTorch thinks of the number of workers on a small machine is not the matter here.
@@ -38,14 +38,10 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return scan(folder, verify="full", workers=0)
 
 
-def make_plan(catalog: Catalog, on_damaged: Any) -> EpochPlan:
-    return plan_clips(catalog, AtIndices(INDICES), seed=0, shuffle=False, on_damaged=on_damaged)
-
-
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("on_damaged", ["skip", "deliver"])
 def test_items_are_the_loaders_clips(on_damaged: str, cached: bool, catalog: Catalog, tmp_path: Path) -> None:
-    plan = make_plan(catalog, on_damaged)
+    plan = plan_over(catalog, AtIndices(INDICES), shuffle=False, on_damaged=on_damaged)
     with ClipLoader(plan, batch_size=2, workers=0) as loader:
         (batch,) = loader
     dataset = ClipDataset(plan, cache=FrameCache(tmp_path / "c", codec="raw") if cached else None)

@@ -17,7 +17,7 @@ from framefeed.errors import CorruptMedia, UsageError
 from framefeed.plan import Uniform, plan_clips
 from framefeed.scanning import scan
 from tests.fakes import FlatDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, Sampler
 
 import framefeed as ff
-from tests.load.media import VIDEOS, catalog
+from tests.makers import VIDEOS, catalog
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

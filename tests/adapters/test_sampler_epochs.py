@@ -13,7 +13,7 @@ from torch.utils.data import DistributedSampler, Sampler
 from framefeed.adapters.torch import ClipDataset, DataLoader
 from tests.adapters.ranks import Numbers
 from tests.fakes import FlatDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
 BATCHES = 5

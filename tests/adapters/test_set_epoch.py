@@ -18,7 +18,7 @@ from framefeed.adapters.torch._clip_dataset import ClipDataset, ItemCounter
 from framefeed.plan import AtIndices, Dense, RandomSegments, Rates, Uniform
 from framefeed.request import CenterCrop, RandomCrop, RandomResizedCrop
 from tests.fakes import FlatDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 WARNING = "without set_epoch"
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ PROGRAM = """
 import multiprocessing, sys
 from torch.utils.data import DataLoader
 from framefeed.adapters.torch._clip_dataset import ClipDataset, ItemCounter
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 if __name__ == "__main__":
     multiprocessing.set_forkserver_preload(["torch"])

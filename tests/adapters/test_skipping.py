@@ -30,7 +30,7 @@ from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
-from tests.load.media import catalog, folder, plan_of
+from tests.makers import catalog, folder, plan_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

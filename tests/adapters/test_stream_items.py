@@ -14,7 +14,7 @@ import framefeed as ff
 from framefeed.adapters.torch import ClipDataset
 from framefeed.plan import Uniform
 from tests.fakes import FlatDecoder
-from tests.load.stream_media import fast, plan_of, slow
+from tests.load.stream_media import fast, plan_both, slow
 
 
 def test_boxes_of_any_stream_are_a_key_of_items() -> None:
@@ -31,7 +31,7 @@ def test_results_of_a_transform_are_normalised_in_each_stream() -> None:
     def cut(clips: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {name: clip[:1] for name, clip in clips.items()}
 
-    plan = plan_of()
+    plan = plan_both()
     plain = ClipDataset(plan)[1]["data"]
     clips = ClipDataset(plan, transform=cut, dtype="float32", mean=0.5, std=0.25)[1]["data"]
     for name in ("slow", "fast"):
@@ -79,7 +79,7 @@ def test_a_clip_whose_transform_fails_is_not_valid_in_any_stream() -> None:
             raise ValueError("mine")
         return clips
 
-    item = ClipDataset(plan_of(), transform=fail_once, on_error="skip")[0]
+    item = ClipDataset(plan_both(), transform=fail_once, on_error="skip")[0]
     assert not item["ok"]
     for name in ("slow", "fast"):
         assert not item["data"][name].any()

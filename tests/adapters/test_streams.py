@@ -14,7 +14,7 @@ import framefeed as ff
 from framefeed.adapters.torch import ClipDataset
 from framefeed.load import ClipLoader
 from framefeed.plan import Uniform
-from tests.load.stream_media import folder, plan_of
+from tests.load.stream_media import folder, plan_both
 
 
 def load_all(plan: Any, **options: Any) -> Any:
@@ -25,7 +25,7 @@ def load_all(plan: Any, **options: Any) -> Any:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_items_of_a_data_set_are_those_of_the_loader(workers: int) -> None:
-    plan = plan_of(horizontal_flip=0.5)
+    plan = plan_both(horizontal_flip=0.5)
     expected = load_all(plan)
     data_loader = torch.utils.data.DataLoader(ClipDataset(plan), batch_size=8, num_workers=workers)
     (batch,) = list(data_loader)
@@ -43,7 +43,7 @@ def test_items_of_a_data_set_are_those_of_the_loader(workers: int) -> None:
 
 
 def test_a_transform_gets_the_streams() -> None:
-    plan = plan_of()
+    plan = plan_both()
 
     def add_noise(clips: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         draw = torch.rand(1)

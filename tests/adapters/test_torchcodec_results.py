@@ -25,6 +25,7 @@ from framefeed.index import build_index
 from framefeed.testing import ClipSpec, read_stamp, read_stamps
 from tests.adapters.torchcodec_calls import STAND_INS, CenterCrop, RandomCrop, Resize, mappings_of_base
 from tests.corpus import clip_file, corpus_file
+from tests.judges import psnr
 
 PICTURE = (96, 128)
 N = 100
@@ -280,11 +281,6 @@ def apply_separately(pictures: torch.Tensor, transforms: list[Any]) -> torch.Ten
             left = int(torch.randint(0, width - columns + 1, size=()))
         pictures = pictures[..., top : top + rows, left : left + columns]
     return pictures
-
-
-def psnr(one: torch.Tensor, other: torch.Tensor) -> float:
-    error = (one.to(torch.float64) - other.to(torch.float64)).square().mean().item()
-    return float("inf") if not error else float(10 * np.log10(255**2 / error))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import tracemalloc
 import pytest
 
 from framefeed._values import BytesReader, Limits, SourceStat
-from framefeed.archives import MemberKind, MemberTable, read_tar, walk_tar
+from framefeed.archives import MemberKind, MemberTable, walk_tar
 from framefeed.errors import CorruptMedia, LimitExceeded, UnreadableMedia
 from tests.archives.tars import (
     BLOCK,
@@ -26,6 +26,7 @@ from tests.archives.tars import (
     make_mixed,
     make_pax,
     read,
+    read_tar,
     rows,
     sum_header,
     with_holes,
@@ -277,7 +278,7 @@ def test_C16_an_extended_header_of_a_gigabyte_is_not_read(kind: bytes) -> None:
     reader = with_holes({0: head}, 2**31)
     tracemalloc.start()
     try:
-        table = read_tar(reader, "x.tar", Limits())
+        table = read_tar(reader)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -313,7 +314,7 @@ def test_a_file_that_gets_shorter_while_it_is_read_is_damaged() -> None:
             return SourceStat(2**20)
 
     for data in (make_member(b"a") * 3, make_member(b"a") + make_header(b"P", 5000, b"x")):
-        table: MemberTable = read_tar(Shrinking(data), "x.tar", Limits())
+        table: MemberTable = read_tar(Shrinking(data))
         check_ranges(table, len(data))
         assert set(table.names) == {"a"}
         assert table.damage is not None

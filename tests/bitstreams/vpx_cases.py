@@ -66,7 +66,7 @@ def _in_order(codec: str, name: str) -> dict[str, Mutant]:
 
 
 _BEGIN = "does not begin with a key frame"
-_HEADER = "a header that breaks off"
+_HEADER, _NO_KEY = "a header that breaks off", "without a key frame before it"
 MUTANTS = {
     **_in_order("vp8", "VP8"),
     "VP8, hidden": _vp8(lambda stream: edit(stream, 4, made.hidden_vp8(stream[4]))),
@@ -113,8 +113,8 @@ MUTANTS = {
     "VP9, hidden first": _vp9(lambda stream: edit(stream, 0, made.hidden_vp9(stream[0])), _BEGIN),
     "VP9, shown again": _vp9(lambda stream: edit(stream, 4, made.show(0), taken=0)),
     "VP9, a key shown again": _vp9(lambda stream: edit(stream, GOP + 1, made.show(3), taken=0)),
-    "VP9, begins with what was before": _vp9(lambda stream: [made.show(0), *stream], _HEADER),
-    "VP9, begins in a GOP": _vp9(lambda stream: stream[3:], _HEADER),
+    "VP9, begins with what was before": _vp9(lambda stream: [made.show(0), *stream], _NO_KEY),
+    "VP9, begins in a GOP": _vp9(lambda stream: stream[3:], _NO_KEY),
     "VP9, two frames": _vp9(lambda stream: edit(stream, 4, superframe(stream[4], stream[5]), taken=2), "two frames"),
     "VP9, shown again twice": _vp9(
         lambda stream: edit(stream, 4, superframe(made.show(0), made.show(1)), taken=0), "two frames"
@@ -142,14 +142,20 @@ MUTANTS = {
         lambda stream: edit(stream, 4, superframe(made.hidden_inter_vp9(stream[4]), stream[5], first=0), taken=2),
         "and is none",
     ),
-    "VP9, begins intra-only": _vp9(lambda stream: edit(stream, 0, made.intra_only(stream[0]), made.show(0)), _HEADER),
+    "VP9, begins intra-only": _vp9(lambda stream: edit(stream, 0, made.intra_only(stream[0]), made.show(0)), _NO_KEY),
     "VP9, intra-only": _vp9(
-        lambda stream: edit(stream, GOP, superframe(made.intra_only(stream[GOP]), made.show(0))), _HEADER
+        lambda stream: edit(stream, GOP, superframe(made.intra_only(stream[GOP]), made.show(0))), "an intra-only frame"
     ),
     "VP9, another profile": _vp9(
-        lambda stream: [*stream[:GOP], *packets("vp9", pixel_format="yuv444p")[GOP:]], _HEADER
+        lambda stream: [*stream[:GOP], *packets("vp9", pixel_format="yuv444p")[GOP:]], "another profile"
     ),
-    "VP9, no frame": _vp9(lambda stream: edit(stream, 4, bytes(40)), _HEADER),
+    "VP9, no frame": _vp9(lambda stream: edit(stream, 4, bytes(40)), "a header that is damaged"),
+    "VP9, a key without its start code": _vp9(
+        lambda stream: edit(stream, GOP, made.started_vp9(stream[GOP], sync_code=0)), "start code"
+    ),
+    "VP9, RGB of profile 0": _vp9(
+        lambda stream: edit(stream, GOP, made.started_vp9(stream[GOP], space=7)), "colours that its profile"
+    ),
     "VP9, another size": _vp9(lambda stream: [*stream[:GOP], *packets("vp9", 64)[GOP:]]),
     "VP9, too large": _vp9(lambda stream: [*stream[:GOP], *packets("vp9", 160)[GOP:]], "larger than allowed", SMALL),
     "VP9, much larger than its reference": _vp9(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._state import PlannedFrames, choose_codec, find_stored_codec
 from framefeed.cache.codecs._registry import known_codecs
-from framefeed.cache.prefill._estimate import estimate
 from framefeed.cache.prefill._opening import make_decoder
 from framefeed.cache.store._format import Kind, StoreInfo
 from framefeed.decode import RGB_PLANAR, PlaneLayout, find_decoder
@@ -29,7 +29,7 @@ from framefeed.plan import (
 from framefeed.request import CenterCrop, DecodeRequest, RandomCrop
 from tests.cache.builders import assert_served, built, clips_through, count_needed
 from tests.fakes import FakeCatalog, steady_index
-from tests.load.media import catalog, plan_of
+from tests.makers import catalog, plan_fakes, plan_of
 
 PLANES, OUTPUT = PlaneLayout("yuv420p", 64, 48), PlaneLayout(RGB_PLANAR, 64, 48)
 MEGABYTE = 10**6
@@ -42,7 +42,7 @@ def contents(max_bytes: int | None = None, bytes_on_disk: int = 0, **kinds: int)
 
 
 def choose(form: Any, info: StoreInfo, planned: PlannedFrames | None = None) -> str:
-    return choose_codec("auto", form, PLANES if form == "planes" else OUTPUT, info, planned)[0].label
+    return choose_codec("auto", form, PLANES if form == "planes" else OUTPUT, info, planned).label
 
 
 # --- the rule -----------------------------------------------------------------------------------------
@@ -67,8 +67,7 @@ def test_outputs_are_lz4_if_raw_would_not_fit(max_bytes: int | None, on_disk: in
 
 def test_a_given_codec_is_used() -> None:
     for name in known_codecs():
-        codec, reason = choose_codec(name, "planes", PLANES, contents(1, raw=5), PlannedFrames(9, 9))
-        assert (codec.name, reason) == (name, "the codec that was given")
+        assert choose_codec(name, "planes", PLANES, contents(1, raw=5), PlannedFrames(9, 9)).name == name
 
 
 def test_a_cache_keeps_its_codec() -> None:
@@ -91,9 +90,7 @@ def test_frames_that_do_not_decide() -> None:
 FRAMES = [60, 10, 100]
 
 
-def fake_plan(rule: Any, **options: Any) -> Any:
-    videos: Any = FakeCatalog([steady_index(count) for count in FRAMES], sizes=(48, 64))
-    return plan_clips(videos, rule, seed=3, **{"size": (8, 8), **options})
+fake_plan = partial(plan_fakes, FRAMES, seed=3, size=(8, 8))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +152,6 @@ def test_a_build_and_a_loader_follow_the_rule(form: Any, codec: str, is_built: b
         with FrameCache(tmp_path / f"{max_bytes}", form=form, max_bytes=max_bytes) as cache, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if is_built:
-                assert estimate(plan, cache, clips=2).codec == expected
                 built(plan, cache)
             else:
                 # Two workers may both store a frame that both decoded, and 60,000 bytes have no space for that.
@@ -182,10 +178,7 @@ def test_a_cache_that_was_begun_is_continued_with_its_codec(codec: str, tmp_path
     with FrameCache(tmp_path / "c", codec=codec) as cache:
         built(plan, cache)
     with FrameCache(tmp_path / "c", max_bytes="1GB") as cache:
-        more = plan_of(size=(32, 32))
-        said = estimate(more, cache, clips=2)
-        assert (said.codec, said.reason) == (codec, f"{codec}: the cache already has such frames with this codec")
-        built(more, cache)
+        built(plan_of(size=(32, 32)), cache)
         assert codecs_of(cache) == {codec}
 
 

@@ -26,7 +26,7 @@ from framefeed.testing import ClipSpec, write_clip
 from tests.cache.builders import built
 from tests.cache.media import SMALL, Video
 from tests.cache.store.faults import ALL, SHORTAGES, Faults, faulty
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 FRAMES = 12
 ASKED = [([0, 1, 2, 3], SMALL), ([8, 9, 3], SMALL)]

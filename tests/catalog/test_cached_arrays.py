@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed.catalog._cached_files import map_array, map_arrays
+from framefeed.catalog._cached_files import map_arrays
 
 NAMES = ("a", "b", "c")
 
@@ -36,7 +36,7 @@ class Maker:
 
 def test_missing_arrays_are_made_together() -> None:
     make = Maker()
-    assert map_array("b", "1", lambda path: make({"b": path})).tolist() == ["b"]
+    assert map_arrays({"b": "1"}, make)["b"].tolist() == ["b"]
     for _ in range(2):
         mapped = map_arrays(dict.fromkeys(NAMES, "1"), make)
         assert {name: values.tolist() for name, values in mapped.items()} == {name: [name] for name in NAMES}

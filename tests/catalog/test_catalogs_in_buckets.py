@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,15 @@ from framefeed.catalog import _catalog_urls
 from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
 from tests.media.remote.buckets import URL, VIDEOS, empty, keys_of, options_of, scan
-from tests.media.remote.stores import Store, serving
+from tests.media.remote.stores import Store
 
 SIZE = (24, 32)
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Store]:
-    with serving() as opened:
-        yield opened
-
-
 @pytest.fixture
-def store(served: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def store(s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The server with an empty bucket, and an empty cache folder of the user."""
-    return empty(served, tmp_path, monkeypatch)
+    return empty(s3, tmp_path, monkeypatch)
 
 
 def read_store(store: Store) -> dict[str, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from framefeed.catalog._list_columns import convert_lists
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
+from tests.makers import plan_over
 
 LEAVES = [pa.int8(), pa.int64(), pa.uint16(), pa.float16(), pa.float32(), pa.float64(), pa.bool_()]
 BOXES = [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], [8.0, 9.0, 10.0, 11.0]]
@@ -93,12 +95,11 @@ def write_list(folder: Path, boxes: list[Any]) -> Path:
     return folder / "list.jsonl"
 
 
-def plan_of(catalog: ff.Catalog, **options: Any) -> ff.EpochPlan:
-    return ff.plan_clips(catalog, ff.Uniform(2), seed=0, size=(16, 16), columns=("box", "label"), **options)
+plan_boxes = partial(plan_over, rule=ff.Uniform(2), size=(16, 16), columns=("box", "label"))
 
 
 def test_lists_travel_with_clips(tmp_path: Path) -> None:
-    plan = plan_of(ff.scan(write_list(tmp_path, BOXES), workers=1), clips_per_video=2)
+    plan = plan_boxes(ff.scan(write_list(tmp_path, BOXES), workers=1), clips_per_video=2)
     assert plan.columns_at(0)["box"].tolist() == BOXES[plan.row_at(0)]
     for kind in ("threads", "processes"):
         with ff.ClipLoader(plan, batch_size=4, workers=1, kind=kind) as loader:
@@ -111,16 +112,16 @@ def test_lists_travel_with_clips(tmp_path: Path) -> None:
 def test_ragged_lists_and_nulls_are_refused_unless_they_are_left_out(boxes: list[Any], tmp_path: Path) -> None:
     catalog = ff.scan(write_list(tmp_path, boxes), workers=1)
     with pytest.raises(UsageError, match=r"expected 4 numbers in every row, but 1 of \d .* row 1 \(.*listed.mp4\)"):
-        plan_of(catalog)
+        plan_boxes(catalog)
     rows = [row for row in range(len(boxes)) if row != 1]
-    assert plan_of(catalog[rows], shuffle=False).columns_of([0])["box"].tolist() == [BOXES[0]]
+    assert plan_boxes(catalog[rows], shuffle=False).columns_of([0])["box"].tolist() == [BOXES[0]]
 
 
 def test_a_row_that_failed_needs_no_list(tmp_path: Path) -> None:
     path = write_list(tmp_path, BOXES)
     path.write_text(path.read_text() + '\n{"path": "missing.mp4"}')
     with pytest.warns(UserWarning, match="1 of 4 rows are left out"):
-        plan = plan_of(ff.scan(path, workers=1), shuffle=False)
+        plan = plan_boxes(ff.scan(path, workers=1), shuffle=False)
     assert plan.columns_of([2, 0])["box"].tolist() == [BOXES[2], BOXES[0]]
 
 
@@ -152,7 +153,7 @@ def test_workers_map_the_array_that_one_process_wrote(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
     catalog = ff.scan(write_list(tmp_path, BOXES), out=tmp_path / "cat.parquet", workers=1)
-    plan = plan_of(catalog[[2, 0, 1]], shuffle=False)
+    plan = plan_boxes(catalog[[2, 0, 1]], shuffle=False)
     assert isinstance(plan.tables.columns["box"].values, np.memmap)
     context: Any = multiprocessing.get_context(method)
     queue = context.SimpleQueue()
@@ -205,12 +206,12 @@ def test_a_file_that_was_cut_is_made_again(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
     catalog = ff.scan(write_list(tmp_path, BOXES), out=tmp_path / "cat.parquet", workers=1)
-    plan_of(catalog)
+    plan_boxes(catalog)
     files = sorted((tmp_path / "cache").rglob("*.npy"))
     assert len(files) == 2
     for path in files:
         path.write_bytes(path.read_bytes()[:-8] if path.stat().st_size > 200 else b"")
-    assert plan_of(catalog, shuffle=False).columns_of([0, 1, 2])["box"].tolist() == BOXES
+    assert plan_boxes(catalog, shuffle=False).columns_of([0, 1, 2])["box"].tolist() == BOXES
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +220,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     catalog = ff.scan(write_list(tmp_path, BOXES), out=tmp_path / "cat.parquet", workers=1)
     with pytest.raises(UsageError, match=r"cannot write to .*XDG_CACHE_HOME in the environment"):
-        plan_of(catalog)
+        plan_boxes(catalog)
 
 
 def test_an_error_of_the_catalog_is_not_one_of_the_cache_folder(
@@ -233,12 +234,12 @@ def test_an_error_of_the_catalog_is_not_one_of_the_cache_folder(
     monkeypatch.setattr(Facts, "read", fail)
     catalog = ff.scan(write_list(tmp_path, BOXES), out=tmp_path / "cat.parquet", workers=1)
     with pytest.raises(MissingMedia, match=r"cat\.parquet: no such file"):
-        plan_of(catalog)
+        plan_boxes(catalog)
 
 
 def test_a_target_is_one_number(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    plan = plan_of(ff.scan(write_list(tmp_path, BOXES), workers=1), shuffle=False)
+    plan = plan_boxes(ff.scan(write_list(tmp_path, BOXES), workers=1), shuffle=False)
     with pytest.raises(UsageError, match=r"target: expected a column with one number per clip, but 'box' has \[4\]"):
         ff.torch.ClipDataset(plan, target="box")
     items = [item["box"] for item in ff.torch.ClipDataset(plan)]

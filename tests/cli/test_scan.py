@@ -286,20 +286,14 @@ def test_help_says_where_keys_come_from(answer: Answer) -> None:
     assert "storage_options" in out
 
 
-def test_archives_and_their_index_files(videos: Path, tmp_path: Path, answer: Answer) -> None:
+def test_archives_that_are_named_are_read(videos: Path, tmp_path: Path, answer: Answer) -> None:
     members = [(str(path.relative_to(videos)), path.read_bytes()) for path in sorted(videos.rglob("*.mp4"))]
     (tmp_path / "a.tar").write_bytes(pack(members))
-    words = ["scan", tmp_path / "*.tar", "--label-from", "parent"]
-    out, err = answer(*words, "--write-idx", "--idx-folder", tmp_path / "idx")
+    out, err = answer("scan", tmp_path / "*.tar", "--label-from", "parent")
     assert err == ""
     assert out.splitlines()[0].startswith("4 of 4 files can be read: 120 frames")
     assert "2 classes: blue, red" in out
-    assert (tmp_path / "idx" / "a.idx").read_bytes().startswith(b"v1.2 4\nmp4 512 ")
     (tmp_path / "b.mp4").write_bytes(members[0][1])
     out, err = answer("scan", tmp_path)
     assert "1 archive in folders with media not read: name them" in err
     assert out.splitlines()[0].startswith("1 of 1 file can be read")
-
-
-def test_an_index_folder_without_indexes_is_refused(tmp_path: Path, answer: Answer) -> None:
-    assert "--write-idx" in only_line(answer("scan", tmp_path, "--idx-folder", tmp_path, code=1).err)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import select
 import signal
@@ -10,12 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from traceback import format_exc
+from typing import Any
 
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.errors import FramefeedError
 from framefeed.index import FrameIndex, build_index
+from tests.patience import PATIENCE_SECONDS
 
-DEADLINE_SECONDS = 60.0
 Work = Callable[[], str]
 
 
@@ -42,7 +44,7 @@ class Child:
 
     def report(self) -> str:
         """Wait for the report; a child that hangs is killed, and its report says so."""
-        until, said = monotonic() + DEADLINE_SECONDS, b""
+        until, said = monotonic() + PATIENCE_SECONDS, b""
         try:
             while select.select([self._pipe], [], [], max(0.0, until - monotonic()))[0]:
                 part = os.read(self._pipe, 65_536)
@@ -54,6 +56,15 @@ class Child:
             os.close(self._pipe)
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
+
+
+def result_of_child(work: Callable[[], Any]) -> Any:
+    """Do something in a forked child, which may change its whole process; the result is one of JSON."""
+    said = Child(lambda: json.dumps(work())).report()
+    try:
+        return json.loads(said)
+    except ValueError:
+        raise AssertionError(said) from None
 
 
 def frame_hashes(decoder: VideoDecoder, numbers: range) -> list[str]:

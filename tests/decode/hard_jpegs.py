@@ -43,7 +43,7 @@ def hard_jpegs() -> Iterator[tuple[str, bytes]]:
     for name, data, marker in (("baseline", plain, b"\xc0"), ("progressive", progressive, b"\xc2")):
         at = data.index(b"\xff" + marker)
         yield f"{name} of 65500 x 65500", data[: at + 5] + struct.pack(">HH", 65_500, 65_500) + data[at + 9 :]
-        yield f"{name} of 8192 x 2048", data[: at + 5] + struct.pack(">HH", 2048, 8192) + data[at + 9 :]
+        yield f"{name} of 4096 x 1024", data[: at + 5] + struct.pack(">HH", 1024, 4096) + data[at + 9 :]
         yield f"{name} of height 0", data[: at + 5] + struct.pack(">HH", 0, WIDTH) + data[at + 9 :]
         for other in (b"\xc0", b"\xc1", b"\xc2", b"\xc3", b"\xc5", b"\xc9", b"\xca", b"\xcb"):
             yield f"{name} as process {other.hex()}", data[: at + 1] + other + data[at + 2 :]

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, Protocol
 
 import numpy as np
 
 from framefeed._values import MISSING_PTS
-from framefeed.decode._decoder import ClipSlot
 from framefeed.errors import CorruptMedia
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
+from tests.makers import slot_of
 from tests.reference import Planes, Reference, ReferenceFrame, planes_of, rgb_digest
 
 
@@ -101,7 +102,8 @@ def check_clips(
     Where frames are missing, CorruptMedia names exactly those; the other clips are whole.
     """
     expected = expected_frames(reader.pts(), reference, may_promise_more=may_promise_more)
-    slots = [_slot(reader.index, clip, number) for number, clip in enumerate(clips)]
+    forms = cycle([OutputSpec(), OutputSpec(dimension_order="NHWC")])
+    slots = [slot_of(reader.index, clip, form) for clip, form in zip(clips, forms, strict=False)]
     report = reader.decoder.decode(reader.source, reader.index, slots)
     assert len(report.errors) == len(slots)
     for clip, slot, error in zip(clips, slots, report.errors, strict=True):
@@ -118,12 +120,6 @@ def check_clips(
         right = [frame.rgb for ordinal in clip if (frame := expected[ordinal]) is not None]
         got = [rgb_digest(picture) for picture in shown]
         assert got == right, f"asked for {list(clip)}, wrong at {_first_difference(got, right)}"
-
-
-def _slot(index: FrameIndex, clip: Sequence[int], number: int) -> ClipSlot:
-    output = OutputSpec(dimension_order="NHWC" if number % 2 else "NCHW")
-    out = np.full((len(clip), *output.shape(index.stream.height, index.stream.width)), 77, dtype=np.uint8)
-    return ClipSlot(np.array(clip, dtype=np.int64), output, out)
 
 
 def _first_difference(one: Sequence[object], other: Sequence[object]) -> int:

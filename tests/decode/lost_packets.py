@@ -7,7 +7,6 @@ and which ones depends on where it starts.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -30,6 +29,7 @@ from framefeed.testing import ClipSpec, Coded, clip_bytes, put_packets, take_pac
 from tests.codec_clips import CODECS
 from tests.programs import report_lines
 from tests.reference import Reference, planes_of, read_reference
+from tests.seeds import read_options
 
 _NOT_MUXED = frozenset({"gif", "roq", "rv10", "rv20"})
 """A picture here, and packets that no muxer writes so that they can be read."""
@@ -169,23 +169,13 @@ def write_lossy(folder: Path, name: str, seed: int) -> tuple[Path, str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one stream gave with one verification.
-
-    Attributes:
-        codec: Of the index.
-        built_from: Of the index.
-        frames: Frames of the index.
-        damaged: Frames that are marked as damaged.
-        wrong: Frames that were delivered, and are not those of sequential decoding.
-        lost: Frames that did not come, and are not marked.
-    """
+    """What one stream gave with one verification."""
 
     codec: str
-    built_from: str
     frames: int
-    damaged: int
-    wrong: tuple[int, ...] = ()
-    lost: tuple[int, ...] = ()
+    damaged: int  # frames that are marked
+    wrong: tuple[int, ...] = ()  # delivered, and not those of sequential decoding
+    lost: tuple[int, ...] = ()  # they did not come, and are not marked
 
 
 def check(path: Path, verify: Verify, reference: Reference, seed: int) -> Outcome:
@@ -203,8 +193,7 @@ def check(path: Path, verify: Verify, reference: Reference, seed: int) -> Outcom
         lost |= set(request) - {ordinal for ordinal, _ in kept} - marked
         del kept
     decoder.close()
-    codec = index.stream.codec
-    return Outcome(codec, index.built_from, len(index), len(marked), tuple(sorted(wrong)), tuple(sorted(lost)))
+    return Outcome(index.stream.codec, len(index), len(marked), tuple(sorted(wrong)), tuple(sorted(lost)))
 
 
 def _expected_planes(index: FrameIndex, reference: Reference) -> list[str | None]:
@@ -241,13 +230,7 @@ def survive(name: str, seed: int, folder: Path, verifies: Sequence[Verify]) -> t
 
 def main() -> int:
     """Run the sweep; return 1 where the law does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--streams", type=int, default=360)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--only", default="", help="beginning of the names of streams")
-    parser.add_argument("--log", type=Path)
-    options = parser.parse_args()
-    names = [name for name in STREAMS if name.startswith(options.only)]
+    options, names = read_options(__doc__, None, "streams", 360), list(STREAMS)
     verifies: tuple[Verify, ...] = ("proof", "ends", "full")
     lines, counts, broken = list[str](), Counter[str](), 0
     with tempfile.TemporaryDirectory() as folder:

@@ -25,7 +25,7 @@ from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 from framefeed.testing import read_stamp
 
-CONTAINED, THREADED, ALIVE, DROPPED = 250, 150, 160, 130
+CONTAINED, THREADED, ALIVE, DROPPED = 150, 150, 160, 130
 
 
 def num_open() -> int:

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -25,6 +24,8 @@ from framefeed.plan import plan_requests
 from framefeed.request import DecodeRequest
 from framefeed.testing import read_stamp
 from tests.corpus import corpus_file, expected_stamps
+from tests.patience import PATIENCE_SECONDS
+from tests.programs import run_python
 
 DIRECT, CONTAINED = "base.mp4", "closed_gop.ts"
 
@@ -42,8 +43,9 @@ def stamps_of(decoder: VideoDecoder, numbers: range) -> list[int]:
 
 
 def assert_exact(name: str) -> None:
+    """Two groups of pictures are read, so that an old position or picture would show."""
     with VideoDecoder(corpus_file(name)) as decoder:
-        assert stamps_of(decoder, range(len(decoder))) == expected_stamps(name)
+        assert stamps_of(decoder, range(40)) == expected_stamps(name)[:40]
 
 
 def before_the_first_frame(name: str) -> Any:
@@ -139,7 +141,7 @@ def test_frames_are_exact_after_work_of_another_thread_was_collected(name: str) 
 
     def begin() -> None:
         left.extend(User(stage(name)) for stage in STAGES)
-        collected.wait(30)
+        collected.wait(PATIENCE_SECONDS)
         assert_exact(name)
 
     collected = threading.Event()
@@ -151,7 +153,7 @@ def test_frames_are_exact_after_work_of_another_thread_was_collected(name: str) 
     left.clear()
     gc.collect()
     collected.set()
-    thread.join(30)
+    thread.join(PATIENCE_SECONDS)
     assert not errors
     assert_exact(name)
 
@@ -198,7 +200,7 @@ def test_what_is_broken_off_in_order_gives_its_things_back(name: str, monkeypatc
     def opened_by(action: Callable[[], object]) -> int:
         get_thread_pools().clear()
         opens.clear()
-        for _ in range(100):
+        for _ in range(30):
             action()
         return sum(isinstance(thing, FileReader if direct else VideoContainer) for thing in opens)
 
@@ -255,7 +257,7 @@ def test_a_finaliser_may_decode_and_close_in_the_middle_of_any_call() -> None:
     errors: list[BaseException] = []
     thread = threading.Thread(target=lambda: _noting(read_all, errors), daemon=True)
     thread.start()
-    thread.join(60)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive(), "a call waits for a lock that its own thread holds"
     assert not errors
     assert set(ended) == {expected[2]}
@@ -292,7 +294,7 @@ def test_the_collector_may_run_a_finaliser_within_the_pool() -> None:
 
     thread = threading.Thread(target=lambda: _noting(use, errors), daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive()
     assert not errors
     assert len(pool) <= 3
@@ -318,7 +320,7 @@ def test_threads_share_a_pool_without_losing_or_doubling_anything() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_SECONDS)
     assert not errors
     assert len(pool) <= 4
     pool.release_idle()
@@ -379,8 +381,7 @@ def test_pools_of_a_thread_that_ended_are_closed() -> None:
 def test_an_interrupt_is_not_lost_in_a_collection() -> None:
     """An error that is raised in a callback of the collector is ignored, and so is KeyboardInterrupt."""
     code = "import gc, framefeed.decode.backends._pyav_pools\nprint(*(type(each).__name__ for each in gc.callbacks))"
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
-    kinds = run.stdout.split()
+    kinds = run_python("-c", code).stdout.split()
     assert len(kinds) == 3
     assert not {"function", "method"} & set(kinds)
 
@@ -419,7 +420,7 @@ def test_a_thread_collects_while_its_finalisers_run() -> None:
         def __del__(self) -> None:
             thread = threading.Thread(target=lambda: answers.append(is_collecting()))
             thread.start()
-            thread.join(20)
+            thread.join(PATIENCE_SECONDS)
             answers.append(is_collecting())
 
     Cycle()

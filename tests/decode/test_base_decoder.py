@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.decode._decoder import (
-    BaseDecoder,
-    ClipSlot,
-    Decoder,
-    DecodeReport,
-    adapt_decoder,
-    describe_recipe,
-)
+from framefeed.decode._decoder import BaseDecoder, ClipSlot, Decoder, DecodeReport, adapt_decoder, describe_recipe
 from framefeed.decode._registry import AutoDecoder, as_decoder, find_decoder
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder

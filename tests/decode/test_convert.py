@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,18 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from framefeed.decode._convert import Converter
-from framefeed.decode._decoder import ClipSlot, describe_recipe
+from framefeed.decode._decoder import describe_recipe
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FormatChanged, UsageError
 from framefeed.index import StreamFacts, build_index
-from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, find_stamp, read_stamp, write_clip
 from tests.corpus import clip_file, corpus_file
 from tests.decode.damaged import copy_native_planes
+from tests.judges import psnr
+from tests.lengths import pairwise
+from tests.makers import open_corpus, slot_of
 from tests.media.files import READABLE, readable_path
 from tests.reference import packed_planes
 
@@ -50,6 +53,7 @@ def converted(
     return out
 
 
+@cache
 def natural(height: int, width: int, seed: int = 0) -> Picture:
     """A picture with the spectrum of a photograph, amplitude falling with frequency, and coloured shapes in it."""
     rng = np.random.default_rng(seed)
@@ -63,16 +67,14 @@ def natural(height: int, width: int, seed: int = 0) -> Picture:
     for _ in range(6):
         centre, radius = rng.uniform(0, 1, 2) * (height, width), rng.uniform(0.05, 0.2) * height
         picture[np.hypot(y - centre[0], x - centre[1]) < radius] = rng.uniform(30, 225, 3)
-    return np.clip(picture, 16, 235).astype(np.uint8)
+    drawn = np.clip(picture, 16, 235).astype(np.uint8)
+    drawn.flags.writeable = False
+    return drawn
 
 
 def frame_of(picture: Picture, pixel_format: str = "yuv444p") -> VideoFrame:
     rgb = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), "rgb24")
     return VideoReformatter().reformat(rgb, format=pixel_format, threads=1)
-
-
-def psnr(one: Picture, other: Picture) -> float:
-    return float(10 * np.log10(255**2 / np.mean((one.astype(float) - other) ** 2)))
 
 
 # --- planes -----------------------------------------------------------------------------------------
@@ -569,13 +571,6 @@ def test_sizes_up_and_down(size: tuple[int, int], order: str) -> None:
         assert read_stamp(picture) == 5
 
 
-def test_the_two_orders_hold_the_same_pixels() -> None:
-    for size in (None, (40, 50)):
-        planar = VideoDecoder(corpus_file("base.mp4"), size=size)[9]
-        packed = VideoDecoder(corpus_file("base.mp4"), size=size, dimension_order="NHWC")[9]
-        np.testing.assert_array_equal(planar.transpose(1, 2, 0), packed)
-
-
 # --- P05 --------------------------------------------------------------------------------------------
 
 
@@ -640,17 +635,19 @@ def noise_frame(height: int, width: int, pixel_format: str) -> VideoFrame:
     return frame
 
 
+PAINTED = pairwise((*range(2, 70), 340, 360, 854, 1080), (2, 7, 34), (1, 2, 5, 9))
+"""Width, height, and matrix."""
+
+
 @pytest.mark.parametrize("pixel_format", SPLIT)
-@pytest.mark.parametrize("color_space", [1, 2, 5, 9])
-def test_P09_channels_first_has_the_pixels_of_channels_last(pixel_format: str, color_space: int) -> None:
-    for width in (*range(2, 70), 340, 360, 854, 1080):
-        for height in (2, 7, 34):
-            frame = noise_frame(height, width, pixel_format)
-            frame.colorspace = color_space
-            for crop in (None, (0, 0, height, max(1, width - 3)), (height % 2, 1, height - height % 2, width - 1)):
-                apart = np.full(OutputSpec(crop=crop).shape(height, width), 77, np.uint8)
-                Converter().write(frame, stream_of(frame), OutputSpec(crop=crop), apart)
-                np.testing.assert_array_equal(apart.transpose(1, 2, 0), converted(frame, OutputSpec(crop=crop)))
+def test_P09_channels_first_has_the_pixels_of_channels_last(pixel_format: str) -> None:
+    for width, height, color_space in PAINTED:
+        frame = noise_frame(height, width, pixel_format)
+        frame.colorspace = color_space
+        for crop in (None, (0, 0, height, max(1, width - 3)), (height % 2, 1, height - height % 2, width - 1)):
+            apart = np.full(OutputSpec(crop=crop).shape(height, width), 77, np.uint8)
+            Converter().write(frame, stream_of(frame), OutputSpec(crop=crop), apart)
+            np.testing.assert_array_equal(apart.transpose(1, 2, 0), converted(frame, OutputSpec(crop=crop)))
 
 
 @pytest.mark.parametrize("pixel_format", SPLIT)
@@ -660,12 +657,8 @@ def test_P09_a_crop_that_cuts_chroma_has_all_its_columns(pixel_format: str, widt
     output = OutputSpec(crop=(1, 1, 30, width - 1), size=(30, 2 * width))
     whole = converted(frame)
     got = converted(frame, output)
-    expected = converted(frame_of_rgb(whole), output)
+    expected = converted(VideoFrame.from_ndarray(whole, "gbrp"), output)
     assert np.abs(got.astype(int) - expected.astype(int)).max() <= 2, "what lies at the right edge is the picture's"
-
-
-def frame_of_rgb(picture: Picture) -> VideoFrame:
-    return av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), "gbrp")
 
 
 # --- accurate rounding --------------------------------------------------------------------------------
@@ -700,11 +693,9 @@ def test_accurate_pixels_have_a_recipe_of_their_own() -> None:
 
 
 def test_accurate_frames_are_the_same_in_order_and_at_random() -> None:
-    path = corpus_file("base.mp4")
-    media, index, output = MediaSource.of(path), build_index(path), OutputSpec(dimension_order="NHWC")
-    decoder = PyAVDecoder(is_accurate=True)
+    media, index = open_corpus("base.mp4")
+    decoder, output = PyAVDecoder(is_accurate=True), OutputSpec(dimension_order="NHWC")
     in_order = dict(decoder.iter_rgb(media, index, range(len(index)), output))
-    ordinals = np.array([3, 1, 2])
-    slot = ClipSlot(ordinals, output, np.empty((3, *output.shape(*index.stream.displayed)), np.uint8))
+    slot = slot_of(index, [3, 1, 2], output)
     decoder.decode(media, index, [slot]).raise_first()
-    assert all((slot.out[number] == in_order[ordinal]).all() for number, ordinal in enumerate(ordinals.tolist()))
+    np.testing.assert_array_equal(slot.out, [in_order[ordinal] for ordinal in (3, 1, 2)])

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framefeed.decode._decoder import ClipSlot
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia
@@ -19,6 +18,7 @@ from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, clip_bytes, take_packets
 from tests.bitstreams import vpx_mutants as vpx
+from tests.makers import slot_of
 from tests.media.nal_mutants import Stream, h264, hevc, join, split
 
 FRAMES = 30
@@ -118,9 +118,9 @@ def test_D02_a_last_packet_that_is_cut_in_its_slice(name: str, backend: str, tmp
     reference = VideoDecoder(whole)
     assert len(index) == len(reference)
     in_order = range(len(index))
-    for order in (in_order, np.random.default_rng(0).permutation(len(index)).tolist()):
+    for order in (in_order, [*np.random.default_rng(0).permutation(len(index)).tolist()[:9], last]):
         actual = read(cut, index, BACKENDS[backend](), order)
-        for number in in_order:
+        for number in order:
             if number != last:
                 np.testing.assert_array_equal(actual[number], reference[number])
         assert (actual[last] is None) == is_said
@@ -146,8 +146,7 @@ def test_D02_a_packet_that_is_cut_in_its_slice_is_marked_by_full_verification(na
 def test_D01_a_jpeg_that_ends_too_early_is_delivered_where_damage_is_accepted(tmp_path: Path) -> None:
     _, cut = CUT["MJPEG"][0](tmp_path)
     index = build_index(cut)
-    out = np.zeros((1, *OUTPUT.shape(*index.stream.displayed)), np.uint8)
-    slot = ClipSlot(np.array([FRAMES - 1]), OUTPUT, out, accepts_damaged=True)
+    slot = slot_of(index, [FRAMES - 1], OUTPUT, accepts_damaged=True)
     report = PyAVDecoder().decode(MediaSource.of(cut), index, [slot])
     assert report.errors == [None]
-    assert out.any()
+    assert len(np.unique(slot.out)) > 2

@@ -278,6 +278,7 @@ def test_a_damaged_picture_does_not_depend_on_the_other_frames_of_a_call(name: s
             np.testing.assert_array_equal(delivered(path, np.array([ordinal]), decoder)[0], every[ordinal])
 
 
+@pytest.mark.test_all
 @pytest.mark.slow
 def test_nor_does_one_of_a_real_video_that_is_held_back_by_the_decoder(media_root: Path, tmp_path: Path) -> None:
     name = "RATRACE_wave_f_nm_np1_fr_goo_37.avi"

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import resource
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from framefeed.decode.backends._engine import find_engine_shortage
 from framefeed.decode.backends._standard_error import keeping_output
+from tests.patience import PATIENCE_SECONDS
 
 
 def test_lines_of_others_are_written_on_and_those_of_engines_kept(capfd: pytest.CaptureFixture[str]) -> None:
     entered, printed = threading.Event(), threading.Event()
 
     def print_then() -> None:
-        entered.wait(20)
+        entered.wait(PATIENCE_SECONDS)
         os.write(2, b"my own line\n")
         printed.set()
 
@@ -25,7 +27,7 @@ def test_lines_of_others_are_written_on_and_those_of_engines_kept(capfd: pytest.
     thread.start()
     with keeping_output() as lines:
         entered.set()
-        assert printed.wait(20)
+        assert printed.wait(PATIENCE_SECONDS)
         os.write(2, b"[h264 @ 0x55d0aa] mmco: unref short failure\n[04:32:45] /src/video.cc:327: Failed to seek\n")
     thread.join()
     assert capfd.readouterr().err == "my own line\n"
@@ -44,17 +46,22 @@ def test_L01_a_child_that_is_forked_while_output_is_kept_prints_as_its_parent(
     assert capfd.readouterr().err == "of the child\n"
 
 
+@pytest.fixture
+def standard_error() -> Iterator[None]:
+    """What a test makes of standard error is undone."""
+    before = os.dup(2)
+    yield
+    os.dup2(before, 2)
+    os.close(before)
+
+
+@pytest.mark.usefixtures("standard_error")
 def test_a_descriptor_that_the_user_sets_meanwhile_stays(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    before = os.dup(2)
-    try:
-        with log.open("wb") as file:
-            with keeping_output():
-                os.dup2(file.fileno(), 2)
-            os.write(2, b"after\n")
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
+    with log.open("wb") as file:
+        with keeping_output():
+            os.dup2(file.fileno(), 2)
+        os.write(2, b"after\n")
     assert log.read_bytes() == b"after\n"
 
 
@@ -83,20 +90,16 @@ def test_lines_of_engines_are_told_from_others(capfd: pytest.CaptureFixture[str]
     assert [line.rstrip() for line in lines] == list(ENGINES)
 
 
+@pytest.mark.usefixtures("standard_error")
 def test_what_cannot_be_written_on_is_no_error_of_the_call() -> None:
     reader, writer = os.pipe()
-    before = os.dup(2)
-    try:
-        os.dup2(writer, 2)
-        with keeping_output():
-            os.write(2, b"a line\n")
-            os.close(reader)
-        with keeping_output():
-            os.close(2)
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
-        os.close(writer)
+    os.dup2(writer, 2)
+    os.close(writer)
+    with keeping_output():
+        os.write(2, b"a line\n")
+        os.close(reader)
+    with keeping_output():
+        os.close(2)
 
 
 SHORT = (

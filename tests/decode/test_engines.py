@@ -11,27 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.decode import ClipSlot, VideoDecoder, find_decoder
+from framefeed.decode import VideoDecoder, find_decoder
 from framefeed.decode._slots import PendingFrames
-from framefeed.decode.backends._engine import (
-    EngineDecoder,
-    EngineFailure,
-    NotOpened,
-    Picture,
-)
+from framefeed.decode.backends._engine import EngineDecoder, EngineFailure, NotOpened, Picture
 from framefeed.decode.backends._engine_facts import EngineFacts
-from framefeed.errors import (
-    CorruptMedia,
-    FormatChanged,
-    StaleSource,
-    UnsupportedCodec,
-    UsageError,
-)
+from framefeed.errors import CorruptMedia, FormatChanged, StaleSource, UnsupportedCodec, UsageError
 from framefeed.index import FrameIndex, build_index
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
+from tests.makers import slot_of
 from tests.programs import run_python
 
 FACTS = EngineFacts("Fake", sources=frozenset({"path", "bytes"}), times="stream", counts=True, chooses_stream=True)
@@ -53,11 +43,10 @@ class FakeFile:
 
     def read(self, ordinals: Sequence[int]) -> Iterator[Picture]:
         for ordinal in ordinals:
-            out = np.empty((1, self.index.stream.height, self.index.stream.width, 3), np.uint8)
-            slot = ClipSlot(np.array([ordinal]), OutputSpec(dimension_order="NHWC"), out)
             stored = replace(self.index, stream=replace(self.index.stream, rotation=0, mirrored=False))
+            slot = slot_of(stored, [ordinal], OutputSpec(dimension_order="NHWC"))
             find_decoder("pyav").decode(self.source, stored, [slot]).raise_first()
-            yield self.change(Picture(ordinal, out[0], float(self.index.pts_seconds[ordinal])))
+            yield self.change(Picture(ordinal, slot.out[0], float(self.index.pts_seconds[ordinal])))
 
     def close(self) -> None:
         pass
@@ -226,64 +215,45 @@ def test_D09_a_file_that_changes_is_stale(tmp_path: Path) -> None:
 
 
 MODULES = {"opencv": "cv2", "decord": "decord", "torchcodec": "torchcodec", "dali": "nvidia"}
+PROGRAM = """
+import sys
+import framefeed as ff
+for name in sys.argv[2:]:
+    try:
+        ff.VideoDecoder(sys.argv[1], backend=name)
+    except ff.MissingDependency as error:
+        print(error)
+"""
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_missing_library_names_its_extra(name: str) -> None:
-    extra = "dali" if name == "dali" else "engines"
-    program = (
-        f"import sys; sys.modules[{MODULES[name]!r}] = None\n"
-        "import framefeed as ff\n"
-        "try:\n    ff.VideoDecoder(sys.argv[1], backend=sys.argv[2])\n"
-        "except ff.MissingDependency as error:\n    print(error)"
-    )
-    said = run_program(program, str(corpus_file("base.mp4")), name)
-    assert f"backend='{name}' needs" in said
-    assert f"pip install 'framefeed[{extra}]'" in said
+def list_refusals(prelude: str, *backends: str) -> list[str]:
+    """Ask for backends in a process that begins with a line; list what it says. None needs PyTorch for its refusal."""
+    program = f"import sys; sys.modules['torch'] = sys; {prelude}\n{PROGRAM}"
+    run = run_python("-c", program, str(corpus_file("base.mp4")), *backends)
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout.splitlines()
+
+
+def test_a_missing_library_names_its_extra() -> None:
+    prelude = f"sys.modules.update(dict.fromkeys({list(MODULES.values())}))"
+    for name, said in zip(MODULES, list_refusals(prelude, *MODULES), strict=True):
+        assert f"backend='{name}' needs" in said
+        assert f"pip install 'framefeed[{'dali' if name == 'dali' else 'engines'}]'" in said
 
 
 def test_torchcodec_without_ffmpeg_says_so(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    package = tmp_path / "torchcodec"
-    package.mkdir()
-    (package / "__init__.py").write_text("raise RuntimeError('Could not load libtorchcodec')")
-    program = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "import framefeed as ff\n"
-        "try:\n    ff.VideoDecoder(sys.argv[1], backend='torchcodec')\n"
-        "except ff.MissingDependency as error:\n    print(error)"
-    )
-    assert "FFmpeg's shared libraries" in run_program(program, str(corpus_file("base.mp4")))
+    (tmp_path / "torchcodec.py").write_text("raise RuntimeError('Could not load libtorchcodec')")
+    (said,) = list_refusals(f"sys.path.insert(0, {str(tmp_path)!r})", "torchcodec")
+    assert "FFmpeg's shared libraries" in said
 
 
-@pytest.mark.parametrize(
-    ("name", "module", "fault"),
-    [
-        (
-            "torchcodec",
-            "torchcodec",
-            "OSError('Could not load this library') from OSError('libnvrtc.so.13: cannot open')",
-        ),
-        ("opencv", "cv2", "ImportError('libnvrtc.so.13: cannot open')"),
-    ],
-)
-def test_a_library_that_cannot_be_imported_is_answered_by_the_innermost_cause(
-    name: str, module: str, fault: str, tmp_path: Path
-) -> None:
-    (tmp_path / f"{module}.py").write_text(f"raise {fault}")
-    program = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "import framefeed as ff\n"
-        "try:\n    ff.VideoDecoder(sys.argv[1], backend=sys.argv[2])\n"
-        "except ff.MissingDependency as error:\n    print(error)"
-    )
-    said = run_program(program, str(corpus_file("base.mp4")), name)
-    assert "Error: libnvrtc.so.13: cannot open)" in said
-    assert "FFmpeg" not in said
-    assert "not installed" not in said
-
-
-def run_program(program: str, *arguments: str) -> str:
-    run = run_python("-c", program, *arguments)
-    assert (run.returncode, run.stderr) == (0, "")
-    return run.stdout
+def test_a_library_that_cannot_be_imported_is_answered_by_the_innermost_cause(tmp_path: Path) -> None:
+    lacking = "OSError('libnvrtc.so.13: cannot open')"
+    (tmp_path / "torchcodec.py").write_text(f"raise OSError('Could not load this library') from {lacking}")
+    (tmp_path / "cv2.py").write_text(f"raise Import{lacking[2:]}")
+    said = list_refusals(f"sys.path.insert(0, {str(tmp_path)!r})", "torchcodec", "opencv")
+    assert len(said) == 2
+    for each in said:
+        assert "Error: libnvrtc.so.13: cannot open)" in each
+        assert "FFmpeg" not in each
+        assert "not installed" not in each

@@ -1,10 +1,7 @@
-"""A decoder of another package, which is built and installed, is found by its name."""
+"""A decoder of another package that is installed is found by its name."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,27 +11,20 @@ from framefeed.decode import ClipSlot, DecodeReport, VideoDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
+from tests.programs import run_python
 
-PROJECT = """
-[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "grey-frames"
-version = "1.0"
-
-[project.entry-points."framefeed.decoders"]
-grey = "grey_frames:GreyDecoder"
-missing = "grey_frames.that_is_not_there:Decoder"
-misspelled = "grey_frames:GrayDecoder"
-unlicensed = "grey_frames:refuse"
-incomplete = "grey_frames:dict"
-classy = "grey_frames:give_class"
-empty = "grey_frames:give_nothing"
+ENTRY_POINTS = """
+[framefeed.decoders]
+grey = grey_frames:GreyDecoder
+missing = grey_frames.that_is_not_there:Decoder
+misspelled = grey_frames:GrayDecoder
+unlicensed = grey_frames:refuse
+incomplete = grey_frames:dict
+classy = grey_frames:give_class
+empty = grey_frames:give_nothing
 """
+"""What an installer writes of a package's own list of entry points."""
 MODULE = """
 import framefeed as ff
 
@@ -84,21 +74,12 @@ for name in ("gray", "missing", "misspelled", "unlicensed", "incomplete", "class
 
 @pytest.mark.slow
 def test_an_installed_decoder_is_found_by_name(tmp_path: Path) -> None:
-    project, target = tmp_path / "project", tmp_path / "installed"
-    project.mkdir()
-    (project / "pyproject.toml").write_text(PROJECT)
-    (project / "grey_frames.py").write_text(MODULE)
-    pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, "--target", target, project], check=True, capture_output=True, timeout=100)
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(corpus_file("base.mp4"))],
-        cwd=CHECKOUT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", str(target)])},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    facts = tmp_path / "grey_frames-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: grey-frames\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(ENTRY_POINTS)
+    (tmp_path / "grey_frames.py").write_text(MODULE)
+    run = run_python("-c", f"import sys; sys.path.append({str(tmp_path)!r})\n{PROGRAM}", str(corpus_file("base.mp4")))
     assert (run.returncode, run.stderr) == (0, "")
     unknown, missing, *broken = run.stdout.splitlines()
     assert unknown.startswith(

@@ -20,6 +20,7 @@ from framefeed.media import MediaSource, is_real_file
 from framefeed.testing import read_stamp
 from tests.corpus import corpus_file, expected_stamps
 from tests.decode.forks import Child, read_on_in_children
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork"),
@@ -44,10 +45,12 @@ def test_a_child_reads_while_threads_of_the_parent_hold_every_lock(name: str) ->
     """A thread of the parent is in the middle of a read, for all locks that it may hold, when the process forks."""
     decoder = VideoDecoder(corpus_file(name))
     expected = expected_stamps(name)
-    is_over = threading.Event()
+    is_over, are_reading = threading.Event(), threading.Barrier(3)
     errors: list[str] = []
 
     def read() -> None:
+        stamps(decoder)
+        are_reading.wait(PATIENCE_SECONDS)
         while not is_over.is_set():
             if stamps(decoder) != expected:
                 errors.append("in a thread of the parent")
@@ -56,13 +59,14 @@ def test_a_child_reads_while_threads_of_the_parent_hold_every_lock(name: str) ->
     for thread in threads:
         thread.start()
     try:
+        are_reading.wait(PATIENCE_SECONDS)
         for _ in range(2):
             child = Child(lambda: str(stamps(decoder) == expected))
             assert child.report() == "True"
     finally:
         is_over.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE_SECONDS)
     assert not errors
 
 
@@ -164,7 +168,7 @@ def test_no_thread_of_the_parent_counts_as_collecting_in_a_child() -> None:
 
         def __del__(self) -> None:
             begun.set()
-            released.wait(30)
+            released.wait(PATIENCE_SECONDS)
 
     def collect() -> None:
         import gc
@@ -175,12 +179,12 @@ def test_no_thread_of_the_parent_counts_as_collecting_in_a_child() -> None:
     thread = threading.Thread(target=collect)
     thread.start()
     try:
-        assert begun.wait(30)
+        assert begun.wait(PATIENCE_SECONDS)
         child = Child(lambda: str(_asked_in_threads()))
         assert child.report() == "False"
     finally:
         released.set()
-        thread.join(30)
+        thread.join(PATIENCE_SECONDS)
 
 
 def _asked_in_threads() -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -32,11 +30,11 @@ from framefeed.errors import MediaError, UsageError
 from framefeed.pictures import decode_still
 from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec
-from tests.conftest import CHECKOUT
 from tests.corpus import clip_file, corpus_file
 from tests.decode.rebuilding import aligned, differences, rebuilt, some_frames
 from tests.lengths import either
 from tests.media.files import READABLE, readable_path
+from tests.programs import run_python
 from tests.reference import packed_planes
 
 SOFTWARE_FORMATS = sorted(name for name in names if VideoFormat(name).components)
@@ -103,21 +101,14 @@ def test_a_picture_keeps_the_memory_that_it_is_a_view_of() -> None:
     assert (copied(frame) == 5).all()
 
 
-def _program(what: str) -> subprocess.CompletedProcess[str]:
-    position = Path(__file__).with_name("guarded.py")
-    return subprocess.run(
-        [sys.executable, str(position), what], capture_output=True, text=True, timeout=100, cwd=CHECKOUT
-    )
-
-
 def test_P05_pictures_that_end_where_memory_ends_are_converted() -> None:
-    run = _program("in place")
+    run = run_python("-m", "tests.decode.guarded", "in place")
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) >= 100
 
 
 def test_P05_reading_beyond_the_end_is_seen() -> None:
-    assert _program("overrun").returncode < 0
+    assert run_python("-m", "tests.decode.guarded", "overrun").returncode < 0
 
 
 def test_memory_of_another_size_is_refused() -> None:
@@ -260,6 +251,7 @@ def test_threads_do_not_share_what_rebuilds() -> None:
 # --- real media -------------------------------------------------------------------------------------
 
 
+@pytest.mark.test_all
 @pytest.mark.slow
 @pytest.mark.long
 def test_rebuilt_pictures_of_real_videos_convert_to_the_same_pixels(media_root: Path) -> None:
@@ -280,6 +272,7 @@ def test_rebuilt_pictures_of_real_videos_convert_to_the_same_pixels(media_root: 
         assert differences(frame) == [], path
 
 
+@pytest.mark.test_all
 @pytest.mark.slow
 def test_rebuilt_stills_convert_to_the_same_pixels(media_root: Path) -> None:
     sizes = set()
@@ -330,14 +323,6 @@ def test_a_layout_is_one_line_of_text(layout: PlaneLayout) -> None:
 def test_other_lines_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         PlaneLayout.parse(text)
-
-
-@given(st.text(max_size=40))
-def test_no_text_is_another_error(text: str) -> None:
-    try:
-        PlaneLayout.parse(text)
-    except UsageError:
-        pass
 
 
 def test_outputs_have_layouts_too() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,7 +15,6 @@ from av.video.frame import VideoFrame
 from framefeed.decode._decoder import ClipSlot, DecodeCounts, Decoder, DecodeReport
 from framefeed.decode._forward import ForwardReader
 from framefeed.decode._registry import find_decoder, list_decoders
-from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, FrameNotFound, StaleSource, UsageError
 from framefeed.index import FrameIndex, build_index
@@ -24,21 +22,15 @@ from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
 from tests.corpus import corpus_file
-
-
-def slot_of(index: FrameIndex, indices: Sequence[int], output: OutputSpec | None = None) -> ClipSlot:
-    output = output or OutputSpec()
-    shape = (len(indices), *output.shape(*index.stream.displayed))
-    return ClipSlot(np.array(indices, dtype=np.int64), output, np.full(shape, 77, dtype=np.uint8))
+from tests.makers import open_corpus, slot_of
 
 
 def decode(
     name: str, clips: Sequence[Sequence[int]], decoder: PyAVDecoder | None = None
 ) -> tuple[list[ClipSlot], DecodeReport]:
-    index = build_index(corpus_file(name))
+    source, index = open_corpus(name)
     slots = [slot_of(index, clip) for clip in clips]
-    report = (decoder or PyAVDecoder()).decode(MediaSource.of(corpus_file(name)), index, slots)
-    return slots, report
+    return slots, (decoder or PyAVDecoder()).decode(source, index, slots)
 
 
 @pytest.fixture(autouse=True)
@@ -116,13 +108,8 @@ def test_only_the_gops_of_requested_frames_are_decoded() -> None:
 
 
 def test_a_second_call_opens_nothing() -> None:
-    index, source, decoder = (
-        build_index(corpus_file("base.mp4")),
-        MediaSource.of(corpus_file("base.mp4")),
-        PyAVDecoder(),
-    )
-    for direct in (True, False):
-        decoder = PyAVDecoder(direct=direct)
+    source, index = open_corpus("base.mp4")
+    for decoder in (PyAVDecoder(), PyAVDecoder(direct=False)):
         first, second = (decoder.decode(source, index, [slot_of(index, [number])]).counts for number in (3, 60))
         assert (first.opens, first.contexts_made) == (1, 1)
         assert (second.opens, second.contexts_made) == (0, 0)
@@ -145,14 +132,9 @@ def test_counts_add_up() -> None:
 
 
 def test_a_frame_for_several_forms_and_slots_is_decoded_once() -> None:
-    index, source = build_index(corpus_file("base.mp4")), MediaSource.of(corpus_file("base.mp4"))
+    source, index = open_corpus("base.mp4")
     small, packed = OutputSpec(size=(48, 64)), OutputSpec(dimension_order="NHWC")
-    slots = [
-        slot_of(index, [7, 7, 7]),
-        slot_of(index, [7], small),
-        slot_of(index, [7], small),
-        slot_of(index, [7], packed),
-    ]
+    slots = [slot_of(index, [7, 7, 7]), *(slot_of(index, [7], output) for output in (small, small, packed))]
     report = PyAVDecoder().decode(source, index, slots)
     assert [read_stamps(slot.out) for slot in slots] == [[7, 7, 7], [7], [7], [7]]
     np.testing.assert_array_equal(slots[1].out, slots[2].out)
@@ -180,7 +162,7 @@ def test_D02_a_missing_frame_spoils_only_the_clips_that_want_it() -> None:
 
 def test_one_error_does_not_become_that_of_a_twin() -> None:
     """Two clips of one form: the first cannot hold the crop, the second has none."""
-    index, source = build_index(corpus_file("size_change.ts")), MediaSource.of(corpus_file("size_change.ts"))
+    source, index = open_corpus("size_change.ts")
     slots = [slot_of(index, [30]), slot_of(index, [30], OutputSpec(size=(48, 64))), slot_of(index, [3])]
     report = PyAVDecoder().decode(source, index, slots)
     assert [type(error).__name__ for error in report.errors] == ["FormatChanged", "NoneType", "NoneType"]
@@ -193,17 +175,8 @@ def test_M01_ordinals_that_are_not_there_are_refused_before_anything_is_decoded(
         decode("base.mp4", [[0, 100]])
 
 
-@pytest.mark.parametrize(
-    "out",
-    [np.zeros((2, 3, 96, 128), np.uint8), np.zeros((1, 3, 96, 128), np.float32), np.zeros((3, 96, 128), np.uint8)],
-)
-def test_slots_are_checked(out: npt.NDArray[np.uint8]) -> None:
-    with pytest.raises(UsageError, match=r"out: expected uint8 .* T=1"):
-        ClipSlot(np.array([1]), OutputSpec(), out)
-
-
 def test_a_slot_may_lie_anywhere_in_larger_memory() -> None:
-    index, source = build_index(corpus_file("base.mp4")), MediaSource.of(corpus_file("base.mp4"))
+    source, index = open_corpus("base.mp4")
     batch = np.full((4, 2, 3, 96, 128), 77, dtype=np.uint8)
     slots = [ClipSlot(np.array([number, number + 1]), OutputSpec(), batch[number]) for number in (0, 2)]
     PyAVDecoder().decode(source, index, slots).raise_first()
@@ -235,11 +208,7 @@ def test_pooled_decoders_do_not_carry_one_file_into_the_next(direct: bool, tmp_p
 
 @pytest.mark.parametrize("direct", [True, False])
 def test_an_abandoned_stream_harms_no_later_read(direct: bool) -> None:
-    index, source, decoder = (
-        build_index(corpus_file("base.mp4")),
-        MediaSource.of(corpus_file("base.mp4")),
-        PyAVDecoder(direct=direct),
-    )
+    (source, index), decoder = open_corpus("base.mp4"), PyAVDecoder(direct=direct)
     for stop in (1, 5, 30):
         frames = decoder.iter_native(source, index, range(100))
         for _ in range(stop):
@@ -251,12 +220,9 @@ def test_an_abandoned_stream_harms_no_later_read(direct: bool) -> None:
 
 
 def test_two_readings_of_one_file_at_once_in_one_thread() -> None:
-    index, source = build_index(corpus_file("closed_gop.ts")), MediaSource.of(corpus_file("closed_gop.ts"))
-    decoder = PyAVDecoder()
-    one, other = (
-        decoder.iter_native(source, index, range(0, 100, 2)),
-        decoder.iter_native(source, index, range(99, 0, -3)),
-    )
+    (source, index), decoder = open_corpus("closed_gop.ts"), PyAVDecoder()
+    one = decoder.iter_native(source, index, range(0, 100, 2))
+    other = decoder.iter_native(source, index, range(99, 0, -3))
     first, second = dict[int, str](), dict[int, str]()
     for pair in zip(one, other, strict=False):
         for actual, (ordinal, frame) in zip((first, second), pair, strict=True):
@@ -266,11 +232,7 @@ def test_two_readings_of_one_file_at_once_in_one_thread() -> None:
 
 
 def test_what_one_thread_keeps_another_does_not_use() -> None:
-    index, source, decoder = (
-        build_index(corpus_file("base.mp4")),
-        MediaSource.of(corpus_file("base.mp4")),
-        PyAVDecoder(),
-    )
+    (source, index), decoder = open_corpus("base.mp4"), PyAVDecoder()
     decoder.decode(source, index, [slot_of(index, [1])])
     with ThreadPoolExecutor(1) as pool:
         elsewhere = pool.submit(lambda: decoder.decode(source, index, [slot_of(index, [1])])).result()
@@ -278,11 +240,7 @@ def test_what_one_thread_keeps_another_does_not_use() -> None:
 
 
 def test_closing_lets_go_and_the_decoder_still_works() -> None:
-    index, source, decoder = (
-        build_index(corpus_file("base.mp4")),
-        MediaSource.of(corpus_file("base.mp4")),
-        PyAVDecoder(),
-    )
+    (source, index), decoder = open_corpus("base.mp4"), PyAVDecoder()
     for _ in range(2):
         slot = slot_of(index, [50])
         assert decoder.decode(source, index, [slot]).counts.opens == 1
@@ -322,8 +280,8 @@ class Counting(PyAVDecoder):
 
 
 def reader_of(name: str) -> tuple[Counting, ForwardReader, int]:
-    index, decoder = build_index(corpus_file(name)), Counting()
-    return decoder, ForwardReader(decoder, MediaSource.of(corpus_file(name)), index, OutputSpec()), len(index)
+    (source, index), decoder = open_corpus(name), Counting()
+    return decoder, ForwardReader(decoder, source, index, OutputSpec()), len(index)
 
 
 @pytest.mark.parametrize(
@@ -378,16 +336,3 @@ def test_D01_reading_forward_names_damage_and_goes_on() -> None:
         reader.read(49)
     assert raised.value.frames == (49,)
     assert read_stamp(reader.read(48)) == 48
-
-
-def test_many_threads_read_forward_in_one_decoder() -> None:
-    barrier = threading.Barrier(4)
-    with VideoDecoder(corpus_file("base.mp4")) as decoder:
-
-        def read(start: int) -> list[int]:
-            barrier.wait()
-            return [read_stamp(decoder[number]) for number in range(start, start + 20)]
-
-        with ThreadPoolExecutor(4) as pool:
-            actual = list(pool.map(read, (0, 20, 40, 60)))
-    assert actual == [list(range(start, start + 20)) for start in (0, 20, 40, 60)]

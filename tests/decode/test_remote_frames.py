@@ -116,10 +116,6 @@ def test_a_decoder_that_believes_tables_is_right_where_they_are() -> None:
     assert set(outcomes(corpus_file("base.mp4"), range(20, 32), BelievesTables())) == {SAME}
 
 
-def _message_alone() -> Stream:
-    return edit(h264(), [12], lambda _: [b"\x06\x05\x01\x00\x80"])
-
-
 def _last_ends() -> Stream:
     return mutants.with_last(hevc(), join([mutants.end_of_sequence("hevc")]))
 
@@ -147,7 +143,7 @@ def _two_in_one() -> Stream:
 
 
 MUTANTS: dict[str, Callable[[], Stream]] = {
-    "a packet without a picture": _message_alone,
+    "a packet without a picture": lambda: edit(h264(), [12], lambda _: [b"\x06\x05\x01\x00\x80"]),
     "a last packet without one": _last_ends,
     "a picture without its first slice": _without_first_slice,
     "an end of the sequence": _ended,

@@ -88,8 +88,13 @@ def test_M24_seconds_of_a_plan_are_widened_too() -> None:
 RATES: tuple[Any, ...] = (1, 7.3, 24, 25, 29.97, Fraction(30_000, 1001), 60)
 
 
-@pytest.mark.parametrize("fps", RATES, ids=str)
-@pytest.mark.parametrize("name", ["base.mp4", "vfr.mp4", "start_8s.mkv", "closed_gop.ts", "ntsc.mkv", "no_pts.avi"])
+@pytest.mark.parametrize(
+    ("name", "fps"),
+    [
+        *((name, fps) for name in ("base.mp4", "vfr.mp4", "start_8s.mkv") for fps in RATES),
+        *((name, fps) for name in ("closed_gop.ts", "ntsc.mkv", "no_pts.avi") for fps in RATES[:2]),
+    ],
+)
 def test_all_frames_at_a_rate_are_those_of_the_whole_range(name: str, fps: Any) -> None:
     with VideoDecoder(corpus_file(name)) as decoder:
         index = decoder.frame_index

@@ -16,20 +16,21 @@ import pytest
 from PIL import Image
 
 from framefeed.decode._convert import Converter
-from framefeed.decode._decoder import ClipSlot, DecodeCounts
+from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.decode.backends import _pyav_runs
 from framefeed.decode.backends._pyav_pools import get_thread_pools
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import CorruptMedia, ResourceExhausted, UnreadableMedia, UnsupportedCodec
 from framefeed.index import build_index
-from framefeed.media import ImageSequence, MediaSource
-from framefeed.request import OutputSpec
+from framefeed.media import ImageSequence
 from framefeed.scanning import scan
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
 from tests.decode.faults import changed_decoders
-from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
+from tests.makers import open_corpus, slot_of
+from tests.media import faults
+from tests.media.faults import CALLS, Fault
 
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 WANTED = (0, 1, 9)
@@ -39,15 +40,8 @@ KINDS = (*CALLS, "decode", "convert")
 @contextmanager
 def failing(kind: str, fault: Fault) -> Iterator[None]:
     get_thread_pools().clear()
-    if kind == "decode":
-        with failing_decoders(fault):
-            yield
-    elif kind == "convert":
-        with failing_conversions(fault):
-            yield
-    else:
-        with failing_calls(kind, fault):
-            yield
+    with failing_conversions(fault) if kind == "convert" else faults.failing(kind, fault):
+        yield
 
 
 @contextmanager
@@ -65,15 +59,10 @@ def failing_conversions(fault: Fault) -> Iterator[None]:
         yield
 
 
-def one_call(decoder: VideoDecoder) -> list[int]:
-    return read_stamps(decoder.get_frames_at(list(WANTED)).data)
-
-
-def one_by_one(decoder: VideoDecoder) -> list[int]:
-    return read_stamps(np.stack([decoder[number] for number in WANTED]))
-
-
-READING: dict[str, Callable[[VideoDecoder], list[int]]] = {"one call": one_call, "one by one": one_by_one}
+READING: dict[str, Callable[[VideoDecoder], Any]] = {
+    "one call": lambda decoder: decoder.get_frames_at(list(WANTED)).data,
+    "one by one": lambda decoder: np.stack([decoder[number] for number in WANTED]),
+}
 
 
 @pytest.mark.parametrize("name", ["base.mp4", "closed_gop.ts"])
@@ -86,7 +75,7 @@ def test_a_shortage_at_any_call_gives_exact_frames_or_says_so(kind: str, reading
 
     def frames() -> list[int]:
         with VideoDecoder(path, frame_index=index) as decoder:
-            return read(decoder)
+            return read_stamps(read(decoder))
 
     for at, number in enumerate(cycle(SHORTAGES)):
         once, always = Fault(number, at), Fault(number, at, stays=True)
@@ -178,10 +167,6 @@ def claims_too_much(decoder: Any, packet: Any) -> Any:
     return decoder.decode(packet)
 
 
-def lacks_memory(_: int) -> bool:
-    return False
-
-
 @pytest.mark.parametrize("name", ["closed_gop.ts", "hidden_vp8.webm", "no_pts.avi"])
 def test_D01_a_packet_that_claims_more_than_libav_ever_gives_is_damage_while_memory_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -197,7 +182,7 @@ def test_D01_a_packet_that_claims_more_than_libav_ever_gives_is_damage_while_mem
         with VideoDecoder(path, frame_index=index) as decoder, pytest.raises(CorruptMedia) as caught:
             decoder[lost]
         assert list(caught.value.frames) == [lost]
-        monkeypatch.setattr("framefeed.media._libav_errors.is_memory_there", lacks_memory)
+        monkeypatch.setattr("framefeed.media._libav_errors.is_memory_there", lambda _: False)
         for ask in (lambda: scan(path, verify="full", workers=0), lambda: VideoDecoder(path, frame_index=index)[lost]):
             with pytest.raises(ResourceExhausted):
                 ask()
@@ -205,22 +190,18 @@ def test_D01_a_packet_that_claims_more_than_libav_ever_gives_is_damage_while_mem
 
 @pytest.mark.parametrize("number", SHORTAGES)
 def test_pictures_that_are_taken_damaged_are_tried_again_too(number: int) -> None:
-    path = corpus_file("closed_gop.ts")
-    source, index = MediaSource.of(path), build_index(path)
-    out = np.empty((1, 3, *index.stream.displayed), dtype=np.uint8)
-    slot = ClipSlot(np.array([9]), OutputSpec(), out, accepts_damaged=True)
+    source, index = open_corpus("closed_gop.ts")
+    slot = slot_of(index, [9], accepts_damaged=True)
     with failing("open", Fault(number, 0)):
         assert PyAVDecoder().decode(source, index, [slot]).errors == [None]
-    assert np.array_equal(out[0], VideoDecoder(path)[9])
+    assert np.array_equal(slot.out[0], VideoDecoder(corpus_file("closed_gop.ts"))[9])
     with failing("open", Fault(number, 0, stays=True)), pytest.raises(ResourceExhausted):
         PyAVDecoder().decode(source, index, [slot])
 
 
 def test_an_open_gop_is_decoded_once_although_its_decoder_complains() -> None:
     """Behind an open-GOP start H.264 asks to forget pictures that are not there, and says so as an error."""
-    path = corpus_file("open_gop.mp4")
-    source, index = MediaSource.of(path), build_index(path)
-    counts = DecodeCounts()
+    (source, index), counts = open_corpus("open_gop.mp4"), DecodeCounts()
     get_thread_pools().clear()
     wanted = range(0, len(index), 7)
     assert {ordinal for ordinal, _ in PyAVDecoder().iter_native(source, index, wanted, counts)} == set(wanted)

@@ -6,8 +6,7 @@ import io
 import os
 import threading
 import warnings
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -42,8 +41,10 @@ from framefeed.request import OutputSpec
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamp, read_stamps, write_clip
 from tests.corpus import corpus_file
+from tests.makers import slot_of
 from tests.media.pictures import SIZE, noise, write_folder
-from tests.pictures.made import WRITES_AVIF
+from tests.patience import PATIENCE_SECONDS
+from tests.pictures.made import WRITES_AVIF, chunk, saved
 from tests.reference import read_picture
 
 N = 24
@@ -69,10 +70,7 @@ def report_of(
 ) -> tuple[list[ClipSlot], DecodeReport]:
     media, index = MediaSource.of(source), options.pop("index", None) or build_index(source)
     forms = [outputs[number % len(outputs)] if outputs else OutputSpec() for number in range(len(clips))]
-    slots = [
-        ClipSlot(np.array(clip), form, np.full((len(clip), *form.shape(*index.stream.displayed)), 77, dtype=np.uint8))
-        for clip, form in zip(clips, forms, strict=True)
-    ]
+    slots = [slot_of(index, clip, form) for clip, form in zip(clips, forms, strict=True)]
     return slots, StillDecoder(**options).decode(media, index, slots)
 
 
@@ -96,11 +94,6 @@ def test_any_order_and_repeats(decoder: VideoDecoder, everything: np.ndarray, nu
     np.testing.assert_allclose(batch.duration_seconds, [1 / 12] * len(numbers))
     for number in numbers:
         np.testing.assert_array_equal(decoder[number], everything[number])
-
-
-@given(st.slices(N))
-def test_slices(decoder: VideoDecoder, everything: np.ndarray, key: slice) -> None:
-    np.testing.assert_array_equal(decoder[key], everything[key])
 
 
 @given(st.lists(st.lists(st.integers(0, N - 1), min_size=1, max_size=6), min_size=1, max_size=4))
@@ -133,14 +126,6 @@ def test_times_that_are_given(sequence: ImageSequence) -> None:
         np.testing.assert_allclose(batch.duration_seconds, [times[4] - times[3], times[6] - times[5]], atol=1e-6)
         assert timed.get_frame_played_at(times[7] - 0.001).indices == 6
         assert timed.metadata.is_variable_frame_rate
-
-
-def test_one_decoder_for_many_threads(decoder: VideoDecoder) -> None:
-    numbers = [number * 7 % N for number in range(60)]
-    with ThreadPoolExecutor(4) as pool:
-        assert [read_stamp(picture) for picture in pool.map(decoder.__getitem__, numbers)] == numbers
-        batches = pool.map(decoder.get_frames_at, [numbers[at : at + 5] for at in range(0, 60, 5)])
-        assert [stamp for batch in batches for stamp in read_stamps(batch.data)] == numbers
 
 
 def test_metadata(decoder: VideoDecoder) -> None:
@@ -332,10 +317,7 @@ def test_I04_an_animation_may_have_a_picture_of_its_own_for_viewers_of_stills(tm
 def oriented(picture: np.ndarray, orientation: int, form: str) -> bytes:
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = orientation
-    buffer = io.BytesIO()
-    lossless = {"lossless": True} if form == "WEBP" else {}
-    Image.fromarray(picture).save(buffer, form, exif=exif, **lossless)
-    return buffer.getvalue()
+    return saved(Image.fromarray(picture), form, exif=exif, **({"lossless": True} if form == "WEBP" else {}))
 
 
 @pytest.mark.parametrize("form", ["PNG", "WEBP", "TIFF"])
@@ -349,10 +331,9 @@ def test_I01_every_orientation(orientation: int, form: str) -> None:
         assert (still.metadata.height, still.metadata.width) == upright.shape[:2]
     cut = VideoDecoder(data, dimension_order="NHWC", crop=(2, 3, 11, 13))
     np.testing.assert_array_equal(cut[0], upright[2:13, 3:16])
-    buffer = io.BytesIO()
-    Image.fromarray(upright).save(buffer, "PNG")
+    sources = data, saved(Image.fromarray(upright), "PNG")
     for form_asked in ({"size": (9, 14)}, {"crop": (2, 3, 11, 13), "size": 7}):
-        turned, plain = (VideoDecoder(one, **form_asked)[0] for one in (data, buffer.getvalue()))
+        turned, plain = (VideoDecoder(one, **form_asked)[0] for one in sources)
         np.testing.assert_array_equal(turned, plain)
 
 
@@ -373,30 +354,18 @@ def test_I01_each_picture_of_a_sequence_by_its_own_tag(tmp_path: Path) -> None:
     "exif", [b"Exif\0\0nonsense", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff"]
 )
 def test_I01_a_broken_tag_turns_nothing(exif: bytes) -> None:
-    buffer = io.BytesIO()
-    Image.fromarray(noise()).save(buffer, "JPEG", exif=b"Exif\0\0" + exif)
-    assert VideoDecoder(buffer.getvalue())[0].shape == (3, 20, 30)
+    data = saved(Image.fromarray(noise()), "JPEG", exif=b"Exif\0\0" + exif)
+    assert VideoDecoder(data)[0].shape == (3, 20, 30)
 
 
 # --- damage -----------------------------------------------------------------------------------------
 
 
-def saved(form: str, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(noise(16, 24)).save(buffer, form, **options)
-    return buffer.getvalue()
-
-
-WHOLE: dict[str, Callable[[], bytes]] = {
-    "JPEG": lambda: saved("JPEG"),
-    "progressive JPEG": lambda: saved("JPEG", progressive=True),
-    "PNG": lambda: saved("PNG"),
-    "GIF": lambda: saved("GIF"),
-    "WEBP": lambda: saved("WEBP"),
-    "BMP": lambda: saved("BMP"),
-    "TIFF": lambda: saved("TIFF"),
-    "deflated TIFF": lambda: saved("TIFF", compression="tiff_deflate"),
-    **({"AVIF": lambda: saved("AVIF")} if WRITES_AVIF else {}),
+SMALL = Image.fromarray(noise(16, 24))
+WHOLE = {
+    **{form: saved(SMALL, form) for form in ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", *["AVIF"] * WRITES_AVIF)},
+    "progressive JPEG": saved(SMALL, "JPEG", progressive=True),
+    "deflated TIFF": saved(SMALL, "TIFF", compression="tiff_deflate"),
 }
 
 
@@ -409,7 +378,7 @@ def pixels_or_none(data: bytes) -> np.ndarray | None:
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_I05_cut_short_anywhere_it_is_whole_or_an_error(kind: str) -> None:
-    data = WHOLE[kind]()
+    data = WHOLE[kind]
     whole = pixels_or_none(data)
     assert whole is not None
     for cut in range(len(data)):
@@ -420,7 +389,7 @@ def test_I05_cut_short_anywhere_it_is_whole_or_an_error(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_D10_flipped_bytes_give_errors_of_ours_or_pillows_pixels(kind: str, tmp_path: Path) -> None:
-    data, generator, path = WHOLE[kind](), np.random.default_rng(7), tmp_path / "broken"
+    data, generator, path = WHOLE[kind], np.random.default_rng(7), tmp_path / "broken"
     num_compared = 0
     for _ in range(150):
         broken = bytearray(data)
@@ -459,13 +428,13 @@ def test_S04_limits_hold_before_anything_is_allocated() -> None:
     with pytest.raises(LimitExceeded):
         decode_still(corpus_file("bomb.png").read_bytes(), "picture", DEFAULT_LIMITS)
     with pytest.raises(LimitExceeded):
-        decode_still(WHOLE["PNG"](), "picture", Limits(max_side=23))
+        decode_still(WHOLE["PNG"], "picture", Limits(max_side=23))
 
 
 def test_S04_pillows_own_limit_is_named_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 8)
     with pytest.raises(LimitExceeded, match=r"set PIL\.Image\.MAX_IMAGE_PIXELS") as raised:
-        decode_still(WHOLE["TIFF"](), "picture", DEFAULT_LIMITS)
+        decode_still(WHOLE["TIFF"], "picture", DEFAULT_LIMITS)
     assert raised.value.limit == "max_pixels"
 
 
@@ -475,10 +444,9 @@ def test_S04_no_file_is_read_that_is_too_large(sequence: ImageSequence) -> None:
 
 
 def test_warnings_of_pillow_are_silenced_and_filters_stay(tmp_path: Path) -> None:
-    data = bytearray(WHOLE["PNG"]())
+    data = bytearray(WHOLE["PNG"])
     # An animation control chunk of no frames behind IHDR: Pillow warns, and reads the picture.
-    chunk = b"acTL" + bytes(8)
-    data[33:33] = len(chunk[4:]).to_bytes(4, "big") + chunk + _crc(chunk)
+    data[33:33] = chunk(b"acTL", bytes(8))
     before = list(warnings.filters)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -486,10 +454,6 @@ def test_warnings_of_pillow_are_silenced_and_filters_stay(tmp_path: Path) -> Non
         with ThreadPoolExecutor(4) as pool:
             assert all(actual is not None for actual in pool.map(pixels_or_none, [bytes(data)] * 40))
     assert list(warnings.filters) == before
-
-
-def _crc(chunk: bytes) -> bytes:
-    return zlib.crc32(chunk).to_bytes(4, "big")
 
 
 def test_D01_a_damaged_file_spoils_only_the_clips_that_want_it(tmp_path: Path) -> None:
@@ -542,18 +506,18 @@ def test_D09_a_replaced_file_is_stale(kind: str, tmp_path: Path) -> None:
 
 
 def test_L01_a_process_that_is_forked_while_pictures_are_read_reads_pictures() -> None:
-    data, held = WHOLE["PNG"](), threading.Event()
+    data, held = WHOLE["PNG"], threading.Event()
     done = threading.Event()
 
     def hold() -> None:
         with QUIET.value:
             held.set()
-            done.wait(60)
+            done.wait(PATIENCE_SECONDS)
 
     before = list(warnings.filters)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(hold)
-        assert held.wait(60)
+        assert held.wait(PATIENCE_SECONDS)
         child = os.fork()
         if not child:
             is_right = pixels_or_none(data) is not None and list(warnings.filters) == before
@@ -569,6 +533,7 @@ def test_L01_a_process_that_is_forked_while_pictures_are_read_reads_pictures() -
 LARGE = 100_000
 
 
+@pytest.mark.test_all
 def test_real_pictures_are_what_pillow_decodes(media_root: Path) -> None:
     """All that both can read; and what one refuses, the other refuses."""
     compared = 0

@@ -23,6 +23,9 @@ from framefeed.index import StreamFacts, build_index, describe_still_stream
 from framefeed.media import MediaSource
 from framefeed.pictures import convert_exif_orientation, reduce_size
 from framefeed.request import OutputSpec, StillQuality
+from tests.judges import psnr
+from tests.lengths import pairwise
+from tests.makers import plan_over
 from tests.pictures.made import exif, saved, segment, with_segments
 
 WIDTH, HEIGHT = 421, 300
@@ -68,9 +71,9 @@ def catalog(folder: Path) -> ff.Catalog:
     return ff.scan(str(folder))
 
 
-def plan_of(catalog: ff.Catalog, quality: StillQuality, size: Any, crop: Any) -> ff.EpochPlan:
+def plan_stills(catalog: ff.Catalog, quality: StillQuality, size: Any, crop: Any) -> ff.EpochPlan:
     size = None if isinstance(crop, ff.RandomResizedCrop) else size
-    return ff.plan_clips(catalog, ff.Uniform(1), seed=3, shuffle=False, size=size, crop=crop, still_quality=quality)
+    return plan_over(catalog, ff.Uniform(1), seed=3, shuffle=False, size=size, crop=crop, still_quality=quality)
 
 
 def load(plan: ff.EpochPlan, **options: Any) -> np.ndarray:
@@ -90,13 +93,11 @@ def by_decoders(plan: ff.EpochPlan) -> np.ndarray:
     return np.stack(pictures)
 
 
-@pytest.mark.parametrize("crop", CROPS, ids=repr)
-@pytest.mark.parametrize("reduction", SIZES)
-@pytest.mark.parametrize("quality", QUALITIES)
+@pytest.mark.parametrize(("quality", "reduction", "crop"), pairwise(QUALITIES, list(SIZES), CROPS), ids=repr)
 def test_every_way_to_a_picture_gives_the_same_bytes(
     catalog: ff.Catalog, tmp_path: Path, quality: StillQuality, reduction: int, crop: Any
 ) -> None:
-    plan = plan_of(catalog, quality, SIZES[reduction], crop)
+    plan = plan_stills(catalog, quality, SIZES[reduction], crop)
     expected = by_decoders(plan)
     assert np.array_equal(load(plan, workers=0), expected)
     assert np.array_equal(load(plan, workers=2), expected)
@@ -114,10 +115,10 @@ def test_every_way_to_a_picture_gives_the_same_bytes(
             assert loader.stats().counts.frames_decoded == 0
 
 
-@pytest.mark.parametrize("quality", QUALITIES)
+@pytest.mark.parametrize("quality", ["scaled", pytest.param("exact", marks=pytest.mark.test_all)])
 def test_processes_and_data_sets_give_the_same_bytes(catalog: ff.Catalog, quality: StillQuality) -> None:
     pytest.importorskip("torch")
-    plan = plan_of(catalog, quality, SIZES[4], None)
+    plan = plan_stills(catalog, quality, SIZES[4], None)
     expected = by_decoders(plan)
     assert np.array_equal(load(plan, workers=1, kind="processes"), expected)
     dataset = ff.torch.ClipDataset(plan)
@@ -143,7 +144,7 @@ def test_what_is_decoded_at_full_size_is_stored_once_for_both_qualities(catalog:
         with ff.FrameCache(tmp_path / form, form=form) as cache:
             for quality, num_decoded in zip(QUALITIES, (8, 0), strict=True):
                 with ff.ClipLoader(
-                    plan_of(catalog, quality, SIZES[1], None), batch_size=8, workers=0, cache=cache
+                    plan_stills(catalog, quality, SIZES[1], None), batch_size=8, workers=0, cache=cache
                 ) as loader:
                     next(iter(loader))
                     assert loader.stats().counts.frames_decoded == num_decoded
@@ -192,11 +193,6 @@ def test_I01_a_scaled_picture_is_pillows_scaled_picture_turned_and_resized(
         assert np.array_equal(got, decoder[0])
 
 
-def measure_psnr(one: np.ndarray, other: np.ndarray) -> float:
-    error = np.mean((one.astype(np.float64) - other) ** 2)
-    return float(10 * np.log10(255**2 / max(error, 1e-9)))
-
-
 @pytest.mark.parametrize("crop", [None, (33, 57, 201, 301), (0, 0, 299, 420), (99, 120, 201, 301)])
 @pytest.mark.parametrize("size", [(37, 50), (24, 37), (12, 18)])
 def test_scaled_pictures_are_near_those_of_pillow(catalog: ff.Catalog, folder: Path, crop: Any, size: Any) -> None:
@@ -209,7 +205,7 @@ def test_scaled_pictures_are_near_those_of_pillow(catalog: ff.Catalog, folder: P
             box = left, top, left + columns, top + rows
             wanted = image.convert("RGB").resize(size[::-1], Image.Resampling.BILINEAR, box=box)
         # Of noise of all scales, which is further from Pillow's than photos are; a box off by a pixel gives 25 dB.
-        assert measure_psnr(got, np.asarray(wanted)) > 35
+        assert psnr(got, np.asarray(wanted)) > 35
 
 
 @given(st.data())
@@ -340,7 +336,7 @@ def test_a_picture_unlike_the_first_of_its_sequence_is_what_it_is_at_full_size(
 
 
 def test_states_without_a_quality_belong_to_exact_plans(catalog: ff.Catalog) -> None:
-    exact, scaled = (plan_of(catalog, quality, (32, 50), None) for quality in QUALITIES[::-1])
+    exact, scaled = (plan_stills(catalog, quality, (32, 50), None) for quality in QUALITIES[::-1])
     state = exact.state_dict()
     assert "still_quality" not in state["options"]
     assert exact.with_state(state).fingerprint == exact.fingerprint
@@ -360,7 +356,7 @@ def test_states_of_plans_that_resize_nothing_do_not_name_a_quality(catalog: ff.C
 
 def test_states_over_other_pictures_do_not_name_a_quality(catalog: ff.Catalog) -> None:
     pngs = catalog.filter(codec="png")
-    exact, scaled = (plan_of(pngs, quality, (32, 50), None) for quality in QUALITIES[::-1])
+    exact, scaled = (plan_stills(pngs, quality, (32, 50), None) for quality in QUALITIES[::-1])
     assert exact.state_dict() == scaled.state_dict()
 
 
@@ -373,7 +369,7 @@ def test_the_text_of_an_exact_output_is_what_it_was() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda catalog: plan_of(catalog, "fast", (4, 4), None),  # type: ignore[arg-type]
+        lambda catalog: plan_stills(catalog, "fast", (4, 4), None),  # type: ignore[arg-type]
         lambda catalog: ff.plan_requests([ff.DecodeRequest(catalog[0], [0])], still_quality="fast"),
         lambda catalog: ff.VideoDecoder(catalog[0], still_quality="fast"),
         lambda _: OutputSpec(still_quality="fast"),  # type: ignore[arg-type]

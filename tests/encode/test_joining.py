@@ -24,7 +24,6 @@ from tests.encode.videos import (
     full_after,
     join,
     make_pictures,
-    psnr,
     read_packets,
     read_pictures,
     ticks_of,
@@ -32,6 +31,7 @@ from tests.encode.videos import (
     write,
     write_segments,
 )
+from tests.judges import psnr
 
 PICTURES = make_pictures()
 EACH_BY_ITSELF = {"mjpeg", "prores", "ffv1"}

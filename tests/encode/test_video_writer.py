@@ -27,13 +27,13 @@ from tests.encode.videos import (
     TIMES,
     full_after,
     make_pictures,
-    psnr,
     read_packets,
     read_pictures,
     ticks_of,
     times_for,
     write,
 )
+from tests.judges import psnr
 from tests.programs import report_of
 
 PICTURES = make_pictures()

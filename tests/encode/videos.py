@@ -107,12 +107,6 @@ def ticks_of(index: FrameIndex) -> list[Fraction]:
     return [Fraction(int(pts)) * index.time_base / TICK for pts in index.pts]
 
 
-def psnr(first: np.ndarray, second: np.ndarray) -> float:
-    """Peak signal-to-noise ratio in dB."""
-    error = ((np.asarray(first, float) - np.asarray(second, float)) ** 2).mean()
-    return 99.0 if error == 0 else float(10 * np.log10(255**2 / error))
-
-
 def read_packets(path: Path, kind: str = "video") -> list[tuple[bytes, Fraction, Fraction]]:
     """Bytes, time and duration of the packets of a file's first stream of a kind."""
     with av.open(os.fspath(path)) as container:

@@ -46,7 +46,7 @@ LOADERS: dict[str, dict[str, Any]] = {
 """Options of a plan, by the name of a loader's state."""
 
 
-def plan_of(catalog: ff.Catalog, **options: Any) -> ff.EpochPlan:
+def plan_earlier(catalog: ff.Catalog, **options: Any) -> ff.EpochPlan:
     """Plan what the caches hold, or what a state is about."""
     given = {"rule": ff.Uniform(2), "clips_per_video": 2, "seed": 11, "size": (16, 20), "columns": ["label"], **options}
     with warnings.catch_warnings():
@@ -61,12 +61,12 @@ def open_catalog(folder: Path) -> ff.Catalog:
 
 def open_loader(folder: Path, name: str) -> ff.ClipLoader:
     """Open the loader of a state."""
-    return ff.ClipLoader(plan_of(open_catalog(folder), **LOADERS[name]), batch_size=2, workers=0)
+    return ff.ClipLoader(plan_earlier(open_catalog(folder), **LOADERS[name]), batch_size=2, workers=0)
 
 
 def open_torch_loader(folder: Path) -> Any:
     """Open torch's loader of a state."""
-    dataset = ff.torch.ClipDataset(plan_of(open_catalog(folder)), target="label")
+    dataset = ff.torch.ClipDataset(plan_earlier(open_catalog(folder)), target="label")
     return ff.torch.DataLoader(dataset, batch_size=3, shuffle=False, num_workers=0)
 
 
@@ -88,7 +88,7 @@ def write(folder: Path) -> None:
     catalog = ff.scan(folder / "media", out=folder / CATALOG, label_from="parent", root=folder, workers=1)
     for codec, form in CACHES.items():
         cache: Any = ff.FrameCache(folder / codec, codec=codec, form=form)
-        with ff.ClipLoader(plan_of(catalog), batch_size=2, workers=0, cache=cache) as loader:
+        with ff.ClipLoader(plan_earlier(catalog), batch_size=2, workers=0, cache=cache) as loader:
             for _ in loader:
                 pass
         cache.close()

@@ -27,7 +27,7 @@ from tests.golden.earlier import (
     open_catalog,
     open_loader,
     open_torch_loader,
-    plan_of,
+    plan_earlier,
     write,
 )
 
@@ -81,10 +81,10 @@ def test_a_scan_takes_the_rows_of_a_catalog_over(earlier: Path) -> None:
 def test_frames_of_a_cache_are_found_and_those_that_are_decoded(codec: str, codec_now: str, earlier: Path) -> None:
     catalog = open_catalog(earlier)
     form: Any = CACHES[codec]
-    with ff.ClipLoader(plan_of(catalog), batch_size=2, workers=0) as loader:
+    with ff.ClipLoader(plan_earlier(catalog), batch_size=2, workers=0) as loader:
         decoded = list(_clips(loader))
     cache = ff.FrameCache(earlier / codec, codec=codec if codec_now == "the same" else "auto", form=form)
-    with ff.ClipLoader(plan_of(catalog), batch_size=2, workers=0, cache=cache) as loader:
+    with ff.ClipLoader(plan_earlier(catalog), batch_size=2, workers=0, cache=cache) as loader:
         cached = list(_clips(loader))
         stats = loader.stats().cache
     cache.close()
@@ -102,7 +102,7 @@ def test_a_loader_goes_on_where_a_state_was_saved(name: str, earlier: Path) -> N
         loader.load_state_dict(saved["state"])
         resumed = list(loader)
     assert [batch.positions.tolist() for batch in resumed] == saved["batches"][STEPS:]
-    plan = plan_of(open_catalog(earlier), **LOADERS[name]).with_epoch(EPOCH)
+    plan = plan_earlier(open_catalog(earlier), **LOADERS[name]).with_epoch(EPOCH)
     with ff.ClipLoader(plan, batch_size=2, workers=0) as loader:
         whole = list(loader)
     assert [batch.positions.tolist() for batch in whole] == saved["batches"]
@@ -110,7 +110,7 @@ def test_a_loader_goes_on_where_a_state_was_saved(name: str, earlier: Path) -> N
 
 
 def test_a_plan_goes_on_in_the_epoch_of_a_state(earlier: Path) -> None:
-    plan = plan_of(open_catalog(earlier))
+    plan = plan_earlier(open_catalog(earlier))
     state = SAVED["balance is None"]["state"]["plan"]
     assert state["balance"] is None
     assert plan.with_state(state).epoch == EPOCH

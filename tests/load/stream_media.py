@@ -46,7 +46,7 @@ def fast() -> Catalog:
     return scanned.take(list(reversed(range(len(scanned)))))
 
 
-def plan_of(rule: ClipRule | None = None, **options: Any) -> EpochPlan:
+def plan_both(rule: ClipRule | None = None, **options: Any) -> EpochPlan:
     """A plan of both streams; by default 8 clips of 4 random frames."""
     given = {"seed": 7, "clips_per_video": 2, "columns": ["label"], "on": "stem", **options}
     return plan_clips(None, rule or RandomSegments(4), streams={"slow": slow(), "fast": fast()}, **given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,14 @@ from framefeed.load._work import DecodeTask, load_batch, split_batch
 from framefeed.parallel import release_idle
 from framefeed.plan import EpochPlan, RandomSegments, Uniform, plan_clips
 from framefeed.scanning import scan
-from tests.load.media import catalog, folder
+from tests.makers import catalog, folder, plan_over
 from tests.parallel.awaited import AwaitedLock
+from tests.patience import PATIENCE_SECONDS
 from tests.remote import served
 
 pytest.importorskip("urllib3", reason="objects are read by ranges with it")
-pytestmark = pytest.mark.timeout(60)
-PATIENCE = 20  # seconds; only a hang takes so long
+
+pytestmark = pytest.mark.usefixtures("kept_processes")
 
 
 class Objects(dict[str, bytes]):
@@ -44,7 +46,7 @@ class Objects(dict[str, bytes]):
         with self.changed:
             self.asked.append(path)
             self.changed.notify_all()
-            self.changed.wait_for(lambda: not self.is_closed, PATIENCE)
+            self.changed.wait_for(lambda: not self.is_closed, PATIENCE_SECONDS)
         return super().get(path)
 
     def open(self) -> None:
@@ -69,8 +71,7 @@ def objects(remote: tuple[Objects, Catalog]) -> Iterator[Objects]:
     remote[0].open()
 
 
-def plan_over(sources: Catalog, **options: Any) -> EpochPlan:
-    return plan_clips(sources, RandomSegments(4), **{"seed": 7, "clips_per_video": 2, "size": (24, 32), **options})
+plan_small = partial(plan_over, rule=RandomSegments(4), seed=7, clips_per_video=2, size=(24, 32))
 
 
 def take_pixels(batches: Iterator[ClipBatch] | list[ClipBatch]) -> Any:
@@ -80,7 +81,7 @@ def take_pixels(batches: Iterator[ClipBatch] | list[ClipBatch]) -> Any:
 @pytest.fixture(scope="module")
 def pixels() -> Any:
     """The clips of an epoch of the files."""
-    with ClipLoader(plan_over(catalog()), batch_size=4, workers=0) as loader:
+    with ClipLoader(plan_small(catalog()), batch_size=4, workers=0) as loader:
         return take_pixels(loader)
 
 
@@ -91,7 +92,7 @@ def test_batches_are_those_of_the_files(
 ) -> None:
     release_idle()  # readers of this thread, which have bytes
     options = {"batch_size": 4, "workers": workers, "kind": kind, "read_ahead": read_ahead}
-    with ClipLoader(plan_over(remote[1]), **options) as loader:
+    with ClipLoader(plan_small(remote[1]), **options) as loader:
         np.testing.assert_array_equal(take_pixels(loader), pixels)
         stats = loader.stats()
     assert stats.requests > 0
@@ -102,7 +103,7 @@ def test_batches_are_those_of_the_files(
 @pytest.mark.parametrize("kind", ["threads", "processes"])
 def test_all_requests_are_counted(remote: tuple[Objects, Catalog], objects: Objects, kind: Any) -> None:
     release_idle()
-    with ClipLoader(plan_over(remote[1]), batch_size=4, workers=2, kind=kind) as loader:
+    with ClipLoader(plan_small(remote[1]), batch_size=4, workers=2, kind=kind) as loader:
         list(loader)
         stats = loader.stats()
     assert stats.requests == len(objects.asked)
@@ -119,7 +120,7 @@ def test_D08_requests_that_fail_are_counted_and_are_errors_of_their_clips(
     del objects[lost]
     try:
         with ClipLoader(
-            plan_over(remote[1]), batch_size=12, workers=1, kind=kind, read_ahead=read_ahead, on_error="skip"
+            plan_small(remote[1]), batch_size=12, workers=1, kind=kind, read_ahead=read_ahead, on_error="skip"
         ) as loader:
             (batch,) = loader
             requests = loader.stats().requests
@@ -138,7 +139,7 @@ def test_D08_requests_that_fail_are_counted_and_are_errors_of_their_clips(
 def test_clips_that_wait_for_a_worker_are_asked_for(
     remote: tuple[Objects, Catalog], objects: Objects, kind: Any
 ) -> None:
-    plan = plan_over(remote[1], shuffle=False, clips_per_video=1)
+    plan = plan_small(remote[1], shuffle=False, clips_per_video=1)
     with ClipLoader(plan, batch_size=6, workers=1, kind=kind) as loader:
         objects.is_closed = True
         found: list[ClipBatch] = []
@@ -146,22 +147,22 @@ def test_clips_that_wait_for_a_worker_are_asked_for(
         reader.start()
         with objects.changed:
             # One worker waits for the first of them; none is answered.
-            assert objects.changed.wait_for(lambda: len(set(objects.asked)) == 6, PATIENCE)
+            assert objects.changed.wait_for(lambda: len(set(objects.asked)) == 6, PATIENCE_SECONDS)
         objects.open()
-        reader.join(PATIENCE)
+        reader.join(PATIENCE_SECONDS)
     assert found[0].ok.all()
 
 
 def test_the_clips_of_one_batch_are_asked_for_together(remote: tuple[Objects, Catalog], objects: Objects) -> None:
-    plan, found = plan_over(remote[1], shuffle=False, clips_per_video=1), list[ClipBatch]()
+    plan, found = plan_small(remote[1], shuffle=False, clips_per_video=1), list[ClipBatch]()
     objects.is_closed = True
     decoder = load_decoder(plan)
     reader = threading.Thread(target=lambda: found.append(load_batch(plan, range(6), decoder, BufferPools(0))))
     reader.start()
     with objects.changed:
-        assert objects.changed.wait_for(lambda: len(set(objects.asked)) == 6, PATIENCE)
+        assert objects.changed.wait_for(lambda: len(set(objects.asked)) == 6, PATIENCE_SECONDS)
     objects.open()
-    reader.join(PATIENCE)
+    reader.join(PATIENCE_SECONDS)
     assert found[0].ok.all()
 
 
@@ -183,7 +184,7 @@ def test_what_the_cache_has_is_not_asked_for(remote: tuple[Objects, Catalog], ob
 def test_as_few_frames_are_decoded_as_of_the_files(remote: tuple[Objects, Catalog]) -> None:
     counts = []
     for sources in (catalog(), remote[1]):
-        with ClipLoader(plan_over(sources, shuffle=False, clips_per_video=1), batch_size=2, workers=0) as loader:
+        with ClipLoader(plan_small(sources, shuffle=False, clips_per_video=1), batch_size=2, workers=0) as loader:
             list(loader)
             counts.append(loader.stats().counts.frames_decoded)
     assert counts[0] == counts[1] < 6 * 30
@@ -209,7 +210,7 @@ def make_tasks(plan: EpochPlan) -> list[DecodeTask]:
 
 
 def test_a_budget_bounds_what_is_asked_for(remote: tuple[Objects, Catalog], objects: Objects) -> None:
-    plan = plan_over(remote[1], shuffle=False, clips_per_video=1)
+    plan = plan_small(remote[1], shuffle=False, clips_per_video=1)
     ahead, tasks = ReadAhead(plan.catalog, _Ranges(1000), 2500), make_tasks(plan)
     state = ahead._state.value
     for task in tasks:
@@ -231,7 +232,7 @@ def test_a_budget_bounds_what_is_asked_for(remote: tuple[Objects, Catalog], obje
 
 
 def test_a_task_that_ends_while_it_is_asked_for_leaves_nothing(remote: tuple[Objects, Catalog]) -> None:
-    plan = plan_over(remote[1], shuffle=False, clips_per_video=1)
+    plan = plan_small(remote[1], shuffle=False, clips_per_video=1)
     tasks, has_come, came_in_time = make_tasks(plan), threading.Event(), list[bool]()
     decoder = _Ranges(1000)
     ahead = ReadAhead(plan.catalog, decoder, 500)
@@ -248,18 +249,18 @@ def test_a_task_that_ends_while_it_is_asked_for_leaves_nothing(remote: tuple[Obj
     def begin_meanwhile() -> None:
         worker.start()
         # It waits for the lock, and ends later; it must not end before.
-        came_in_time.append(has_come.wait(PATIENCE))
+        came_in_time.append(has_come.wait(PATIENCE_SECONDS))
 
     ahead.add(tasks[0])
     ahead.add(tasks[1])
     decoder.meanwhile = begin_meanwhile
     ahead.end(tasks[0])
-    worker.join(PATIENCE)
+    worker.join(PATIENCE_SECONDS)
     assert (state.nbytes, state.fetched, came_in_time) == (0, {}, [True])
 
 
 def test_local_clips_take_no_lock() -> None:
-    plan = plan_over(catalog(), shuffle=False, clips_per_video=1)
+    plan = plan_small(catalog(), shuffle=False, clips_per_video=1)
     ahead = ReadAhead(plan.catalog, _Ranges(1000), 2500)
     for task in make_tasks(plan):
         ahead.add(task)

@@ -17,7 +17,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.plan import Dense, RandomSegments, Uniform
 from framefeed.request import CenterCrop, Letterbox, RandomCrop, RandomResizedCrop
 from tests.load.laws import check_resume, content, run
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 # tests/cache/test_reuse.py is about the warning of plans that draw other frames in each epoch.
 pytestmark = pytest.mark.filterwarnings("ignore:cache. about")

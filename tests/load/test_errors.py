@@ -40,9 +40,9 @@ from framefeed.plan import AtIndices, EpochPlan, plan_requests
 from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
-from tests.load.media import catalog, plan_of
+from tests.makers import catalog, plan_of
 from tests.parallel.clocks import HandClock
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS
 
 MakeLoader = Callable[..., ClipLoader]
 
@@ -308,7 +308,7 @@ def test_a_clip_that_never_comes_is_named_and_the_next_pass_does_not_wait_for_it
             reached.set()
             # The clip before is finished: there is one worker. From now on time passes for whoever waits.
             hand_clock.advance_at_each_read(61)
-            proceed.wait(PATIENCE)
+            proceed.wait(PATIENCE_SECONDS)
             ended.set()
 
     loader = make_loader(
@@ -340,11 +340,11 @@ def test_behind_a_deadline_the_next_pass_waits_for_no_call(
 
     def wait(_: str) -> None:
         if next(hangs) < 2:
-            if together.wait(PATIENCE) == 0:
+            if together.wait(PATIENCE_SECONDS) == 0:
                 hand_clock.advance_at_each_read(61)
-            proceed.wait(2 * PATIENCE)
+            proceed.wait(2 * PATIENCE_SECONDS)
 
-    monkeypatch.setattr(OrderedOutcomes.close, "__defaults__", (2 * PATIENCE,))  # so that waiting shows
+    monkeypatch.setattr(OrderedOutcomes.close, "__defaults__", (2 * PATIENCE_SECONDS,))  # so that waiting shows
     loader = make_loader(plan_of_rows(), batch_size=3, workers=2, backend=FlatDecoder(wait), deadline_seconds=60)
     iterator = iter(loader)
     with ThreadPoolExecutor(1) as pool:
@@ -352,7 +352,7 @@ def test_behind_a_deadline_the_next_pass_waits_for_no_call(
             with pytest.raises(DeadlineExceeded):
                 next(iterator)
             hand_clock.advance_at_each_read(0)
-            assert pool.submit(iter, loader).result(PATIENCE) is not iterator
+            assert pool.submit(iter, loader).result(PATIENCE_SECONDS) is not iterator
         finally:
             proceed.set()
     loader.close()

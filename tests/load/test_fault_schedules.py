@@ -25,11 +25,10 @@ from framefeed.parallel import release_idle
 from framefeed.plan import EpochPlan, RandomSegments, Uniform, plan_clips
 from framefeed.scanning import scan
 from tests.lengths import either
-from tests.load.media import folder
+from tests.makers import folder
 from tests.media.remote.faults import FAULTS, FaultServer, Stored, faulty
 from tests.media.remote.getting import make_impatient, set_gap
 
-pytestmark = pytest.mark.timeout(100)
 NAMES = ["/red/video_000.mp4", "/red/video_001.mp4", "/blue/video_000.mp4"]
 
 

@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.cache import FrameCache
-from framefeed.errors import CorruptMedia
 from framefeed.load._finish import mirror
 from framefeed.load._loader import ClipLoader
 from framefeed.load._spec import list_arrays
 from framefeed.plan import EpochPlan, RandomSegments, Uniform, count_planned
 from framefeed.request import Letterbox, RandomResizedCrop
-from tests.fakes import SlopedDecoder
+from tests.fakes import DamagedSources, SlopedDecoder
 from tests.load.laws import content
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 
 @given(st.lists(st.integers(1, 3), max_size=3), st.integers(1, 70), st.integers(0, 9), st.integers(0, 9))
@@ -173,12 +172,7 @@ def test_box_and_flip_of_a_failed_clip_are_zeros_and_those_of_a_substitute_its_o
 ) -> None:
     plan = plan_of(size=WIDE, horizontal_flip=0.5, **options)
     bad = plan[0].source
-
-    def spoil(name: str) -> None:
-        if name == bad:
-            raise CorruptMedia("spoiled")
-
-    backend = SlopedDecoder(before=spoil)
+    backend = SlopedDecoder(before=DamagedSources(bad))
     for batch in load(plan, backend=backend, on_error="skip"):
         for slot, position in enumerate(batch.positions.tolist()):
             assert batch.ok[slot] == (plan[position].source != bad)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,12 @@ from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.request import RandomResizedCrop
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
-from tests.fakes import FlatDecoder
+from tests.fakes import FlatDecoder, add_noise
 from tests.load.laws import content
+from tests.makers import plan_over
 from tests.media.pictures import noise
-from tests.parallel.clocks import PATIENCE, HandClock
+from tests.parallel.clocks import HandClock
+from tests.patience import PATIENCE_SECONDS
 
 MakeLoader = Callable[..., ClipLoader]
 LARGE = 4
@@ -59,12 +62,7 @@ def catalog(folder: Path) -> Catalog:
     return scan(folder, workers=0)
 
 
-def plan_of(catalog: Catalog, **options: Any) -> EpochPlan:
-    return plan_clips(catalog, AtIndices([0]), seed=3, **{"size": (16, 16), **options})
-
-
-def add_noise(clip: Any, rng: np.random.Generator) -> Any:
-    return clip.astype(np.float32).mean(axis=(2, 3)) + rng.random(1, dtype=np.float32)
+plan_first = partial(plan_over, rule=AtIndices([0]), seed=3, size=(16, 16))
 
 
 def describe(batch: ClipBatch) -> Any:
@@ -107,7 +105,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def test_groups_deliver_what_single_sources_do(
     options: dict[str, Any], workers: int, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for plan in (plan_of(catalog, clips_per_video=2), plan_of(catalog, size=None, unequal=True)):
+    for plan in (plan_first(catalog, clips_per_video=2), plan_first(catalog, size=None, unequal=True)):
         alone, ledger = load(plan, monkeypatch, 1, workers=0, **options)
         together = load(plan, monkeypatch, 16, workers=workers, **options)
         assert together == (alone, ledger)
@@ -115,7 +113,7 @@ def test_groups_deliver_what_single_sources_do(
 
 
 def test_groups_in_processes_are_single_sources(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_of(catalog)
+    plan = plan_first(catalog)
     alone, ledger = load(plan, monkeypatch, 1, workers=0, on_error="skip", epochs=1)
     assert load(plan, monkeypatch, 16, workers=1, kind="processes", on_error="skip", epochs=1) == (alone, ledger)
 
@@ -126,7 +124,7 @@ def test_groups_in_processes_are_single_sources(catalog: Catalog, monkeypatch: p
 def test_groups_read_a_cache_as_single_sources_do(
     codec: str, crop: Any, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_of(catalog, crop=crop, shuffle=True, size=None if crop else (16, 16))
+    plan = plan_first(catalog, crop=crop, shuffle=True, size=None if crop else (16, 16))
     expected = load(plan, monkeypatch, 1, epochs=3, workers=0, on_error="skip")
     for workers in (0, 2):
         with FrameCache(tmp_path / f"c{workers}", codec=codec) as cache:
@@ -143,7 +141,7 @@ def test_groups_read_a_cache_as_single_sources_do(
 def test_D09_a_source_that_changes_fails_alone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(6):
         Image.fromarray(noise(seed=number)).save(tmp_path / f"{number}.png")
-    plan = plan_of(scan(tmp_path, workers=0), shuffle=False)
+    plan = plan_first(scan(tmp_path, workers=0), shuffle=False)
     Image.fromarray(noise(30, 20, seed=9)).save(tmp_path / "2.png")
     (tmp_path / "4.png").unlink()
     alone = load(plan, monkeypatch, 1, workers=0, on_error="skip")
@@ -165,7 +163,7 @@ def test_D09_a_source_that_changes_fails_alone(folder: Path, tmp_path: Path, mon
 def test_every_clip_is_in_one_task_and_only_small_pictures_share_one(
     catalog: Catalog, positions: list[int], clips: int, pixels: int
 ) -> None:
-    plan = plan_of(catalog, clips_per_video=2)
+    plan = plan_first(catalog, clips_per_video=2)
     batch = begin_batch(plan, positions, BufferPools(1))
     tasks = split_batch(batch, grouping=Grouping(clips, pixels))
     assert sorted(slot for task in tasks for slot in task.slots) == list(range(len(positions)))
@@ -209,13 +207,13 @@ def test_each_worker_has_tasks(workers: int, kind: str, clips_ahead: int, clips:
 def test_a_picture_that_never_comes_is_named(
     position: int, catalog: Catalog, make_loader: MakeLoader, hand_clock: HandClock
 ) -> None:
-    plan, proceed = plan_of(catalog, shuffle=False), threading.Event()
+    plan, proceed = plan_first(catalog, shuffle=False), threading.Event()
     stuck = plan[position].source
 
     def wait(name: str) -> None:
         if name == stuck:
             hand_clock.advance_at_each_read(61)
-            proceed.wait(PATIENCE)
+            proceed.wait(PATIENCE_SECONDS)
 
     loader = make_loader(
         plan, batch_size=8, prefetch=4, workers=1, backend=FlatDecoder(wait), deadline_seconds=60, on_error="skip"
@@ -231,7 +229,7 @@ def test_a_picture_that_never_comes_is_named(
 def test_a_picture_that_is_never_read_is_named(
     catalog: Catalog, make_loader: MakeLoader, hand_clock: HandClock
 ) -> None:
-    plan, proceed = plan_of(catalog, shuffle=False), threading.Event()
+    plan, proceed = plan_first(catalog, shuffle=False), threading.Event()
 
     class Hanging(BaseDecoder):
         name = "hanging"
@@ -240,7 +238,7 @@ def test_a_picture_that_is_never_read_is_named(
             for source, _, _ in clips:
                 if source.name == plan[2].source:
                     hand_clock.advance_at_each_read(61)
-                    proceed.wait(PATIENCE)
+                    proceed.wait(PATIENCE_SECONDS)
             return []
 
     loader = make_loader(plan, batch_size=8, prefetch=4, workers=1, backend=Hanging(), deadline_seconds=60)
@@ -254,13 +252,13 @@ def test_a_picture_that_is_never_read_is_named(
 def test_a_transform_that_never_ends_is_named_by_its_clip(
     catalog: Catalog, make_loader: MakeLoader, hand_clock: HandClock
 ) -> None:
-    plan, proceed, calls = plan_of(catalog, shuffle=False), threading.Event(), list[int]()
+    plan, proceed, calls = plan_first(catalog, shuffle=False), threading.Event(), list[int]()
 
     def hang(clip: Any, rng: Any) -> Any:
         calls.append(1)
         if len(calls) == 3:
             hand_clock.advance_at_each_read(61)
-            proceed.wait(PATIENCE)
+            proceed.wait(PATIENCE_SECONDS)
         return clip
 
     loader = make_loader(
@@ -273,22 +271,18 @@ def test_a_transform_that_never_ends_is_named_by_its_clip(
         proceed.set()
 
 
-def test_the_deadline_is_that_of_each_picture(
-    catalog: Catalog, make_loader: MakeLoader, hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("framefeed.parallel._ordered.LIVENESS_SECONDS", 0.001)
-
+def test_the_deadline_is_that_of_each_picture(catalog: Catalog, make_loader: MakeLoader, hand_clock: HandClock) -> None:
     def take_most_of_it(_: str) -> None:
         hand_clock.wait_for_reads_after(hand_clock.reads + 1)  # the consumer has seen that this picture began
         hand_clock.advance(40)
 
     decoder = FlatDecoder(take_most_of_it)
-    loader = make_loader(plan_of(catalog), batch_size=8, prefetch=2, workers=1, backend=decoder, deadline_seconds=60)
+    loader = make_loader(plan_first(catalog), batch_size=8, prefetch=2, workers=1, backend=decoder, deadline_seconds=60)
     assert sum(map(len, loader)) == 16
 
 
 def test_what_goes_wrong_in_a_group_is_that_clips_error(catalog: Catalog, make_loader: MakeLoader) -> None:
-    plan = plan_of(catalog, shuffle=False)
+    plan = plan_first(catalog, shuffle=False)
     bad = {plan[1].source: CorruptMedia("spoiled"), plan[2].source: ValueError("a bug")}
 
     def fail(name: str) -> None:

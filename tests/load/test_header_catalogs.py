@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from framefeed.catalog import Catalog
 from framefeed.decode import VideoDecoder
 from framefeed.errors import StaleSource
 from framefeed.load import ClipLoader
-from framefeed.plan import EpochPlan, Uniform, plan_clips
+from framefeed.plan import EpochPlan, Uniform
 from framefeed.request import RandomResizedCrop
 from framefeed.scanning import scan
+from tests.judges import assert_same_arrays
 from tests.load.laws import check_resume
+from tests.makers import plan_over
 from tests.media.pictures import noise
 from tests.pictures.made import made
 
@@ -38,8 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def plan_of(catalog: Catalog, **options: Any) -> EpochPlan:
-    return plan_clips(catalog, Uniform(2), **{"seed": 5, "size": (24, 32), **options})
+plan_pictures = partial(plan_over, rule=Uniform(2), seed=5, size=(24, 32))
 
 
 @pytest.fixture(scope="module")
@@ -60,29 +62,23 @@ def load(plan: EpochPlan, **options: Any) -> list[np.ndarray]:
         return [array for batch in loader for array in (batch.data.copy(), batch.pts_seconds, batch.positions)]
 
 
-def assert_same(one: list[np.ndarray], other: list[np.ndarray]) -> None:
-    assert len(one) == len(other) > 0
-    for left, right in zip(one, other, strict=True):
-        np.testing.assert_array_equal(left, right)
-
-
 @pytest.mark.parametrize(("workers", "kind"), [(0, "threads"), (2, "threads"), (1, "processes")])
 def test_batches_are_those_of_a_full_scan(headers: Catalog, frames: Catalog, workers: int, kind: str) -> None:
     options = {"crop": RandomResizedCrop(20), "size": None}
-    expected = load(plan_of(frames, **options))
-    assert_same(load(plan_of(headers, **options), workers=workers, kind=kind), expected)
+    expected = load(plan_pictures(frames, **options))
+    assert_same_arrays(load(plan_pictures(headers, **options), workers=workers, kind=kind), expected)
 
 
 def test_resuming(headers: Catalog, frames: Catalog) -> None:
-    check_resume(lambda workers: ClipLoader(plan_of(headers), batch_size=3, workers=workers))
-    with ClipLoader(plan_of(frames), batch_size=3, workers=0) as loader:
+    check_resume(lambda workers: ClipLoader(plan_pictures(headers), batch_size=3, workers=workers))
+    with ClipLoader(plan_pictures(frames), batch_size=3, workers=0) as loader:
         batches = iter(loader)
         next(batches)
         state = loader.state_dict()
         expected = [batch.data.copy() for batch in batches]
-    with ClipLoader(plan_of(headers), batch_size=3, workers=0) as loader:
+    with ClipLoader(plan_pictures(headers), batch_size=3, workers=0) as loader:
         loader.load_state_dict(state)
-        assert_same([batch.data.copy() for batch in loader], expected)
+        assert_same_arrays([batch.data.copy() for batch in loader], expected)
 
 
 @pytest.mark.parametrize("order", ["full scan first", "headers first"])
@@ -91,13 +87,13 @@ def test_a_cache_filled_from_one_serves_the_other(
 ) -> None:
     first, second = (frames, headers) if order == "full scan first" else (headers, frames)
     cache = FrameCache(tmp_path / "cache")
-    report = build(plan_of(first), cache)
+    report = build(plan_pictures(first), cache)
     assert (report.frames_stored, report.frames_failed) == (8, 0)
-    assert build(plan_of(second), cache).frames_present == 8
-    with ClipLoader(plan_of(second), batch_size=3, workers=0, cache=cache) as loader:
+    assert build(plan_pictures(second), cache).frames_present == 8
+    with ClipLoader(plan_pictures(second), batch_size=3, workers=0, cache=cache) as loader:
         data = [batch.data.copy() for batch in loader]
         assert loader.stats().counts.frames_decoded == 0
-    assert_same(data, load(plan_of(first))[::3])
+    assert_same_arrays(data, load(plan_pictures(first))[::3])
     assert cache.verify().num_frames == 8
 
 
@@ -117,7 +113,7 @@ def test_D09_a_file_that_was_replaced_after_the_scan_is_stale(tmp_path: Path, wo
     Image.fromarray(noise(seed=2)).save(path)
     os.utime(path, (1, 1))
     with (
-        ClipLoader(plan_of(catalog), batch_size=1, workers=workers) as loader,
+        ClipLoader(plan_pictures(catalog), batch_size=1, workers=workers) as loader,
         pytest.raises(StaleSource, match=r"a\.png"),
     ):
         next(iter(loader))

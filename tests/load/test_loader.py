@@ -18,7 +18,7 @@ from framefeed.plan import AtIndices, EveryFrame, Rates, Uniform, plan_clips, pl
 from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
-from tests.load.media import FRAMES, assert_stamps, catalog, plan_of
+from tests.makers import FRAMES, assert_stamps, catalog, plan_of
 from tests.parallel.living import wait_until
 
 RULES = {

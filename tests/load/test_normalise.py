@@ -19,9 +19,11 @@ from framefeed.load._normalise import Normaliser
 from framefeed.load._options import LoaderOptions
 from framefeed.plan import EpochPlan, Uniform
 from framefeed.request import Letterbox
-from tests.fakes import SlopedDecoder
+from tests.fakes import SlopedDecoder, fail_some
 from tests.load.laws import content
-from tests.load.media import plan_of
+from tests.makers import plan_of
+
+pytestmark = pytest.mark.usefixtures("kept_processes")
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SHARES = st.floats(0, 1, allow_subnormal=False)
@@ -254,10 +256,6 @@ def test_batches_of_bfloat16_are_tensors(transform: Any, plan_options: dict[str,
         assert np.array_equal(clip.view(torch.int16).numpy().view(np.uint16), look_up(normaliser, expected))
     if "unequal" not in plan_options:
         assert repr(batches[0]).startswith(f"ClipBatch({tuple(batches[0].data.shape)} torch.bfloat16")
-
-
-def fail_some(ordinals: list[int]) -> CorruptMedia | None:
-    return CorruptMedia("spoiled", frames=ordinals) if sum(ordinals) % 3 == 0 else None
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -10,7 +10,7 @@ import pytest
 from framefeed.errors import UsageError
 from framefeed.load import ClipBatch, ClipLoader
 from tests.fakes import FlatDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 BATCHES = 4
 

@@ -14,7 +14,7 @@ from framefeed.load._stats import LoadStats
 from framefeed.plan import EpochPlan
 from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 
 def test_a_cache_is_full_if_it_is_in_any_process() -> None:

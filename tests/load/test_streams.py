@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.cache import FrameCache, build, estimate
+from framefeed.cache import FrameCache, build
 from framefeed.catalog import Catalog
 from framefeed.decode import BaseDecoder, find_decoder
 from framefeed.errors import FrameNotFound, LoadError, TimeUnavailable, UsageError
@@ -21,7 +21,9 @@ from framefeed.scanning import scan
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
-from tests.load.stream_media import FAST_SIZE, fast, folder, plan_of, slow
+from tests.load.stream_media import FAST_SIZE, fast, folder, plan_both, slow
+
+pytestmark = pytest.mark.usefixtures("kept_processes")
 
 
 def load_all(plan: EpochPlan, **options: Any) -> list[ClipBatch]:
@@ -45,7 +47,7 @@ def assert_same(ours: list[ClipBatch], expected: list[ClipBatch]) -> None:
 def test_the_first_stream_is_that_of_its_plan_alone_and_the_other_follows_by_time() -> None:
     alone = plan_clips(slow(), RandomSegments(4), seed=7, clips_per_video=2, columns=["label"])
     for epoch in (0, 1):
-        plan = plan_of().with_epoch(epoch)
+        plan = plan_both().with_epoch(epoch)
         for batch, single in zip(load_all(plan), load_all(alone.with_epoch(epoch)), strict=True):
             assert np.array_equal(batch.data["slow"], single.data)
             assert np.array_equal(batch.pts_seconds["slow"], single.pts_seconds)
@@ -68,7 +70,7 @@ def test_the_first_stream_is_that_of_its_plan_alone_and_the_other_follows_by_tim
     ids=["none", "one", "whole", "processes"],
 )
 def test_batches_do_not_depend_on_workers(options: dict[str, Any]) -> None:
-    plan = plan_of()
+    plan = plan_both()
     size = options.get("batch_size", 3)
     assert_same(load_all(plan, **options), load_all(plan, workers=2, batch_size=size))
 
@@ -80,7 +82,7 @@ def flip_all(clips: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["threads", "processes"])
 def test_a_transform_gets_all_streams_with_one_generator(kind: str) -> None:
-    plan = plan_of()
+    plan = plan_both()
     plain = load_all(plan)
     expected = [
         flip_all({name: clip[slot] for name, clip in batch.data.items()}, plan.generator_at(position))
@@ -97,16 +99,16 @@ def test_a_transform_that_returns_no_dict_of_the_streams_is_an_error() -> None:
     with pytest.raises(
         UsageError, match=r"expected it to return a dict of the streams \['slow', 'fast'\], got \['slow'\]"
     ):
-        load_all(plan_of(), transform=lambda clips, rng: {"slow": clips["slow"]})
+        load_all(plan_both(), transform=lambda clips, rng: {"slow": clips["slow"]})
     with pytest.raises(UsageError, match="expected it to return a dict") as raised:
-        load_all(plan_of(), transform=lambda clips, rng: clips["slow"])
+        load_all(plan_both(), transform=lambda clips, rng: clips["slow"])
     assert "(stream" not in str(raised.value)
     with pytest.raises(LoadError, match="the transform received a dict by stream of NumPy arrays"):
-        load_all(plan_of(), transform=lambda clips, rng: clips.astype("float32"))
+        load_all(plan_both(), transform=lambda clips, rng: clips.astype("float32"))
 
 
 def test_wrong_guesses_at_batches_and_calls_are_answered() -> None:
-    batch = load_all(plan_of())[0]
+    batch = load_all(plan_both())[0]
     with pytest.raises(UsageError, match=r"fast is not a column of the plan, but a stream: write batch.data\['fast'\]"):
         batch["fast"]
     with pytest.raises(UsageError, match=r"got a dict of .*: give it as streams=, with on="):
@@ -116,13 +118,13 @@ def test_wrong_guesses_at_batches_and_calls_are_answered() -> None:
 
 
 def test_pixels_are_normalised_in_each_stream() -> None:
-    for batch, plain in zip(load_all(plan_of(), dtype="float32"), load_all(plan_of()), strict=True):
+    for batch, plain in zip(load_all(plan_both(), dtype="float32"), load_all(plan_both()), strict=True):
         for name in plain.data:
             assert np.allclose(batch.data[name], plain.data[name] / np.float32(255))
 
 
 def test_resumed_is_uninterrupted() -> None:
-    plan = plan_of()
+    plan = plan_both()
     expected = load_all(plan)
     for count in range(len(expected)):
         with ClipLoader(plan, batch_size=3, workers=1) as loader:
@@ -136,10 +138,10 @@ def test_resumed_is_uninterrupted() -> None:
 
 
 def test_ranks_share_an_epoch() -> None:
-    whole = dict(enumerate(plan_of()))
+    whole = dict(enumerate(plan_both()))
     seen = set()
     for rank in range(3):
-        plan = plan_of(rank=rank, world_size=3, tail="drop")
+        plan = plan_both(rank=rank, world_size=3, tail="drop")
         for position, request in enumerate(plan):
             number = plan.global_position(position)
             assert {name: each.ordinals.tolist() for name, each in request.items()} == {  # type: ignore[attr-defined]
@@ -151,27 +153,27 @@ def test_ranks_share_an_epoch() -> None:
 
 
 def test_a_plan_is_pickled_with_its_join() -> None:
-    plan = plan_of(size={"slow": (24, 32), "fast": 36}, crop={"slow": None, "fast": CenterCrop(72)}, shuffle="videos")
+    plan = plan_both(size={"slow": (24, 32), "fast": 36}, crop={"slow": None, "fast": CenterCrop(72)}, shuffle="videos")
     again = pickle.loads(pickle.dumps(plan.with_epoch(2)))
     assert again.fingerprint == plan.fingerprint
     assert again.epoch == 2
     assert_same(load_all(again), load_all(plan.with_epoch(2)))
-    other = plan_of(size={"slow": (24, 32), "fast": 36})
+    other = plan_both(size={"slow": (24, 32), "fast": 36})
     assert other.fingerprint != plan.fingerprint
 
 
 def test_sizes_differ_by_stream() -> None:
-    batch = load_all(plan_of(size={"slow": (24, 32), "fast": 36}))[0]
+    batch = load_all(plan_both(size={"slow": (24, 32), "fast": 36}))[0]
     assert batch.data["slow"].shape == (3, 4, 3, 24, 32)
     assert batch.data["fast"].shape == (3, 4, 3, 36, 48)
-    boxed = load_all(plan_of(size={"slow": Letterbox(40, 40), "fast": (36, 48)}))[0]
+    boxed = load_all(plan_both(size={"slow": Letterbox(40, 40), "fast": (36, 48)}))[0]
     assert boxed.boxes["slow"].tolist() == [[5, 0, 30, 40]] * 3
     assert list(boxed.boxes) == ["slow"]
 
 
 @pytest.mark.parametrize("crop", [RandomResizedCrop(scale=(0.3, 0.8)), RandomCrop(24, 32)], ids=["resized", "fixed"])
 def test_one_draw_takes_the_same_part_of_each_picture(crop: Any) -> None:
-    plan = plan_of(crop=crop, size=(24, 32))
+    plan = plan_both(crop=crop, size=(24, 32))
     boxes = set()
     for request in plan:
         first, other = (request[name].output.crop for name in ("slow", "fast"))  # type: ignore[index]
@@ -185,7 +187,7 @@ def test_one_draw_takes_the_same_part_of_each_picture(crop: Any) -> None:
 
 
 def test_crops_by_stream_draw_the_same_numbers() -> None:
-    plan = plan_of(crop={"slow": RandomCrop(24, 32), "fast": RandomCrop(36, 48)})
+    plan = plan_both(crop={"slow": RandomCrop(24, 32), "fast": RandomCrop(36, 48)})
     for request in plan:
         first, other = (np.array(request[name].output.crop) for name in ("slow", "fast"))  # type: ignore[index]
         assert np.allclose(other[:2], first[:2] * 1.5, atol=1.5)
@@ -193,21 +195,21 @@ def test_crops_by_stream_draw_the_same_numbers() -> None:
 
 def test_a_random_crop_of_pixels_needs_a_size_where_pictures_differ() -> None:
     with pytest.raises(UsageError, match="is not the same part of the pictures of streams 'slow' and 'fast'"):
-        plan_of(crop=RandomCrop(24, 32))
+        plan_both(crop=RandomCrop(24, 32))
 
 
 def test_a_flip_flips_all_streams() -> None:
-    batch = load_all(plan_of(horizontal_flip=0.5), batch_size=8)[0]
+    batch = load_all(plan_both(horizontal_flip=0.5), batch_size=8)[0]
     assert batch.flipped is not None
     assert 0 < batch.flipped.sum() < 8
-    plain = load_all(plan_of(), batch_size=8)[0]
+    plain = load_all(plan_both(), batch_size=8)[0]
     for name, clips in batch.data.items():
         for clip, other, is_flipped in zip(clips, plain.data[name], batch.flipped, strict=True):
             assert np.array_equal(clip, other[..., ::-1] if is_flipped else other)
 
 
 def test_every_frame_has_its_partner() -> None:
-    batches = load_all(plan_of(EveryFrame(), clips_per_video=1), batch_size=40)
+    batches = load_all(plan_both(EveryFrame(), clips_per_video=1), batch_size=40)
     pairs = [
         (read_stamps(first)[0], read_stamps(other)[0])
         for batch in batches
@@ -217,7 +219,7 @@ def test_every_frame_has_its_partner() -> None:
 
 
 def test_frames_past_the_end_are_not_valid_in_any_stream() -> None:
-    plan = plan_of(Dense(4, fps=1, start=0.0), clips_per_video=1)
+    plan = plan_both(Dense(4, fps=1, start=0.0), clips_per_video=1)
     for request in plan:
         assert request["slow"].valid.tolist() == [True, True, False, False]  # type: ignore[index]
         assert request["fast"].valid.tolist() == [True, True, False, False]  # type: ignore[index]
@@ -237,7 +239,7 @@ def test_the_tolerance_names_the_stream() -> None:
 
 
 def test_a_cache_serves_all_streams(tmp_path: Path) -> None:
-    plan = plan_of(Uniform(4), size=(24, 32))
+    plan = plan_both(Uniform(4), size=(24, 32))
     cache = FrameCache(tmp_path / "cache")
     expected = load_all(plan)
     assert_same(load_all(plan, cache=cache), expected)
@@ -259,9 +261,11 @@ def broken(tmp_path: Path) -> dict[str, Catalog]:
 
 @pytest.mark.parametrize("rule", [Uniform(4), RandomSegments(4)], ids=["fixed", "random"])
 def test_a_cache_is_built_ahead(rule: Any, tmp_path: Path) -> None:
-    plan = plan_of(rule, size=(24, 32))
+    plan = plan_both(rule, size=(24, 32))
     with FrameCache(tmp_path / "cache") as cache:
-        assert "2" in str(estimate(plan, cache, clips=4))
+        some = build(plan, cache, workers=1, clips=4)
+        assert (some.clips, some.rest_clips) == (4, 4)
+        assert some.frames_stored > 0
         report = build(plan, cache, workers=1)
         assert report.is_complete
         assert report.clips == 8
@@ -358,7 +362,10 @@ class CountingDecoder(BaseDecoder):
 
 
 def test_mixtures_of_streams() -> None:
-    first, other = plan_of(Uniform(2), size=(24, 32)), plan_of(Uniform(2), size=(24, 32), seed=8, columns=["label"])
+    first, other = (
+        plan_both(Uniform(2), size=(24, 32)),
+        plan_both(Uniform(2), size=(24, 32), seed=8, columns=["label"]),
+    )
     mix = mix_plans([(first, 0.5), (other, 0.5)], num_clips=12, seed=0)
     seen = 0
     for batch in load_all(pickle.loads(pickle.dumps(mix)), batch_size=4):
@@ -379,19 +386,19 @@ def test_mixtures_of_streams() -> None:
         mix_plans([(first, 1), (plan_clips(slow(), Uniform(2), seed=0, size=(24, 32)), 1)], num_clips=4, seed=0)
     with pytest.raises(UsageError, match=r"the pictures of stream 'fast' of parts\[0\] and parts\[1\] differ"):
         mix_plans(
-            [(first, 1), (plan_of(Uniform(2), size={"slow": (24, 32), "fast": (24, 24)}), 1)], num_clips=4, seed=0
+            [(first, 1), (plan_both(Uniform(2), size={"slow": (24, 32), "fast": (24, 24)}), 1)], num_clips=4, seed=0
         )
 
 
 def test_a_description_counts_all_streams() -> None:
     alone = plan_clips(slow(), Uniform(4), seed=7)
-    described, single = plan_of(Uniform(4), clips_per_video=1).describe(), alone.describe()
+    described, single = plan_both(Uniform(4), clips_per_video=1).describe(), alone.describe()
     assert described.clips == single.clips
     assert described.sampled_frames == 2 * single.sampled_frames
     assert described.predicted_cpu_seconds > single.predicted_cpu_seconds
     with pytest.raises(UsageError, match=r"take plan.streams\['slow'\].picture_shape"):
-        plan_of().picture_shape  # noqa: B018
-    assert plan_of().streams["fast"].picture_shape == (3, *FAST_SIZE)
+        plan_both().picture_shape  # noqa: B018
+    assert plan_both().streams["fast"].picture_shape == (3, *FAST_SIZE)
     requests = [{name: DecodeRequest(source=slow().source(0), indices=[0] * n) for n, name in enumerate("ab", 1)}]
     assert plan_requests(requests).frames_per_clip is None
     assert "frames as requested" in str(plan_requests(requests).describe())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.request import CenterCrop, RandomCrop
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamps, write_clip
-from tests.fakes import FlatDecoder
+from tests.fakes import DamagedSources, FlatDecoder
+from tests.makers import plan_over
 
 SIZES = [(40, 60), (60, 40), (48, 48), (40, 60), (33, 71), (80, 20)]
 """(height, width) of each picture."""
@@ -35,19 +37,12 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return scan(folder)
 
 
-def plan_of(catalog: Catalog, **options: Any) -> EpochPlan:
-    return plan_clips(catalog, Uniform(1), **{"seed": 0, "shuffle": False, "unequal": True, **options})
+plan_unequal = partial(plan_over, rule=Uniform(1), shuffle=False, unequal=True)
 
 
 def fail_rows(pictures: Catalog, rows: Iterable[int]) -> FlatDecoder:
     """A decoder that reads all pictures but those of some rows."""
-    bad = {pictures.source(row) for row in rows}
-
-    def check(name: str) -> None:
-        if name in bad:
-            raise ff.CorruptMedia("cut")
-
-    return FlatDecoder(before=check)
+    return FlatDecoder(DamagedSources(*(pictures.source(row) for row in rows)))
 
 
 def decode_each(plan: EpochPlan) -> list[npt.NDArray[np.uint8]]:
@@ -64,7 +59,7 @@ def decode_each(plan: EpochPlan) -> list[npt.NDArray[np.uint8]]:
     "options", [{}, {"size": 32}, {"crop": RandomCrop(20, 20), "size": 16}, {"size": (24, 24)}, {"shuffle": True}]
 )
 def test_batches_are_lists_of_the_planned_frames(pictures: Catalog, workers: int, options: dict[str, Any]) -> None:
-    plan = plan_of(pictures, **options)
+    plan = plan_unequal(pictures, **options)
     expected = decode_each(plan)
     with ClipLoader(plan, batch_size=4, workers=workers) as loader:
         batches = list(loader)
@@ -80,15 +75,15 @@ def test_batches_are_lists_of_the_planned_frames(pictures: Catalog, workers: int
 def test_without_it_the_error_names_it(pictures: Catalog) -> None:
     for size in (None, 32):
         with pytest.raises(UsageError, match="unequal=True"):
-            plan_of(pictures, size=size, unequal=False)
+            plan_unequal(pictures, size=size, unequal=False)
     with pytest.raises(UsageError, match="unequal: expected True or False"):
-        plan_of(pictures, unequal="yes")
+        plan_unequal(pictures, unequal="yes")
     with pytest.raises(UsageError, match="expected one that fits into the picture"):
-        plan_of(pictures, crop=CenterCrop(50, 50))
+        plan_unequal(pictures, crop=CenterCrop(50, 50))
 
 
 def test_there_is_no_common_shape(pictures: Catalog) -> None:
-    plan = plan_of(pictures)
+    plan = plan_unequal(pictures)
     for name in ("picture_shape", "clip_shape"):
         with pytest.raises(UsageError, match="clip_shape_at"):
             getattr(plan, name)
@@ -103,7 +98,7 @@ def test_a_transform_may_return_any_shape(pictures: Catalog, workers: int) -> No
             raise ValueError("square")
         return clip.reshape(-1) / 2
 
-    with ClipLoader(plan_of(pictures), batch_size=6, workers=workers, transform=flat, on_error="skip") as loader:
+    with ClipLoader(plan_unequal(pictures), batch_size=6, workers=workers, transform=flat, on_error="skip") as loader:
         (batch,) = loader
     # The transform fails for the black clip too.
     shapes = [(1, 3, 48, 48) if size == (48, 48) else (3 * size[0] * size[1],) for size in SIZES]
@@ -114,7 +109,7 @@ def test_a_transform_may_return_any_shape(pictures: Catalog, workers: int) -> No
 
 def test_a_clip_that_fails_is_zeros_of_its_own_shape(pictures: Catalog) -> None:
     options: dict[str, Any] = {"batch_size": 6, "workers": 0, "on_error": "skip"}
-    with ClipLoader(plan_of(pictures), backend=fail_rows(pictures, [1]), **options) as loader:
+    with ClipLoader(plan_unequal(pictures), backend=fail_rows(pictures, [1]), **options) as loader:
         (batch,) = loader
     assert [clip.shape[2:] for clip in batch.data] == SIZES
     assert not batch.data[1].any()
@@ -130,7 +125,7 @@ def test_with_a_transform_a_clip_that_fails_is_zeros_like_its_result(
     def cut(clip: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.NDArray[np.float32]:
         return clip[0, :, :20, :20].astype(np.float32) + 1
 
-    plan = plan_of(pictures)
+    plan = plan_unequal(pictures)
     options: dict[str, Any] = {"batch_size": 6, "workers": workers, "on_error": "skip", "transform": cut}
     with ClipLoader(plan, backend=fail_rows(pictures, rows), **options) as loader:
         (batch,) = loader
@@ -142,7 +137,7 @@ def test_with_a_transform_a_clip_that_fails_is_zeros_like_its_result(
 @pytest.mark.parametrize("rows", [[1], list(range(len(SIZES)))])
 def test_D04_a_substitute_has_its_own_shape(pictures: Catalog, rows: list[int]) -> None:
     options: dict[str, Any] = {"batch_size": 6, "workers": 0, "on_error": "substitute"}
-    with ClipLoader(plan_of(pictures), backend=fail_rows(pictures, rows), **options) as loader:
+    with ClipLoader(plan_unequal(pictures), backend=fail_rows(pictures, rows), **options) as loader:
         (batch,) = loader
     assert batch.ok.all() == (rows == [1])
     assert [clip.shape[2:] for clip in batch.data] == [SIZES[row] for row in batch.rows]
@@ -168,10 +163,9 @@ def test_clips_of_videos_of_unequal_size_and_kept_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [None, 32])
 def test_through_a_cache(pictures: Catalog, tmp_path: Path, size: int | None) -> None:
-    plan = plan_of(pictures, size=size)
+    plan = plan_unequal(pictures, size=size)
     expected = decode_each(plan)
     cache = ff.FrameCache(tmp_path / "cache", max_bytes="10MB")
-    assert ff.cache.estimate(plan, cache).fits
     for _ in range(2):
         with ClipLoader(plan, batch_size=4, workers=0, cache=cache) as loader:
             got = [clip for batch in loader for clip in batch.data]
@@ -188,7 +182,7 @@ def test_frames_named_by_a_column_may_be_of_unequal_pictures(pictures: Catalog, 
     catalog = scan(tmp_path / "list.csv", workers=0)
     for options in ({}, {"size": 16}):
         plan = plan_clips(catalog, at="frame", seed=0, shuffle=False, unequal=True, **options)
-        expected = decode_each(plan_of(pictures, **options))
+        expected = decode_each(plan_unequal(pictures, **options))
         with ClipLoader(plan, batch_size=len(SIZES)) as loader:
             for clip, wanted in zip(next(iter(loader)).data, expected, strict=True):
                 assert np.array_equal(clip, wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import av
@@ -43,16 +43,23 @@ class Fault:
         return self.is_failing
 
 
+def failing(kind: str, fault: Fault) -> AbstractContextManager[None]:
+    """Have the system calls of a kind fail, or decoders."""
+    return failing_decoders(fault) if kind == "decode" else failing_calls(kind, fault)
+
+
 @contextmanager
 def failing_calls(kind: str, fault: Fault) -> Iterator[None]:
     """Have the system calls of a kind fail."""
     with pytest.MonkeyPatch.context() as patch:
         for name in CALLS[kind]:
-            patch.setattr(os, name, _failing(getattr(os, name), fault))
+            patch.setattr(os, name, failing_call(getattr(os, name), fault))
         yield
 
 
-def _failing(real: Callable[..., Any], fault: Fault) -> Callable[..., Any]:
+def failing_call(real: Callable[..., Any], fault: Fault) -> Callable[..., Any]:
+    """Make a function that fails with an errno when it is due, and else calls the real one."""
+
     def call(*args: Any, **kwargs: Any) -> Any:
         if fault.is_due:
             raise OSError(fault.number, os.strerror(fault.number))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from framefeed.request import DecodeRequest
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
+from tests.makers import plan_over
 
 LENGTHS = (6, 9, 12)
 
@@ -35,8 +37,7 @@ def scan_list(folder: Path, **columns: Any) -> Catalog:
     return scan(folder / "list.parquet", workers=0)
 
 
-def plan_at(catalog: Catalog, at: str = "frame", **options: Any) -> EpochPlan:
-    return plan_clips(catalog, at=at, seed=0, **{"shuffle": False, **options})
+plan_at = partial(plan_over, at="frame", shuffle=False)
 
 
 def frames(plan: EpochPlan) -> list[list[int]]:
@@ -183,15 +184,15 @@ def test_wrong_calls(tmp_path: Path, plan: Callable[[Catalog], EpochPlan], messa
 @pytest.mark.parametrize("name", ["start_seconds", "valid_time", "time_framed"])
 def test_integers_in_a_column_named_as_times_are_warned_of(tmp_path: Path, name: str) -> None:
     with pytest.warns(UserWarning, match="integers are frame numbers, not seconds"):
-        assert frames(plan_at(scan_list(tmp_path, **{name: [1, 2, 3]}), name)) == [[1], [2], [3]]
-    plan_at(scan_list(tmp_path, **{name: [0.0, 0.04, 0.08]}), name)
+        assert frames(plan_at(scan_list(tmp_path, **{name: [1, 2, 3]}), at=name)) == [[1], [2], [3]]
+    plan_at(scan_list(tmp_path, **{name: [0.0, 0.04, 0.08]}), at=name)
 
 
 @pytest.mark.parametrize(
     "name", ["timestamp_frame", "seconds_frames", "time_idx", "second_id", "time_index", "Time ID", "timestep"]
 )
 def test_integers_in_a_column_named_as_numbers_are_not_warned_of(tmp_path: Path, name: str) -> None:
-    plan_at(scan_list(tmp_path, **{name: [1, 2, 3]}), name)
+    plan_at(scan_list(tmp_path, **{name: [1, 2, 3]}), at=name)
 
 
 WHOLE = "floats, which are seconds, but all of them are whole numbers"

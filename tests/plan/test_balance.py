@@ -20,6 +20,7 @@ from framefeed.plan._balance import CostOrder, estimate_row_costs
 from framefeed.plan._rules import ClipRule, Dense, EveryFrame, Rates, Uniform
 from framefeed.plan._shard import Delivery, Rest, Shard
 from tests.fakes import FakeCatalog, steady_index
+from tests.makers import plan_over
 
 VIDEOS = [(60, 12), (300, 150), (60, 60), (500, 250), (90, 1), (40, 5), (200, 25)]
 """(number of frames, distance of key frames) of each video."""
@@ -40,13 +41,13 @@ def catalog_of(videos: list[tuple[int, int]], sizes: Any = (48, 64)) -> FakeCata
     )
 
 
-def plan_of(rank: int = 0, world_size: int = 1, **options: Any) -> EpochPlan:
+def plan_balanced(rank: int = 0, world_size: int = 1, **options: Any) -> EpochPlan:
     given: dict[str, Any] = {"seed": 3, "balance": "cost", "clips_per_video": 6, **options}
-    return plan_clips(catalog_of(VIDEOS), Dense(8), rank=rank, world_size=world_size, **given)  # type: ignore[arg-type]
+    return plan_over(catalog_of(VIDEOS), Dense(8), rank=rank, world_size=world_size, **given)
 
 
 def list_shares(world_size: int, **options: Any) -> list[list[int]]:
-    plans = [plan_of(rank, world_size, **options) for rank in range(world_size)]
+    plans = [plan_balanced(rank, world_size, **options) for rank in range(world_size)]
     shares = [[plan.global_position(position) for position in range(len(plan))] for plan in plans]
     assert shares == [plan.global_position(np.arange(len(plan))).tolist() for plan in plans]
     return shares
@@ -82,8 +83,8 @@ def test_L14_balanced_ranks_have_the_same_samples_and_equal_lengths(world_size: 
 
 
 def test_the_clip_of_a_global_position_is_the_same_when_balanced() -> None:
-    whole = plan_of(balance=None)
-    plan = plan_of(1, 3)
+    whole = plan_balanced(balance=None)
+    plan = plan_balanced(1, 3)
     assert plan.fingerprint == whole.fingerprint
     for position in range(len(plan)):
         assert plan[position] == whole[plan.global_position(position)]
@@ -144,13 +145,13 @@ def test_L13_states_of_balanced_runs_keep_their_meaning() -> None:
 @pytest.mark.parametrize("shuffle", [True, "videos"])
 @pytest.mark.parametrize("balance", [None, "cost"])
 def test_a_description_shows_the_spread_of_cost_over_ranks(balance: str | None, shuffle: Any) -> None:
-    plan = plan_of(0, 3, balance=balance, shuffle=shuffle, clips_per_video=20)
+    plan = plan_balanced(0, 3, balance=balance, shuffle=shuffle, clips_per_video=20)
     waits = plan.describe().waits
     assert waits is not None
     assert 1 <= waits.balanced_step < waits.step + (shuffle == "videos")
     assert 1 <= waits.epoch <= waits.step
     assert f"slowest rank: {waits.step:.2f} times the mean in a step" in str(plan.describe())
-    assert plan_of().describe().waits is None
+    assert plan_balanced().describe().waits is None
     rest = plan.without([3, 1, 7])
     assert rest.describe().clips == len(rest)
 

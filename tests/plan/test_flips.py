@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import warnings
 from math import sqrt
 from typing import Any
 
@@ -14,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.errors import UsageError
-from framefeed.plan import Dense, EpochPlan, RandomSegments, Uniform, count_planned, plan_clips
+from framefeed.plan import Dense, EpochPlan, RandomSegments, Uniform, count_planned
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._storing import explain_little_reuse
 from framefeed.request import DecodeRequest, Letterbox, RandomResizedCrop, is_flipped
 from tests.corpus import corpus_file
-from tests.fakes import FakeCatalog, steady_index
+from tests.makers import plan_fakes
 
 
-def plan_of(rows: int = 40, **options: Any) -> EpochPlan:
-    catalog: Any = FakeCatalog([steady_index(30 + row % 7) for row in range(rows)])
-    return plan_clips(catalog, options.pop("rule", RandomSegments(2)), **{"seed": 3, **options})
+def plan_forty(rows: int = 40, **options: Any) -> EpochPlan:
+    lengths = [30 + row % 7 for row in range(rows)]
+    return plan_fakes(lengths, **{"rule": RandomSegments(2), "seed": 3, **options})
 
 
 def flips(plan: EpochPlan) -> dict[int, bool]:
@@ -63,7 +62,7 @@ def test_a_clip_that_is_flipped_is_flipped_with_every_larger_probability(
 @pytest.mark.parametrize("shuffle", [True, False, "videos"])
 def test_L11_frames_crops_and_transforms_are_those_of_the_plan_without_a_flip(shuffle: Any) -> None:
     options = {"crop": RandomResizedCrop(8), "shuffle": shuffle, "clips_per_video": 2, "epoch": 4}
-    plain, plan = plan_of(**options), plan_of(**options, horizontal_flip=0.5)
+    plain, plan = plan_forty(**options), plan_forty(**options, horizontal_flip=0.5)
     assert len({request.flipped for request in plan}) == 2
     for position, (before, request) in enumerate(zip(plain, plan, strict=True)):
         assert not before.flipped
@@ -75,10 +74,10 @@ def test_L11_frames_crops_and_transforms_are_those_of_the_plan_without_a_flip(sh
 
 @pytest.mark.parametrize("options", [{}, {"shuffle": "videos", "clips_per_video": 2}])
 def test_a_flip_follows_the_global_position_over_ranks_rests_and_pickles(options: dict[str, Any]) -> None:
-    whole = plan_of(horizontal_flip=0.5, epoch=2, **options)
+    whole = plan_forty(horizontal_flip=0.5, epoch=2, **options)
     expected = flips(whole)
     for rank in range(3):
-        plan = plan_of(horizontal_flip=0.5, epoch=2, rank=rank, world_size=3, **options)
+        plan = plan_forty(horizontal_flip=0.5, epoch=2, rank=rank, world_size=3, **options)
         found = flips(plan)
         assert found == {position: expected[position] for position in found}
         rest = plan.without(4)
@@ -93,12 +92,12 @@ def test_a_flip_follows_the_global_position_over_ranks_rests_and_pickles(options
 
 
 def test_L13_a_plan_without_a_flip_has_the_fingerprint_and_state_that_it_had_before_there_were_flips() -> None:
-    plain, plan = plan_of(size=8), plan_of(size=8, horizontal_flip=0.5)
-    assert plan_of(size=8, horizontal_flip=0).state_dict() == plain.state_dict()
+    plain, plan = plan_forty(size=8), plan_forty(size=8, horizontal_flip=0.5)
+    assert plan_forty(size=8, horizontal_flip=0).state_dict() == plain.state_dict()
     # As version 0.1 before horizontal_flip wrote it.
     assert plain.fingerprint == "0ca548f04d0a34e285a5824ba17bb56c"
     assert "flip" not in json.dumps(plain.state_dict())
-    assert len({plan_of(size=8, horizontal_flip=each).fingerprint for each in (0, 0.25, 0.5, 1)}) == 4
+    assert len({plan_forty(size=8, horizontal_flip=each).fingerprint for each in (0, 0.25, 0.5, 1)}) == 4
     with pytest.raises(UsageError, match=r"options \(checkpoint: horizontal_flip=0.5, here: horizontal_flip=0.0\)"):
         plain.with_state(plan.state_dict())
     assert plan.with_state(json.loads(json.dumps(plan.state_dict()))).epoch == 0
@@ -107,10 +106,10 @@ def test_L13_a_plan_without_a_flip_has_the_fingerprint_and_state_that_it_had_bef
 
 
 def test_a_flip_makes_epochs_differ_but_not_what_a_cache_holds() -> None:
-    plain, plan = plan_of(rule=Uniform(2)), plan_of(rule=Uniform(2), horizontal_flip=0.5)
+    plain, plan = plan_forty(rule=Uniform(2)), plan_forty(rule=Uniform(2), horizontal_flip=0.5)
     assert (plain.is_random, plan.is_random, plan.draws_frames) == (False, True, False)
-    assert not plan_of(rule=Uniform(2), horizontal_flip=1).is_random
-    assert plan_of(rule=Dense(2)).draws_frames
+    assert not plan_forty(rule=Uniform(2), horizontal_flip=1).is_random
+    assert plan_forty(rule=Dense(2)).draws_frames
     for form in ("output", "planes"):
         assert count_planned(plan, form, 3) == count_planned(plain, form, 3)
         assert explain_little_reuse(plan, form) is None
@@ -138,19 +137,12 @@ def test_a_border_is_a_part_of_the_plan() -> None:
         assert pickle.loads(pickle.dumps(request)) == request
         assert request.output.size == (20, 27)
     assert plan.clip_shape == (1, 3, 20, 42)
-    prints = {plan_of(size=Letterbox(8, fill=fill)).fingerprint for fill in (0, 1)}
-    assert len({*prints, plan_of(size=8).fingerprint}) == 3
+    prints = {plan_forty(size=Letterbox(8, fill=fill)).fingerprint for fill in (0, 1)}
+    assert len({*prints, plan_forty(size=8).fingerprint}) == 3
     travelled = pickle.loads(pickle.dumps(plan))
     assert [travelled[position] for position in range(9)] == list(plan)
-    assert "size=Letterbox(height=8, width=8, fill=(0, 0, 0))" in plan_of(size=Letterbox(8)).state_dict()["options"]
+    assert "size=Letterbox(height=8, width=8, fill=(0, 0, 0))" in plan_forty(size=Letterbox(8)).state_dict()["options"]
 
 
-@pytest.mark.parametrize("wrong", [1.5, -0.1, float("nan"), float("inf"), True, "0.5", None, [0.5], np.array([0.5])])
-def test_a_probability_that_is_none_is_refused(wrong: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UsageError, match=r"horizontal_flip: expected a probability from 0\.0 to 1\.0, got"):
-            plan_of(horizontal_flip=wrong)
-        with pytest.raises(UsageError, match="horizontal_flip"):
-            plan_requests([DecodeRequest(corpus_file("base.mp4"), [0])], horizontal_flip=wrong)
-    assert flips(plan_of(horizontal_flip=np.float32(1))) == flips(plan_of(horizontal_flip=1))
+def test_a_probability_may_have_any_type_of_numbers() -> None:
+    assert flips(plan_forty(horizontal_flip=np.float32(1))) == flips(plan_forty(horizontal_flip=1))

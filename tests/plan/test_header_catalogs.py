@@ -20,6 +20,7 @@ from framefeed.request import DecodeRequest, RandomResizedCrop
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.catalog.synthetic import same
+from tests.makers import plan_over
 from tests.media.pictures import write_folder
 from tests.pictures.made import made
 
@@ -65,7 +66,7 @@ def plan_quietly(catalog: Catalog, rule: Any = None, **options: Any) -> EpochPla
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         rule = Uniform(1) if rule is None and "at" not in options else rule
-        return plan_clips(catalog, rule, **{"seed": 3, "size": SIZE, **options})
+        return plan_over(catalog, rule, **{"seed": 3, "size": SIZE, **options})
 
 
 def assert_same_plan(one: EpochPlan, other: EpochPlan) -> None:
@@ -113,11 +114,12 @@ def test_plans_are_those_of_a_full_scan(
     headers: Catalog, frames: Catalog, tmp_path: Path, rule: Any, options: dict[str, Any]
 ) -> None:
     expected = plan_quietly(frames, rule, columns=["label"], **options)
+    described = expected.describe()
     for catalog in (headers, pickle.loads(pickle.dumps(headers)), save(headers, tmp_path)):
         plan = plan_quietly(catalog, rule, columns=["label"], **options)
         assert_same_plan(plan, expected)
         assert_same_plan(pickle.loads(pickle.dumps(plan)), expected)
-        assert plan.describe() == expected.describe()
+        assert plan.describe() == described
 
 
 PARTS: dict[str, Callable[[Catalog], Catalog]] = {

@@ -16,6 +16,7 @@ import framefeed as ff
 from framefeed.errors import TimeUnavailable
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file, corpus_file
+from tests.makers import plan_over
 
 SIZE = (16, 24)
 BY_TIME = (
@@ -60,9 +61,9 @@ REMEDY = (
 )
 
 
-def plan_of(rule: Any = None, **options: Any) -> ff.EpochPlan:
+def plan_timed(rule: Any = None, **options: Any) -> ff.EpochPlan:
     with pytest.warns(UserWarning, match="1 of 3 rows are left out") as caught:
-        plan = ff.plan_clips(catalog(), rule, **{"seed": 0, "size": SIZE, "shuffle": False, **options})
+        plan = plan_over(catalog(), rule, **{"size": SIZE, "shuffle": False, **options})
     (warning,) = caught
     why = f"1 of them have no times of their frames, which this plan needs: {REMEDY} (first {paths()[1]})"
     assert str(warning.message).endswith(why)
@@ -84,15 +85,15 @@ def check(plan: ff.EpochPlan) -> None:
 
 @pytest.mark.parametrize("rule", BY_TIME)
 def test_rules_by_time(rule: Any) -> None:
-    check(plan_of(rule))
-    check(plan_of(rule, shuffle="videos", clips_per_video=3))
-    check(plan_of(rule, within=("none", "none")))
+    check(plan_timed(rule))
+    check(plan_timed(rule, shuffle="videos", clips_per_video=3))
+    check(plan_timed(rule, within=("none", "none")))
 
 
 def test_a_column_of_seconds_and_windows() -> None:
-    check(plan_of(at="at"))
-    check(plan_of(ff.Uniform(2), within=("start", "end")))
-    check(plan_of(ff.EveryFrame(), within=("start", "end")))
+    check(plan_timed(at="at"))
+    check(plan_timed(ff.Uniform(2), within=("start", "end")))
+    check(plan_timed(ff.EveryFrame(), within=("start", "end")))
 
 
 @pytest.mark.parametrize("rule", BY_NUMBER)
@@ -118,7 +119,7 @@ def test_where_no_row_remains() -> None:
 
 
 def test_mixtures_list_those_of_their_parts() -> None:
-    plan = ff.mix_plans([(plan_of(BY_TIME[0]), 1), (plan_of(BY_TIME[0], seed=1), 1)], num_clips=6, seed=0)
+    plan = ff.mix_plans([(plan_timed(BY_TIME[0]), 1), (plan_timed(BY_TIME[0], seed=1), 1)], num_clips=6, seed=0)
     assert [each.source for each in plan.excluded] == [paths()[1]] * 2
     assert len(list(plan)) == 6
 

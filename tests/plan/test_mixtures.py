@@ -23,6 +23,7 @@ from framefeed.plan import MixedPlan, _mixing, choose_stored_form
 from framefeed.plan._mixing import MixSequence
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
+from tests.makers import plan_over
 
 SIZE = (16, 24)
 
@@ -92,13 +93,13 @@ def catalog_of(number: int) -> ff.Catalog:
     return ff.scan([Path(name) for name in clips(number)], workers=1)
 
 
-def plan_of(number: int, **options: Any) -> ff.EpochPlan:
+def plan_part(number: int, **options: Any) -> ff.EpochPlan:
     given = {"seed": number, "size": SIZE, "columns": ("num_frames",), **options}
-    return ff.plan_clips(catalog_of(number), given.pop("rule", ff.Dense(2, stride=1)), **given)
+    return plan_over(catalog_of(number), **{"rule": ff.Dense(2, stride=1), **given})
 
 
 def mix(*shares: float, **options: Any) -> MixedPlan:
-    parts = [(plan_of(number), share) for number, share in enumerate(shares)]
+    parts = [(plan_part(number), share) for number, share in enumerate(shares)]
     plan = ff.mix_plans(parts, **{"num_clips": 23, "seed": 5, **options})
     assert isinstance(plan, MixedPlan)
     return plan
@@ -151,7 +152,7 @@ def test_a_mixture_of_very_many_clips_is_refused_or_right_to_its_end(epoch: int)
 
 
 def test_a_part_may_begin_at_a_later_epoch() -> None:
-    parts = [(plan_of(0, epoch=3), 1), (plan_of(1), 2)]
+    parts = [(plan_part(0, epoch=3), 1), (plan_part(1), 2)]
     plan = ff.mix_plans(parts, num_clips=9, seed=0)
     assert isinstance(plan, MixedPlan)
     assert read(plan) == expect(plan, [0])
@@ -207,7 +208,7 @@ def test_a_mixture_resumes(delivered: int) -> None:
 
 
 def test_a_state_of_16_parts_is_small() -> None:
-    parts = [(plan_of(number % 3, seed=number), 1 + number) for number in range(16)]
+    parts = [(plan_part(number % 3, seed=number), 1 + number) for number in range(16)]
     with ff.ClipLoader(ff.mix_plans(parts, num_clips=100, seed=1), batch_size=4) as loader:
         assert len(json.dumps(loader.state_dict())) < 1024
 
@@ -226,13 +227,13 @@ def test_a_mixture_travels() -> None:
 
 def test_a_mixture_may_be_a_part() -> None:
     inner = mix(0.5, 0.5)
-    plan = ff.mix_plans([(inner, 0.5), (plan_of(2), 0.5)], num_clips=14, seed=1)
+    plan = ff.mix_plans([(inner, 0.5), (plan_part(2), 0.5)], num_clips=14, seed=1)
     assert isinstance(plan, MixedPlan)
     assert read(plan) == expect(plan, [0])
     with ff.ClipLoader(plan, batch_size=14) as loader:
         [batch] = loader
     assert sorted(set(batch["plan"].tolist())) == [0, 1]
-    own = [plan_of(0).catalog, plan_of(1).catalog, plan_of(2).catalog]
+    own = [plan_part(0).catalog, plan_part(1).catalog, plan_part(2).catalog]
     names = [{catalog.source(int(row)) for catalog in own if row < len(catalog)} for row in batch.rows]
     assert all(source in each for source, each in zip(batch.sources, names, strict=True))
     assert plan.describe().clips == 14
@@ -260,7 +261,7 @@ def test_a_clip_that_fails_names_its_source(tmp_path: Path) -> None:
     path.write_bytes(Path(clips(0)[0]).read_bytes())
     gone = ff.plan_clips(ff.scan(path), ff.Dense(2, stride=1), seed=0, size=SIZE, columns=("num_frames",))
     path.unlink()
-    plan = ff.mix_plans([(gone, 1), (plan_of(1), 1)], num_clips=6, seed=0)
+    plan = ff.mix_plans([(gone, 1), (plan_part(1), 1)], num_clips=6, seed=0)
     with ff.ClipLoader(plan, batch_size=6, on_error="skip") as loader:
         [batch] = loader
     assert (batch["plan"] == np.where(batch.ok, 1, 0)).all()
@@ -270,11 +271,11 @@ def test_a_clip_that_fails_names_its_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf"), "1", None, True])
 def test_wrong_weights_are_refused(weight: Any) -> None:
     with pytest.raises(UsageError, match=r"the weight of parts\[1\]: expected a finite number above zero"):
-        ff.mix_plans([(plan_of(0), 1), (plan_of(1), weight)], num_clips=5, seed=0)
+        ff.mix_plans([(plan_part(0), 1), (plan_part(1), weight)], num_clips=5, seed=0)
 
 
 def test_parts_that_do_not_fit_together_are_refused() -> None:
-    first = plan_of(0)
+    first = plan_part(0)
     listed = ff.plan_requests(
         [ff.DecodeRequest(clips(1)[0], [0, 1])], size=SIZE, columns={"num_frames": ["many"], "plan": [1]}
     )
@@ -291,20 +292,20 @@ def test_parts_that_do_not_fit_together_are_refused() -> None:
         (first, r"expected a list of pairs"),
         ([], r"expected a list of pairs"),
         ([first], r"parts\[0\]: expected a pair of a plan and its weight"),
-        ([(first, 1), (plan_of(1, size=(8, 8)), 1)], r"the pictures of parts\[0\] and parts\[1\] differ"),
+        ([(first, 1), (plan_part(1, size=(8, 8)), 1)], r"the pictures of parts\[0\] and parts\[1\] differ"),
         (
-            [(first, 1), (plan_of(1, rule=ff.Uniform(3)), 1)],
+            [(first, 1), (plan_part(1, rule=ff.Uniform(3)), 1)],
             r"the numbers of frames of parts\[0\] and parts\[1\] differ",
         ),
-        ([(first, 1), (plan_of(1, columns=()), 1)], r"the columns of parts\[0\] and parts\[1\] differ"),
-        ([(first, 1), (plan_of(1, columns=("duration_seconds",)), 1)], r"the columns of parts"),
+        ([(first, 1), (plan_part(1, columns=()), 1)], r"the columns of parts\[0\] and parts\[1\] differ"),
+        ([(first, 1), (plan_part(1, columns=("duration_seconds",)), 1)], r"the columns of parts"),
         ([(first, 1), (listed, 1)], r"parts\[1\] has a column 'plan', which is the mixture's own"),
         ([(each, 1) for each in texts], r"the texts of columns of parts\[0\] and parts\[1\] differ"),
-        ([(first, 1), (plan_of(1, rank=0, world_size=2), 1)], r"parts\[1\] is a plan of rank 0 of 2"),
+        ([(first, 1), (plan_part(1, rank=0, world_size=2), 1)], r"parts\[1\] is a plan of rank 0 of 2"),
         ([(first, 1), (first.without(1), 1)], r"parts\[1\] is a plan of rank 0 of 1, or of the rest"),
-        ([(first, 1), (plan_of(0), 2)], r"parts\[0\] and parts\[1\] are the same plan"),
-        ([(first, 1), (plan_of(1, unequal=True, size=None), 1)], r"parts\[1\] has pictures of different sizes"),
-        ([(plan_of(0, size=ff.Letterbox(*SIZE)), 1), (plan_of(1), 1)], r"the borders of parts\[0\] and parts\[1\]"),
+        ([(first, 1), (plan_part(0), 2)], r"parts\[0\] and parts\[1\] are the same plan"),
+        ([(first, 1), (plan_part(1, unequal=True, size=None), 1)], r"parts\[1\] has pictures of different sizes"),
+        ([(plan_part(0, size=ff.Letterbox(*SIZE)), 1), (plan_part(1), 1)], r"the borders of parts\[0\] and parts\[1\]"),
     ]
     for parts, message in cases:
         with pytest.raises(UsageError, match=message):
@@ -319,7 +320,7 @@ def test_an_empty_part_is_refused() -> None:
     with pytest.warns(UserWarning, match="no rows"):
         empty = ff.plan_clips(catalog_of(0)[[]], ff.Uniform(2), seed=0, size=SIZE, columns=("num_frames",))
     with pytest.raises(UsageError, match=r"parts\[1\] has no clips"):
-        ff.mix_plans([(plan_of(0), 1), (empty, 1)], num_clips=5, seed=0)
+        ff.mix_plans([(plan_part(0), 1), (empty, 1)], num_clips=5, seed=0)
 
 
 def test_the_catalog_of_a_mixture_says_where_to_look() -> None:
@@ -336,7 +337,7 @@ def test_a_state_of_a_later_epoch_goes_on_there() -> None:
     plan = mix(0.5, 0.5, num_clips=9)
     state = json.loads(json.dumps(plan.with_epoch(2).state_dict()))
     assert read(plan.with_state(state)) == expect(plan, [2])
-    later = [ff.mix_plans([(plan_of(0, epoch=epoch), 1)], num_clips=9, seed=0) for epoch in (0, 1)]
+    later = [ff.mix_plans([(plan_part(0, epoch=epoch), 1)], num_clips=9, seed=0) for epoch in (0, 1)]
     assert later[0].fingerprint != later[1].fingerprint
 
 
@@ -348,13 +349,13 @@ def test_the_epoch_after_a_resumed_one_is_whole() -> None:
 
 
 def test_flips_and_borders_of_parts_are_told() -> None:
-    parts = [(plan_of(0), 1), (plan_of(1, horizontal_flip=1.0), 1)]
+    parts = [(plan_part(0), 1), (plan_part(1, horizontal_flip=1.0), 1)]
     plan = ff.mix_plans(parts, num_clips=6, seed=0)
     with ff.ClipLoader(plan, batch_size=6) as loader:
         [batch] = loader
     assert batch.flipped is not None
     assert batch.flipped.tolist() == (batch["plan"] == 1).tolist()
-    boxed = [(plan_of(number, size=ff.Letterbox(*SIZE)), 1) for number in range(2)]
+    boxed = [(plan_part(number, size=ff.Letterbox(*SIZE)), 1) for number in range(2)]
     plan = ff.mix_plans(boxed, num_clips=6, seed=0)
     with ff.ClipLoader(plan, batch_size=6) as loader:
         [batch] = loader
@@ -363,8 +364,8 @@ def test_flips_and_borders_of_parts_are_told() -> None:
 
 
 def test_what_a_cache_asks_of_a_mixture_is_what_its_parts_answer() -> None:
-    fixed = plan_of(1, rule=ff.Uniform(2))
-    parts = {"drawn": plan_of(0), "fixed": fixed, "cropped": plan_of(2, crop=ff.RandomCrop(32, 48))}
+    fixed = plan_part(1, rule=ff.Uniform(2))
+    parts = {"drawn": plan_part(0), "fixed": fixed, "cropped": plan_part(2, crop=ff.RandomCrop(32, 48))}
     for names in (["fixed"], ["drawn", "fixed"], ["fixed", "cropped"]):
         plan = ff.mix_plans([(parts[name], 1) for name in names], num_clips=6, seed=0)
         assert plan.draws_frames == (names != ["fixed"])
@@ -372,7 +373,7 @@ def test_what_a_cache_asks_of_a_mixture_is_what_its_parts_answer() -> None:
 
 
 def test_parts_of_one_catalog_share_its_rows() -> None:
-    parts = [(plan_of(0, seed=seed), 1) for seed in range(2)]
+    parts = [(plan_part(0, seed=seed), 1) for seed in range(2)]
     plan = ff.mix_plans(parts, num_clips=8, seed=0)
     assert len(plan.catalog) == len(catalog_of(0))
     assert {plan.row_at(position) for position in range(8)} == set(range(len(catalog_of(0))))

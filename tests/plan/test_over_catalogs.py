@@ -13,7 +13,7 @@ from framefeed.catalog import Catalog
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
-from framefeed.plan._rules import Dense, EveryFrame, Uniform
+from framefeed.plan._rules import Dense, Uniform
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
@@ -46,14 +46,6 @@ def test_failed_files_are_excluded_and_labels_are_codes(catalog: Catalog) -> Non
     assert plan.describe().excluded_rows == 1
 
 
-def test_every_frame_of_every_file(catalog: Catalog) -> None:
-    with pytest.warns(UserWarning, match="left out"):
-        plan = plan_clips(catalog, EveryFrame(), seed=1)
-    found = sorted((request.source, *request.ordinals.tolist()) for request in plan)
-    rows = [catalog.source(row) for row in catalog.usable_rows.tolist()]
-    assert found == sorted((source, n) for source, count in zip(rows, (5, 9, 7), strict=True) for n in range(count))
-
-
 def test_a_plan_travels_as_data_or_as_the_name_of_its_catalog(catalog: Catalog, tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="left out"):
         unsaved = plan_clips(catalog, Dense(3, fps=10), seed=1)
@@ -66,12 +58,6 @@ def test_a_plan_travels_as_data_or_as_the_name_of_its_catalog(catalog: Catalog, 
     copy = pickle.loads(text)
     assert [r.ordinals.tolist() for r in copy] == [r.ordinals.tolist() for r in unsaved]
     assert copy.fingerprint == saved.fingerprint == unsaved.fingerprint
-
-
-def test_headers_alone_cannot_be_planned(folder: Path) -> None:
-    headers = scan(folder, depth="header", workers=0)
-    with pytest.raises(UsageError, match="with_frame_indexes"):
-        plan_clips(headers, Uniform(2), seed=1)
 
 
 def test_windows_and_columns_of_a_manifest(folder: Path, tmp_path: Path) -> None:
@@ -142,11 +128,3 @@ def test_the_path_of_a_dangling_link_is_said_once(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=rf"The first row is .* \(MissingMedia: {reason}\)") as caught:
         plan_clips(catalog, Uniform(3), seed=1)
     assert str(caught[0].message).count(str(link)) == 1
-
-
-def test_a_filter_that_leaves_no_row_is_said(tmp_path: Path) -> None:
-    write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=8))
-    catalog = scan(tmp_path, label_from="parent", workers=0).filter(label="misspelt")
-    with pytest.warns(UserWarning, match="the catalog has no rows, so the plan has no clips") as caught:
-        assert len(plan_clips(catalog, Uniform(2), seed=0)) == 0
-    assert len(caught) == 1

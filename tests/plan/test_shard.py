@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.errors import UsageError
-from framefeed.plan import EpochPlan, plan_clips
+from framefeed.plan import EpochPlan
 from framefeed.plan._rules import Dense
 from framefeed.plan._shard import Delivery, Rest, Shard, load_deliveries
-from tests.fakes import FakeCatalog, index_of
+from tests.makers import plan_fakes
 from tests.plan.dealing import Epoch
 
 Run = tuple[int, Sequence[int]]
@@ -94,12 +95,9 @@ def test_L13_pads_count_as_nothing() -> None:
 # --- the same over plans ------------------------------------------------------------------------------
 
 
-def plan_of(videos: int, rank: int = 0, world_size: int = 1, unit: int = 1, tail: str = "pad") -> EpochPlan:
-    catalog = FakeCatalog([index_of(range(9))] * videos)
-    shuffle = "videos" if unit > 1 else True
-    return plan_clips(
-        catalog, Dense(2), seed=4, shuffle=shuffle, clips_per_video=unit, rank=rank, world_size=world_size, tail=tail
-    )  # type: ignore[call-overload]
+def plan_rank(videos: int, rank: int = 0, world_size: int = 1, unit: int = 1, tail: str = "pad") -> EpochPlan:
+    options = {"shuffle": "videos" if unit > 1 else True, "clips_per_video": unit, "tail": tail}
+    return plan_fakes([9] * videos, Dense(2), seed=4, rank=rank, world_size=world_size, **options)
 
 
 def list_positions(plan: EpochPlan) -> list[int]:
@@ -107,12 +105,12 @@ def list_positions(plan: EpochPlan) -> list[int]:
 
 
 def resume(state: str, **options: int) -> EpochPlan:
-    return plan_of(**options).with_state(json.loads(state))  # type: ignore[arg-type]
+    return plan_rank(**options).with_state(json.loads(state))  # type: ignore[arg-type]
 
 
 @given(st.integers(1, 12), st.integers(1, 3), RUNS, st.integers(1, 4))
 def test_L13_states_of_plans_keep_the_rest(videos: int, unit: int, runs: list[Run], world_size: int) -> None:
-    epoch, state = Epoch(videos * unit, unit), json.dumps(plan_of(videos, unit=unit).state_dict())
+    epoch, state = Epoch(videos * unit, unit), json.dumps(plan_rank(videos, unit=unit).state_dict())
     for run in runs:
         clips = deliver(epoch, run, "pad")
         plan = resume(state, videos=videos, unit=unit, world_size=run[0]).without(clips)
@@ -125,9 +123,9 @@ def test_L13_states_of_plans_keep_the_rest(videos: int, unit: int, runs: list[Ru
 
 
 def test_L13_a_clip_of_the_rest_is_the_clip_of_its_global_position() -> None:
-    whole = plan_of(10, unit=3)
+    whole = plan_rank(10, unit=3)
     for world_size in (1, 2, 3):
-        rest = plan_of(10, rank=world_size - 1, world_size=world_size, unit=3).without([4, 5], 2)
+        rest = plan_rank(10, rank=world_size - 1, world_size=world_size, unit=3).without([4, 5], 2)
         for position in range(len(rest)):
             same = rest.global_position(position)
             assert rest[position] == whole[same]
@@ -136,7 +134,7 @@ def test_L13_a_clip_of_the_rest_is_the_clip_of_its_global_position() -> None:
 
 
 def test_L13_the_next_epoch_is_whole() -> None:
-    rest = plan_of(10).without(4)
+    rest = plan_rank(10).without(4)
     assert (len(rest), len(rest.with_epoch(1)), len(rest.with_epoch(0))) == (6, 10, 6)
 
 
@@ -149,16 +147,12 @@ def test_L13_the_rest_is_restored_fast_at_any_position() -> None:
 
 
 def test_L13_states_stay_small_after_many_resumes() -> None:
-    catalog = FakeCatalog([index_of(range(9))] * 4)
-
-    def many(world_size: int = 1) -> EpochPlan:
-        return plan_clips(catalog, Dense(2), seed=4, clips_per_video=50_000, world_size=world_size)  # type: ignore[arg-type]
-
+    many = partial(plan_fakes, [9] * 4, Dense(2), clips_per_video=50_000)
     plan = many()
     for world_size in range(1, 60):
-        plan = many(world_size).with_state(plan.state_dict()).without(100)
+        plan = many(world_size=world_size).with_state(plan.state_dict()).without(100)
     assert len(json.dumps(plan.state_dict())) < 700
-    unequal = many(1024).without([7] * 500 + [8] * 524)
+    unequal = many(world_size=1024).without([7] * 500 + [8] * 524)
     assert len(json.dumps(unequal.state_dict())) < 700
     assert len(unequal) == -(-(200_000 - 7 * 500 - 8 * 524) // 1024)
 
@@ -185,7 +179,7 @@ def test_L13_damaged_deliveries_are_refused(wrong: object) -> None:
 
 def test_L13_a_number_for_each_rank_is_needed() -> None:
     with pytest.raises(UsageError, match="one for each of 3 ranks, got 2"):
-        plan_of(10, world_size=3).without([1, 2])
+        plan_rank(10, world_size=3).without([1, 2])
 
 
 # --- the same law over dealers that are known to be wrong ---------------------------------------------

@@ -53,7 +53,7 @@ class NamedCatalog(FakeCatalog):
         return self.source(row)
 
 
-def plan_of(indexes: Sequence[FrameIndex], rule: ClipRule, **options: Any) -> EpochPlan:
+def plan_streams(indexes: Sequence[FrameIndex], rule: ClipRule, **options: Any) -> EpochPlan:
     """One video of each stream."""
     catalogs: Any = {name: NamedCatalog([index]) for name, index in zip(NAMES, indexes, strict=False)}
     return plan_clips(None, rule, streams=catalogs, **{"on": "stem", "seed": 3, "shuffle": False, **options})
@@ -81,7 +81,7 @@ def follow(leader: FrameIndex, request: Any, follower: FrameIndex, pick: str, po
 def test_each_stream_follows_the_times_of_the_first(
     data: tuple[FrameIndex, ...], rule: ClipRule, pick: Pick | None
 ) -> None:
-    plan = plan_of(data, rule, pick=pick)
+    plan = plan_streams(data, rule, pick=pick)
     policy = getattr(rule, "policy", "repeat_last")
     try:
         expected = {name: follow(data[0], plan.streams["first"][0], each, pick or "nearest", policy)
@@ -100,16 +100,16 @@ def test_each_stream_follows_the_times_of_the_first(
 
 def test_the_rule_gives_its_tolerance_and_policy_to_those_that_follow() -> None:
     slow, fast, short = steady_index(10, fps=10), index_of([0, 130, 260]), steady_index(5, fps=10)
-    near = plan_of([slow, fast], AtSeconds([0.1], tolerance_seconds=0.02))
+    near = plan_streams([slow, fast], AtSeconds([0.1], tolerance_seconds=0.02))
     with pytest.raises(FrameNotFound, match=r"\(stream 'second'\).*tolerance_seconds=0.02"):
         near[0]
-    wide: Any = plan_of([slow, fast], AtSeconds([0.1], tolerance_seconds=0.02), tolerance_seconds=0.05)[0]
+    wide: Any = plan_streams([slow, fast], AtSeconds([0.1], tolerance_seconds=0.02), tolerance_seconds=0.05)[0]
     assert wide["second"].ordinals.tolist() == [1]
     rules = {policy: Dense(3, fps=5, start=0.2, policy=policy) for policy in get_args(Policy)}
     with pytest.raises(FrameNotFound, match=r"\(stream 'second'\).*policy is 'error'"):
-        plan_of([slow, short], rules["error"])[0]
+        plan_streams([slow, short], rules["error"])[0]
     for policy, ordinals in (("repeat_last", [2, 4, 4]), ("wrap", [2, 4, 2])):
-        requests: Any = plan_of([slow, short], rules[policy])[0]
+        requests: Any = plan_streams([slow, short], rules[policy])[0]
         assert requests["first"].valid.tolist() == [True, True, True]
         assert requests["second"].ordinals.tolist() == ordinals
         assert requests["second"].valid.tolist() == [True, True, False]
@@ -357,14 +357,14 @@ def test_a_description_counts_damage_and_ends_of_streams_that_follow() -> None:
     whole = steady_index(5, fps=10)
     damaged = replace(steady_index(3, fps=10), damaged_frame_indices=np.array([0]))
     with pytest.warns(UserWarning, match="1 damaged frames in 1 of 1 rows"):
-        described = plan_of([whole, whole, damaged], AtIndices([0, 1, 4])).describe()
+        described = plan_streams([whole, whole, damaged], AtIndices([0, 1, 4])).describe()
     assert (described.sampled_frames, described.damaged_frames, described.past_end_frames) == (9, 1, 1)
 
 
 def test_a_plan_is_random_if_any_stream_is() -> None:
     index = steady_index(5)
-    assert not plan_of([index] * 2, Uniform(2)).is_random
-    assert plan_of([index] * 2, Uniform(2), crop={"first": None, "second": RandomCrop(20)}).draws_frames
+    assert not plan_streams([index] * 2, Uniform(2)).is_random
+    assert plan_streams([index] * 2, Uniform(2), crop={"first": None, "second": RandomCrop(20)}).draws_frames
 
 
 def test_crops_of_some_streams_have_their_own_size() -> None:
@@ -377,28 +377,20 @@ def test_crops_of_some_streams_have_their_own_size() -> None:
         assert boxes[2] is None
 
 
-def test_rows_that_failed_in_any_stream_are_listed(tmp_path: Path) -> None:
-    left, right = scan_keys(tmp_path, "left", [1, 2]), scan_keys(tmp_path, "right", [1, 3, 2], missing=[1])
-    with pytest.warns(UserWarning, match="1 of 5 rows"):
-        (excluded,) = joined(left=left, right=right).excluded
-    assert Path(excluded.source).stem == "right_1"
-    assert excluded.error.startswith("MissingMedia")
-
-
 # --- what a cache will hold ---------------------------------------------------------------------------
 
 
 def test_frames_of_a_cache_are_counted_by_stream() -> None:
-    plan = plan_of([steady_index(9), steady_index(9)], Uniform(2), size={"first": (10, 10), "second": (20, 20)})
+    plan = plan_streams([steady_index(9), steady_index(9)], Uniform(2), size={"first": (10, 10), "second": (20, 20)})
     assert count_planned(plan, "planes") == (4, 2 * 2 * 48 * 64 * 3 // 2)
     assert count_planned(plan, "output") == (4, 2 * 3 * (10 * 10 + 20 * 20))
     assert choose_stored_form(plan, "auto") == "output"
-    whole = plan_of([steady_index(9), steady_index(9)], Uniform(2), size={"first": (10, 10), "second": None})
+    whole = plan_streams([steady_index(9), steady_index(9)], Uniform(2), size={"first": (10, 10), "second": None})
     assert choose_stored_form(whole, "auto") == "planes", "where one stream needs whole pictures"
 
 
 def test_a_frame_of_one_stream_is_no_frame_of_another() -> None:
     """A stream at twice the rate: of one frame each, both or none are those of the epoch before."""
     data = steady_index(4, fps=10), steady_index(8, fps=20)
-    shares = {estimate_reuse(plan_of(data, RandomSegments(1), seed=seed), by_output=False) for seed in range(30)}
+    shares = {estimate_reuse(plan_streams(data, RandomSegments(1), seed=seed), by_output=False) for seed in range(30)}
     assert shares == {0.0, 1.0}

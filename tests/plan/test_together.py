@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator, Philox
 
@@ -123,6 +123,7 @@ def check_alone(plan: EpochPlan, position: int) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
+@settings(max_examples=12)
 @given(given_options=options, shuffle=st.sampled_from([True, False, "videos"]), clips=st.integers(1, 3))
 def test_clips_found_together_are_those_of_each_position(
     rule: ClipRule, given_options: dict[str, Any], shuffle: Any, clips: int

@@ -154,7 +154,6 @@ def test_numbers_that_would_lose_text_stay_text(tmp_path: Path, ids: list[str], 
         ("{id:.1f}.mp4", ["03.25", "7"], ["3.2.mp4", "7.0.mp4"]),
         ("{id:05.1f}.mp4", ["1.50", "+2"], ["001.5.mp4", "002.0.mp4"]),
         ("{id:03d}.mp4", ["+5", "-0"], ["005.mp4", "000.mp4"]),
-        ("{id:%Y_%m}.mp4", ["2020-01-02", "2021-11-30"], ["2020_01.mp4", "2021_11.mp4"]),
     ],
 )
 def test_templates_take_numbers_as_they_stand(

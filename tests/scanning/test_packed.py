@@ -5,11 +5,15 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.judges import assert_same_arrays
+from tests.makers import plan_over
 
 pytest.importorskip("urllib3", reason="the tests' server needs it")
 
@@ -53,8 +57,7 @@ def write(path: Path, members: Members, form: int = tarfile.PAX_FORMAT) -> Path:
     return path
 
 
-def make_plan(catalog: ff.Catalog, rule: Any = None) -> ff.EpochPlan:
-    return ff.plan_clips(catalog, rule or ff.RandomSegments(3), seed=3, size=SIZE, clips_per_video=2)
+make_plan = partial(plan_over, rule=ff.RandomSegments(3), seed=3, size=SIZE, clips_per_video=2)
 
 
 def load(plan: ff.EpochPlan, **options: Any) -> list[np.ndarray]:
@@ -62,17 +65,11 @@ def load(plan: ff.EpochPlan, **options: Any) -> list[np.ndarray]:
         return [np.asarray(batch.data).copy() for batch in loader]
 
 
-def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def check_packed(media: Members, folder: Path, path: Path) -> None:
     """The law: an archive has the facts, labels and batches of the unpacked folder."""
     packed, unpacked = ff.scan(path, label_from="parent"), ff.scan(folder, label_from="parent")
     assert get_facts(packed).equals(get_facts(unpacked))
-    assert_same(load(make_plan(packed), workers=0), load(make_plan(unpacked), workers=0))
+    assert_same_arrays(load(make_plan(packed), workers=0), load(make_plan(unpacked), workers=0))
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -140,7 +137,7 @@ def test_batches_of_archives_files_and_urls_are_those_of_the_unpacked(
     assert get_facts(mixed).equals(get_facts(unpacked))
     expected = load(make_plan(unpacked), workers=0)
     assert len(expected) > 2
-    assert_same(load(make_plan(ff.Catalog.open(tmp_path / "cat.parquet")), workers=workers), expected)
+    assert_same_arrays(load(make_plan(ff.Catalog.open(tmp_path / "cat.parquet")), workers=workers), expected)
 
 
 def test_batches_of_processes_and_of_torch_are_those_of_the_unpacked(
@@ -148,19 +145,19 @@ def test_batches_of_processes_and_of_torch_are_those_of_the_unpacked(
 ) -> None:
     expected = load(make_plan(ff.scan(folder)), workers=0)
     plan = make_plan(ff.scan(write(tmp_path / "m.tar", media)))
-    assert_same(load(plan, workers=2, kind="processes"), expected)
+    assert_same_arrays(load(plan, workers=2, kind="processes"), expected)
     pytest.importorskip("torch")
     clips = [np.asarray(clip) for batch in expected for clip in batch]
     dataset = ff.torch.ClipDataset(plan)
-    assert_same([np.asarray(dataset[position]["data"]) for position in range(len(plan))], clips)
+    assert_same_arrays([np.asarray(dataset[position]["data"]) for position in range(len(plan))], clips)
 
 
 def test_a_cache_of_files_has_the_frames_of_archives(media: Members, folder: Path, tmp_path: Path) -> None:
     cache, rule = ff.FrameCache(tmp_path / "cache"), ff.Uniform(3)
-    expected = load(make_plan(ff.scan(folder), rule), workers=0, cache=cache)
-    plan = make_plan(ff.scan(write(tmp_path / "m.tar", media)), rule)
+    expected = load(make_plan(ff.scan(folder), rule=rule), workers=0, cache=cache)
+    plan = make_plan(ff.scan(write(tmp_path / "m.tar", media)), rule=rule)
     with ff.ClipLoader(plan, batch_size=4, workers=0, cache=cache) as loader:
-        assert_same([np.asarray(batch.data).copy() for batch in loader], expected)
+        assert_same_arrays([np.asarray(batch.data).copy() for batch in loader], expected)
         assert loader.stats().counts.frames_decoded == 0
 
 
@@ -184,7 +181,7 @@ def test_an_archive_with_the_same_media_in_another_version_is_read_on(media: Mem
     plan = make_plan(ff.scan(path, out=tmp_path / "cat.parquet"))
     expected = load(plan, workers=0)
     write(path, [*media, ("more.txt", b"x" * 10_000)])
-    assert_same(load(make_plan(ff.Catalog.open(tmp_path / "cat.parquet")), workers=0), expected)
+    assert_same_arrays(load(make_plan(ff.Catalog.open(tmp_path / "cat.parquet")), workers=0), expected)
 
 
 @pytest.mark.parametrize("change", ["shifted", "other media", "shorter"])
@@ -221,7 +218,7 @@ def test_a_url_with_the_same_media_under_another_tag_is_read_on(
     plan = make_plan(ff.scan(f"{server.url}/m.tar"))
     server.objects["/m.tar"].data = pack([*media, ("more.txt", b"x" * 10_000)])
     server.objects["/m.tar"].etag = '"two"'
-    assert_same(load(plan, workers=0), load(make_plan(ff.scan(folder)), workers=0))
+    assert_same_arrays(load(plan, workers=0), load(make_plan(ff.scan(folder)), workers=0))
 
 
 def test_S17_a_signed_url_of_an_archive_is_read_and_not_kept(
@@ -229,7 +226,7 @@ def test_S17_a_signed_url_of_an_archive_is_read_and_not_kept(
 ) -> None:
     catalog = ff.scan(f"{server.url}/m.tar?X-Amz-Signature=sEcReT&part=1", out=tmp_path / "cat.parquet")
     assert get_facts(catalog).equals(get_facts(ff.scan(folder)))
-    assert_same(load(make_plan(catalog), workers=0), load(make_plan(ff.scan(folder)), workers=0))
+    assert_same_arrays(load(make_plan(catalog), workers=0), load(make_plan(ff.scan(folder)), workers=0))
     assert "sEcReT" not in str(catalog.table.to_pylist())
     assert not any(b"sEcReT" in path.read_bytes() for path in tmp_path.glob("cat.parquet*"))
 
@@ -241,7 +238,7 @@ def test_a_catalog_moves_with_its_archives(media: Members, folder: Path, tmp_pat
     assert catalog.table["source"][0].as_py() == f"tar://{media[0][0]}::shards/m.tar"
     expected = load(make_plan(catalog), workers=0)
     (tmp_path / "data").rename(tmp_path / "moved")
-    assert_same(load(make_plan(ff.Catalog.open(tmp_path / "moved/cat.parquet")), workers=0), expected)
+    assert_same_arrays(load(make_plan(ff.Catalog.open(tmp_path / "moved/cat.parquet")), workers=0), expected)
 
 
 def shift_offsets(rows: ArchiveRows) -> ArchiveRows:

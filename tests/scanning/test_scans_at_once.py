@@ -189,7 +189,7 @@ def test_other_arguments_do_not_wait(start: Start, target: Path) -> None:
 
 def test_every_argument_of_scan_that_decides_the_catalog_is_compared(folder: Path, target: Path) -> None:
     """Without one of them, a scan would wait for another one, and take its catalog for its own."""
-    others = {"out", "workers", "progress", "storage_options", "write_idx", "idx_folder", "journal"}
+    others = {"out", "workers", "progress", "storage_options", "journal"}
     with Journal(str(target), {}), pytest.raises(UsageError, match="with other arguments") as caught:
         scan(folder, out=target, progress=False)
     compared = str(caught.value).partition("(")[2].partition(")")[0].split(", ")

@@ -16,19 +16,23 @@ from typing import Any, NoReturn
 import pytest
 
 import framefeed as ff
+from framefeed import _stopping
 from framefeed._files import replacing
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
-from framefeed.transcode import _folder, _map_video
+from framefeed.transcode import _folder, _iterating, _map_video, _running
 from framefeed.transcode._reading import FrameReader
 from framefeed.transcode._segments import plan_segments
 from framefeed.transcode._targets import VideoTarget
 from framefeed.transcode._timetable import make_timetable
 from tests.corpus import clip_file
 from tests.damaged import damaged_clip
+from tests.parallel.clocks import HandClock
 from tests.parallel.functions import shared_memory
+from tests.patience import PATIENCE_SECONDS
 from tests.programs import report_of
 from tests.transcode import functions
 from tests.transcode.functions import HarmfulFunction, Recorded
+from tests.transcode.hanging import HangingFunction, ending_time_of
 
 COUNT = 110
 
@@ -325,32 +329,49 @@ def test_a_setup_may_leave_the_program(clip: Path, out: Path, kind: str, workers
     assert names_beside(out) == []
 
 
+CALLS_BESIDE_A_LATE_ONE = 2 * _iterating._CALLS_AHEAD - 1
+"""Calls of an iterator with two workers that begin while the first of them hangs."""
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_a_thread_that_hangs_is_named(clip: Path, out: Path, form: str) -> None:
-    release, others = threading.Event(), set(threading.enumerate())
+def test_a_thread_that_hangs_is_named(
+    clip: Path, out: Path, form: str, hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, is_alone, work = set(threading.enumerate()), threading.Event(), _running.SegmentRun._work
 
-    def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
-        if index == 60:
-            release.wait(60)
-        return frame
+    def work_to_the_end(run: Any, worker: int) -> None:
+        work(run, worker)
+        is_alone.set()
 
+    if form == "video":
+        monkeypatch.setattr(_running.SegmentRun, "_work", work_to_the_end)
+        monkeypatch.setattr(_running, "perf_counter", hand_clock)
+        monkeypatch.setattr(_stopping, "perf_counter", hand_clock)
+        function = HangingFunction(hand_clock, 60, is_alone)
+    else:
+        function = HangingFunction(hand_clock, 60, num_calls=60 + 1 + CALLS_BESIDE_A_LATE_ONE)
     try:
         with pytest.raises(ff.DeadlineExceeded, match=r"frame 60 \(2\.400000 s\).*deadline_seconds") as caught:
-            FORMS[form](clip, function, out, workers=2, deadline_seconds=2)
+            FORMS[form](clip, function, out, workers=2, deadline_seconds=0.2)
         assert caught.value.position == 60
     finally:
-        release.set()
+        function.release.set()
     # Those of other tests, of pytest and of libraries stay.
     for thread in set(threading.enumerate()) - others:
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
 
 
 @pytest.mark.slow
 def test_a_process_that_hangs_is_named_and_killed(clip: Path, out: Path, calls: Path) -> None:
-    with pytest.raises(ff.DeadlineExceeded, match=r"frame 60.*deadline_seconds") as caught:
-        ff.map_video(
-            clip, Recorded(calls, {60: "hang"}), out, workers=1, kind="processes", deadline_seconds=3
-        )  # fmt: skip
+    def list_hung() -> list[int]:
+        return [int(path.name.split("-")[-1]) for path in calls.glob("000060-*")]
+
+    function = Recorded(calls, {60: "hang"})
+    with (
+        ending_time_of(list_hung),
+        pytest.raises(ff.DeadlineExceeded, match=r"frame 60.*deadline_seconds") as caught,
+    ):
+        ff.map_video(clip, function, out, workers=1, kind="processes", deadline_seconds=PATIENCE_SECONDS)
     assert caught.value.position == 60
     # Finished segments are kept, and nothing of the others.
     assert ff.map_video(clip, Recorded(calls), out, workers=1).num_resumed_frames >= 25
@@ -367,26 +388,28 @@ def test_a_frame_that_kills_two_processes_is_named(clip: Path, out: Path, calls:
 
 @pytest.mark.parametrize(("fps", "at", "position"), [(None, 9, 8), (12.5, 18, 16)])
 def test_a_call_of_several_frames_that_hangs_is_named_by_its_first(
-    clip: Path, out: Path, fps: float | None, at: int, position: int
+    clip: Path, out: Path, fps: float | None, at: int, position: int, hand_clock: HandClock
 ) -> None:
-    release = threading.Event()
-
-    def function(frames: Any, *, index: Any, pts_seconds: Any) -> Any:
-        if at in index:
-            release.wait(60)
-        return frames
-
+    # Each is in the third call.
+    function = HangingFunction(hand_clock, at, num_calls=3 + CALLS_BESIDE_A_LATE_ONE)
     try:
         with pytest.raises(ff.DeadlineExceeded, match=f"frame {position} ") as caught:
-            iterate(clip, function, out, workers=2, deadline_seconds=1, batch_size=4, fps=fps)
+            iterate(clip, function, out, workers=2, deadline_seconds=0.2, batch_size=4, fps=fps)
         assert caught.value.position == position
     finally:
-        release.set()
+        function.release.set()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("fps", "at", "position"), [(None, 9, 8), (12.5, 18, 16)])
+@pytest.mark.parametrize(
+    ("form", "fps", "at", "position"),
+    [
+        ("video", None, 9, 8),
+        ("iterator", 12.5, 18, 16),
+        pytest.param("iterator", None, 9, 8, marks=pytest.mark.test_all),
+        pytest.param("video", 12.5, 18, 16, marks=pytest.mark.test_all),
+    ],
+)
 def test_L04_a_call_of_several_frames_that_kills_two_processes_is_named_by_its_first(
     clip: Path, out: Path, calls: Path, form: str, fps: float | None, at: int, position: int
 ) -> None:
@@ -399,7 +422,7 @@ def test_L04_a_call_of_several_frames_that_kills_two_processes_is_named_by_its_f
 @pytest.mark.slow
 def test_L04_an_error_is_not_hidden_by_the_end_of_the_other_processes(clip: Path, out: Path, calls: Path) -> None:
     # The process of the first segment is in a call, and is killed after the error of the second one.
-    fates = {0: "hang", lengths_of(clip)[0]: "raise"}
+    fates = {0: "hang", lengths_of(clip)[0]: "raise beside 0"}
     with pytest.raises(ff.LoadError, match="ArithmeticError: no result") as caught:
         ff.map_video(clip, Recorded(calls, fates), out, workers=2, kind="processes")
     assert caught.value.position == lengths_of(clip)[0]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from framefeed._values import StreamColors
 from framefeed.bitstreams._bits import OddUnits
@@ -24,17 +24,13 @@ from framefeed.bitstreams._sets import (
 _MOST_KEPT_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(NamedTuple):
     """One video stream's codec configuration.
 
     Attributes:
-        codec: Canonical codec name.
-        extradata: The configuration, as libav has it.
         length_size: Bytes of the length before each NAL unit; 0 for start codes.
         units: Its NAL units, without zero bytes behind them.
         sequence_unit: The one sequence parameter set, as stored.
-        sequence: Its facts.
         pictures: Picture parameter sets by their number; a later one replaces an earlier one. None if one of them is
             not understood exactly.
     """
@@ -51,10 +47,7 @@ class Configuration:
 def read_configuration(codec: str, extradata: bytes, colors: StreamColors) -> Configuration:
     """Read a codec configuration: a configuration record, or parameter sets behind start codes.
 
-    Args:
-        codec: "h264" or "hevc".
-        extradata: As libav has it.
-        colors: The container's colour tags.
+    ``codec``: "h264" or "hevc".
 
     Raises:
         OddUnits: It has several sequence parameter sets or none, breaks off, or is not understood exactly.

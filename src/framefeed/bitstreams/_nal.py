@@ -7,7 +7,7 @@ ITU-T H.265 (08/2021) tables 7-1 and clause 7.4.2.2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from framefeed.bitstreams._codecs import Codec, UnitTypes
 
@@ -24,8 +24,7 @@ SEI_LIMIT = 4096
 """Bytes of one unit of messages that are read: captions and the like may come before the recovery point."""
 
 
-@dataclass(frozen=True, slots=True)
-class PictureFacts:
+class PictureFacts(NamedTuple):
     """Facts of one packet's NAL unit headers.
 
     Attributes:

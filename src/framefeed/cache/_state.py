@@ -14,7 +14,6 @@ from framefeed._callers import find_callers_level
 from framefeed._checks import expected
 from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
-from framefeed._units import format_bytes
 from framefeed.cache._keys import EXACT, FORMS, Form
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.codecs._registry import find_codec, find_codec_for
@@ -124,7 +123,7 @@ class PlannedFrames:
 
 def choose_codec(
     name: str, form: Form, layout: PlaneLayout, info: StoreInfo, planned: PlannedFrames | None = None
-) -> tuple[FrameCodec, str]:
+) -> FrameCodec:
     """Choose the codec for frames that a cache lacks; pure.
 
     A codec that is given is used. With "auto", a cache that holds such frames keeps their codec; else planes are stored
@@ -136,21 +135,15 @@ def choose_codec(
         layout: Of the first of them.
         info: Contents of the cache.
         planned: What will be stored, if that is known.
-
-    Returns:
-        (the codec, why it was chosen).
     """
     if name != AUTO:
-        return find_codec(name), "the codec that was given"
+        return find_codec(name)
     stored = find_stored_codec(layout, info)
     if stored is not None:
-        return stored, "the cache already has such frames with this codec"
-    if form == "planes":
-        return find_codec("lz4"), "planes become smaller with it, and no codec that compresses is read faster"
+        return stored
     needed = 0 if planned is None else planned.raw_bytes + planned.count * _FRAME_OVERHEAD
-    if info.max_bytes is not None and needed > info.max_bytes - info.bytes_on_disk:
-        return find_codec("lz4"), f"uncompressed, the frames would need {format_bytes(needed)}, more than max_bytes"
-    return find_codec("raw"), "outputs are read fastest without compression"
+    fits_raw = info.max_bytes is None or needed <= info.max_bytes - info.bytes_on_disk
+    return find_codec("raw" if form == "output" and fits_raw else "lz4")
 
 
 def find_stored_codec(layout: PlaneLayout, info: StoreInfo) -> FrameCodec | None:
@@ -278,7 +271,7 @@ class CacheState:
             store = self.store
             with self._lock.value:
                 if form not in self._codecs:
-                    self._codecs[form], _ = choose_codec(AUTO, form, layout, store.info(), self.planned)
+                    self._codecs[form] = choose_codec(AUTO, form, layout, store.info(), self.planned)
         self._codec = self._codecs[form]
         return find_codec_for(self._codec, layout)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from framefeed.decode._auto import AUTO_RULES
 from framefeed.decode._convert import Converter, view_plane
 from framefeed.decode._decoder import (
     BaseDecoder,
@@ -30,14 +29,15 @@ from framefeed.decode._planes import (
 )
 from framefeed.decode._queries import NoSuchFrame, RefusedValue, WrongKind, clip_slice, require_times, resample_frames
 from framefeed.decode._reduction import SCALE_MARK, find_reduction
-from framefeed.decode._registry import AutoDecoder, as_decoder, find_decoder, list_decoders, make_auto_decoder
-from framefeed.decode._slots import (
-    PendingFrames,
-    make_writer,
-    name_picture,
-    suggest_next_step,
-    write_frame,
+from framefeed.decode._registry import (
+    AUTO_RULES,
+    AutoDecoder,
+    as_decoder,
+    find_decoder,
+    list_decoders,
+    make_auto_decoder,
 )
+from framefeed.decode._slots import PendingFrames, make_writer, name_picture, suggest_next_step, write_frame
 from framefeed.decode._video_decoder import VideoDecoder, check_frame_index
 
 __all__ = [

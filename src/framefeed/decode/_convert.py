@@ -56,11 +56,7 @@ def describe_conversion(*, is_accurate: bool = False) -> str:
 
 
 class Converter:
-    """Converts decoded pictures to RGB. It keeps swscale's set-up between calls, so each thread needs its own.
-
-    Args:
-        is_accurate: Whether by the recipe with accurate rounding.
-    """
+    """Converts decoded pictures to RGB. It keeps swscale's set-up between calls: each thread needs its own."""
 
     def __init__(self, *, is_accurate: bool = False) -> None:
         self._is_accurate = is_accurate
@@ -70,19 +66,13 @@ class Converter:
         self._splitter = VideoReformatter()
 
     def write(self, frame: VideoFrame, stream: StreamFacts, output: OutputSpec, out: Pixels) -> None:
-        """Convert one picture.
+        """Convert one picture, as stored, to ``out``, uint8 [3, H, W] or [H, W, 3].
 
-        Args:
-            frame: A decoded picture as stored, before it is turned.
-            stream: Its stream. A picture of another size is accepted only if ``output.size`` is set and
-                ``output.crop`` is not.
-            output: Size, crop and dimension order of the pixels.
-            out: Memory for the pixels, uint8 [3, H, W] or [H, W, 3]; all of it is overwritten.
+        A picture of another size than the stream's is accepted only if ``output`` has a size and no crop.
 
         Raises:
             FormatChanged: The picture's size is not the stream's.
             UnsupportedCodec: swscale does not convert pictures of this format.
-            UsageError: The crop lies outside the picture, or ``out`` has another shape.
         """
         if (frame.width, frame.height) != (stream.width, stream.height) and (output.crop or not output.size):
             height, width = stream.displayed
@@ -120,11 +110,7 @@ class Converter:
     def convert(self, frame: VideoFrame, stream: StreamFacts, output: OutputSpec) -> Pixels | None:
         """Convert one picture to memory that swscale allocates, uint8 [H, W, 3]: the pixels of ``write``, not copied.
 
-        Returns:
-            The pixels, or None where only ``write`` makes them as ``output`` asks.
-
-        Raises:
-            UnsupportedCodec: swscale does not convert pictures of this format.
+        None where only ``write`` makes them as ``output`` asks.
         """
         is_as_stored = (frame.width, frame.height) == (stream.width, stream.height) and not (
             stream.rotation or stream.mirrored or output.size or output.crop

@@ -53,15 +53,8 @@ class ForwardReader:
     def read(self, ordinal: int, *, goes_on: bool = False) -> Pixels:
         """Decode one frame.
 
-        Args:
-            ordinal: Number of the frame.
-            goes_on: Whether the frames behind it are expected to be read next. If so, the decoder stays behind a frame
-                elsewhere too; if not, only behind one that follows the last one.
-
-        Raises:
-            CorruptMedia: It does not come out of the decoder.
-            StaleSource: The file is not the one that was indexed.
-            ResourceExhausted: Memory, descriptors or the like ran out, also after idle ones were released.
+        With ``goes_on``, the frames behind it are expected to be read next: the decoder then stays behind a frame that
+        is elsewhere, too, and not only behind one that follows the last one.
         """
         own = self._own.value
         if own.in_use.acquire(blocking=False):

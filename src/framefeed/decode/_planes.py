@@ -59,24 +59,15 @@ class PlaneLayout:
     Example:
         >>> PlaneLayout("yuv420p", 1280, 720, color_space=1).text
         'yuv420p 1280x720 1 0 p 0'
-
-    Attributes:
-        pixel_format: libav's name, or ``RGB_PLANAR``.
-        width: Columns.
-        height: Rows.
-        color_space: ITU-T H.273 code of the matrix; 2 is unspecified.
-        color_range: libav's: 0 unspecified, 1 limited, 2 full.
-        interlaced: Whether odd and even rows were recorded at two times.
-        chroma_location: Location of chroma samples, an index into ``CHROMA_LOCATIONS``.
     """
 
-    pixel_format: str
+    pixel_format: str  # libav's name, or RGB_PLANAR
     width: int
     height: int
-    color_space: int = 2
-    color_range: int = 0
-    interlaced: bool = False
-    chroma_location: int = 0
+    color_space: int = 2  # ITU-T H.273 code of the matrix; 2 is unspecified
+    color_range: int = 0  # libav's: 0 unspecified, 1 limited, 2 full
+    interlaced: bool = False  # odd and even rows were recorded at two times
+    chroma_location: int = 0  # an index into CHROMA_LOCATIONS
 
     def __post_init__(self) -> None:
         limits = DEFAULT_LIMITS
@@ -130,11 +121,7 @@ class PlaneLayout:
     @staticmethod
     @lru_cache(maxsize=1024)
     def parse(text: str) -> PlaneLayout:
-        """Read a layout from its ``text``.
-
-        Raises:
-            UsageError: The text is not a layout, its pixel format is unknown, or its picture exceeds the limits.
-        """
+        """Read a layout from its ``text``; UsageError if it is none, or exceeds the limits."""
         try:
             pixel_format, size, color_space, color_range, scan, location = text.split(" ")
             width, height = size.split("x")
@@ -231,11 +218,7 @@ class ChromaLocationProbe:
         self._locations: dict[tuple[int, bool, bytes], int] = {}
 
     def find(self, frame: VideoFrame) -> int:
-        """Find the index into ``CHROMA_LOCATIONS``; 0 if the location makes no difference.
-
-        Raises:
-            UsageError: The location is none of ``CHROMA_LOCATIONS``.
-        """
+        """Find the index into ``CHROMA_LOCATIONS``; 0 if the location makes no difference."""
         if not _is_subsampled(frame.format.name):
             return 0
         # A picture that has this size and format already would not be copied, but overwritten.
@@ -280,11 +263,7 @@ def _make_pattern(height: int, width: int) -> Pixels:
 
 
 def describe_layout(frame: VideoFrame) -> PlaneLayout:
-    """Describe a decoded picture.
-
-    Raises:
-        UsageError: It has no planes in memory, or is larger than the limits.
-    """
+    """Describe a decoded picture; UsageError if it has no planes in memory, or is larger than the limits."""
     return PlaneLayout(
         pixel_format=frame.format.name,
         width=frame.width,
@@ -297,15 +276,7 @@ def describe_layout(frame: VideoFrame) -> PlaneLayout:
 
 
 def copy_planes(frame: VideoFrame, out: Pixels) -> None:
-    """Copy the planes of a decoded picture, without padding, one after the other.
-
-    Args:
-        frame: The picture.
-        out: uint8 [nbytes] of its layout, contiguous; all of it is overwritten.
-
-    Raises:
-        UsageError: ``out`` is of another size.
-    """
+    """Copy the planes of a decoded picture, without padding, one after the other, to uint8 [nbytes] of its layout."""
     planes = measure_planes(frame.format.name, frame.width, frame.height)
     _check_bytes(out, sum(rows * row_bytes for rows, row_bytes in planes))
     start = 0
@@ -320,14 +291,9 @@ def copy_planes(frame: VideoFrame, out: Pixels) -> None:
 
 
 def rebuild_picture(layout: PlaneLayout, data: Pixels) -> VideoFrame:
-    """Rebuild the decoder's picture.
+    """Rebuild the decoder's picture from uint8 [nbytes], contiguous.
 
-    Args:
-        layout: Layout of the planes.
-        data: uint8 [nbytes], contiguous. The picture may be a view of it: do not change it while the picture is used.
-
-    Raises:
-        UsageError: ``data`` is of another size, or the layout is that of an output.
+    The picture may be a view of ``data``: do not change it while the picture is used.
     """
     _check_bytes(data, layout.nbytes)
     if layout.pixel_format == RGB_PLANAR:

@@ -34,12 +34,7 @@ class RefusedValue(UsageError, RuntimeError):
 
 
 def check_ordinal(index: FrameIndex, number: Any, name: str) -> int:
-    """Check one frame number; a negative one counts from the end.
-
-    Raises:
-        FrameNotFound: There is no such frame.
-        WrongKind: It is not an integer.
-    """
+    """Check one frame number; a negative one counts from the end."""
     try:
         given = operator.index(number)
     except TypeError as error:
@@ -78,36 +73,19 @@ def _make_indices_error(numbers: Any, items: Iterable[Any] = ()) -> WrongKind:
 
 
 def clip_slice(key: slice, count: int) -> range:
-    """Clip a slice to a video, as a sequence does.
-
-    Raises:
-        WrongKind: ``start``, ``stop`` or ``step`` is not an integer.
-        UsageError: ``step`` is 0.
-    """
+    """Clip a slice to a video, as a sequence does."""
     try:
         return range(*key.indices(count))
     except TypeError as error:
         parts = {"start": key.start, "stop": key.stop, "step": key.step}
-        name = next(name for name, value in parts.items() if value is not None and not _is_integer(value))
+        name = next(name for name, value in parts.items() if value is not None and not hasattr(value, "__index__"))
         raise WrongKind(f"{name}: expected an integer, got {describe_value(parts[name])}") from error
     except ValueError as error:
         raise expected("step", "an integer other than 0", key.step) from error
 
 
-def _is_integer(value: Any) -> bool:
-    try:
-        operator.index(value)
-    except TypeError:
-        return False
-    return True
-
-
 def as_number(value: Any, name: str) -> float:
-    """Take one time or rate as a float; a number too large for a float becomes infinity.
-
-    Raises:
-        WrongKind: It is not one number.
-    """
+    """Take one time or rate as a float; a number too large for a float becomes infinity."""
     if isinstance(value, (str, bytes, bytearray)):  # float() reads text
         raise WrongKind(f"{name}: expected a number, got {describe_value(value)}")
     try:
@@ -119,13 +97,7 @@ def as_number(value: Any, name: str) -> float:
 
 
 def find_frame_at(index: FrameIndex, seconds: Any, name: str) -> int:
-    """Find the frame played at one time.
-
-    Raises:
-        FrameNotFound: No frame is shown at that time.
-        TimeUnavailable: The stream has no usable timestamps.
-        WrongKind: It is not one number.
-    """
+    """Find the frame played at one time."""
     time = as_number(seconds, "seconds")
     require_times(index, name)
     if not math.isfinite(time):
@@ -141,11 +113,7 @@ def _describe_not_finite(time: float, name: str) -> str:
 
 
 def require_times(index: FrameIndex, name: str) -> None:
-    """Refuse a stream without usable timestamps; the error names the file.
-
-    Raises:
-        TimeUnavailable: The stream has no usable timestamps.
-    """
+    """Refuse a stream without usable timestamps; the error names the file."""
     try:
         index.require_timestamps()
     except TimeUnavailable as error:
@@ -153,13 +121,7 @@ def require_times(index: FrameIndex, name: str) -> None:
 
 
 def find_frames_at(index: FrameIndex, seconds: Sequence[float] | npt.ArrayLike, name: str) -> IntArray:
-    """Find the frames played at several times.
-
-    Raises:
-        NoSuchFrame: No frame is played at one of them.
-        TimeUnavailable: The stream has no usable timestamps.
-        UsageError: ``seconds`` is not a flat list of numbers.
-    """
+    """Find the frames played at several times."""
     try:
         given = np.asarray(seconds)
         if given.dtype == np.object_ and given.ndim:  # fractions and decimals, for which NumPy has no type
@@ -181,12 +143,7 @@ def find_frames_at(index: FrameIndex, seconds: Sequence[float] | npt.ArrayLike, 
 
 
 def find_frames_in_range(index: FrameIndex, start_seconds: float, stop_seconds: float, name: str) -> IntArray:
-    """Find the frames shown in [start, stop): the one shown at ``start``, and all that begin before ``stop``.
-
-    Raises:
-        UsageError: The range does not lie inside the stream, or ``stop`` comes before ``start``.
-        TimeUnavailable: The stream has no usable timestamps.
-    """
+    """Find the frames shown in [start, stop): the one shown at ``start``, and all that begin before ``stop``."""
     start_seconds, stop_seconds = _check_range(index, start_seconds, stop_seconds, name)
     if start_seconds == stop_seconds:
         return np.empty(0, dtype=np.int64)
@@ -203,10 +160,6 @@ def resample_frames(
 
     Returns:
         Ordinals int64 [T], those times in seconds float64 [T], and the seconds between two of them, float64 [T].
-
-    Raises:
-        UsageError, TimeUnavailable: As ``find_frames_in_range``.
-        RefusedValue: ``fps`` is not a finite number above 0, or asks for more than 1,000,000 frames.
     """
     begin, end = _check_range(index, start_seconds, stop_seconds, name)
     if begin == end:

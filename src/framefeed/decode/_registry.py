@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framefeed._arrays import IntArray
@@ -15,7 +16,6 @@ from framefeed._nearest import did_you_mean
 from framefeed._outcome import Err, catch_error
 from framefeed._shortage import raise_shortage
 from framefeed._values import DEFAULT_LIMITS, Limits, resolve_limits
-from framefeed.decode._auto import PICTURES, VIDEOS, choose_backend
 from framefeed.decode._decoder import (
     BaseDecoder,
     ClipSlot,
@@ -27,7 +27,7 @@ from framefeed.decode._decoder import (
     adapt_decoder,
 )
 from framefeed.errors import FramefeedError, MissingDependency, UsageError
-from framefeed.index import FrameIndex
+from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 
@@ -48,11 +48,27 @@ _BUILT_IN = {
 _decoders: dict[tuple[str, Limits], BaseDecoder] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class AutoRule:
+    """The backend for one kind of sources, and why."""
+
+    kind: str
+    backend: str
+    reason: str
+
+
+PICTURES = AutoRule("pictures and image sequences", "still", "the only one that decodes them")
+VIDEOS = AutoRule(
+    "videos", "pyav", "the only one that gives every frame of every index, as the page on engines in the docs shows"
+)
+AUTO_RULES = (PICTURES, VIDEOS)
+
+
 def check_kind(decoder: Decoder, index: FrameIndex, name: str) -> None:
     """Raise UsageError if a source is of the kind that only another built-in backend decodes."""
-    fitting = choose_backend(index)
-    if decoder.name in _BUILT_IN and (decoder.name == PICTURES.backend) != (fitting is PICTURES):
-        kind = "pictures" if fitting is PICTURES else "videos"
+    are_pictures = has_picture_files(index)
+    if decoder.name in _BUILT_IN and (decoder.name == PICTURES.backend) != are_pictures:
+        kind, fitting = ("pictures", PICTURES) if are_pictures else ("videos", VIDEOS)
         raise UsageError(
             f'{name}: backend="{decoder.name}" cannot decode {kind}: use backend="{fitting.backend}" for them, or '
             f'"auto", which decodes pictures by "{PICTURES.backend}" and videos by "{VIDEOS.backend}"'
@@ -60,12 +76,7 @@ def check_kind(decoder: Decoder, index: FrameIndex, name: str) -> None:
 
 
 class AutoDecoder(BaseDecoder):
-    """Decode videos with one backend, and still pictures and image sequences with another.
-
-    Args:
-        videos: Decodes videos.
-        pictures: Decodes stills and image sequences.
-    """
+    """Decode videos with one backend, and still pictures and image sequences with another."""
 
     name = "auto"
 
@@ -74,62 +85,45 @@ class AutoDecoder(BaseDecoder):
         self._pictures = adapt_decoder(pictures)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Decode the clips of one source; see ``Decoder.decode``."""
         return self._choose(index).decode(source, index, slots)
 
     def list_ranges(self, index: FrameIndex, ordinals: IntArray, output: OutputSpec) -> list[tuple[int, int]]:
-        """List the bytes of a source that decoding frames reads; see ``BaseDecoder.list_ranges``."""
         return self._choose(index).list_ranges(index, ordinals, output)
 
     def iter_rgb(
         self, source: MediaSource, index: FrameIndex, ordinals: Sequence[int], output: OutputSpec
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield (ordinal, RGB pixels) of some frames, each in new memory; see ``BaseDecoder.iter_rgb``."""
         return self._choose(index).iter_rgb(source, index, ordinals, output)
 
     def iter_native(
         self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (ordinal, picture) of some frames, not converted; see ``BaseDecoder.iter_native``."""
         return self._choose(index).iter_native(source, index, ordinals, counts)
 
     def can_iter_rgb(self, index: FrameIndex) -> bool:
-        """Whether the backend for a source of this kind has a method ``iter_rgb``."""
         return self._choose(index).can_iter_rgb(index)
 
     def can_iter_native(self, index: FrameIndex) -> bool:
-        """Whether the backend for a source of this kind has a method ``iter_native``."""
         return self._choose(index).can_iter_native(index)
 
     def for_output(self, index: FrameIndex, output: OutputSpec) -> BaseDecoder:
-        """Return the decoder whose pictures and recipe are those of an output; see ``BaseDecoder.for_output``."""
         return self._choose(index).for_output(index, output)
 
     def recipe(self, index: FrameIndex) -> str:
-        """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
         return self._choose(index).recipe(index)
 
     def close(self) -> None:
-        """Close both backends."""
         self._videos.close()
         self._pictures.close()
 
     def _choose(self, index: FrameIndex) -> BaseDecoder:
-        return self._pictures if choose_backend(index) is PICTURES else self._videos
+        return self._pictures if has_picture_files(index) else self._videos
 
 
 def find_decoder(name: str = AUTO, limits: Limits | None = None) -> BaseDecoder:
     """Find a decoder by name; it is made once per process and limits, and all threads share it.
 
-    Args:
-        name: "auto" ("pyav" for videos, "still" for stills and image sequences), a built-in name, or the name of an
-            entry point in the group "framefeed.decoders".
-        limits: What a file may claim; for built-in decoders. None is ``Limits()``.
-
-    Raises:
-        UsageError: There is no such decoder (the message lists all names), it takes no limits, or its entry point gives
-            no decoder.
-        MissingDependency: Its entry point cannot be imported.
+    ``limits`` are for built-in decoders. The error for an unknown name lists all names.
     """
     bounds = resolve_limits(limits)
     if (name, bounds) not in _decoders:
@@ -144,11 +138,7 @@ def make_auto_decoder(videos: Decoder | None = None, limits: Limits | None = Non
 
 
 def as_decoder(backend: str | Decoder, limits: Limits | None = None) -> BaseDecoder:
-    """Find a decoder by name, or give one of another package the methods of a BaseDecoder.
-
-    Raises:
-        UsageError: It is neither a decoder nor a name, or limits are given for a decoder that already has its own.
-    """
+    """Find a decoder by name, or give one of another package the methods of a BaseDecoder."""
     if isinstance(backend, str):
         return find_decoder(backend, limits)
     if isinstance(backend, type) or not isinstance(backend, Decoder):

@@ -37,11 +37,7 @@ Write = Callable[[OutputSpec, Pixels], None]
 class PendingFrames:
     """The frames of a call that have not been written yet, each with its targets: (slot, number in the clip).
 
-    Args:
-        slots: The clips to write.
-        report: Receives errors and counts.
-        source: Source of the frames, for messages.
-        numbers: Numbers of the slots to write; None for all.
+    ``numbers`` are those of the slots to write; None for all. ``report`` receives errors and counts.
     """
 
     def __init__(
@@ -109,19 +105,7 @@ def convert_picture(
     source: MediaSource,
     convert: Callable[[OutputSpec], Pixels | None] | None = None,
 ) -> Pixels:
-    """Convert one picture to new memory.
-
-    Args:
-        write: Converts it to given memory.
-        output: Form of the pixels.
-        shape: Their shape.
-        source: Source of the picture, for messages.
-        convert: Converts it to memory of its own; it gives None, or is None, where ``write`` is to be used.
-
-    Raises:
-        ResourceExhausted: There is no memory for it.
-        FramefeedError: As ``write`` does, with the source's name.
-    """
+    """Convert one picture to new memory, with ``write``; by ``convert`` where that gives memory of its own."""
     if convert is not None and (pixels := _try_converting(partial(convert, output), source)) is not None:
         return pixels
     out = allocate_pixels(shape, f"{source.name}: a frame {list(shape)}", source=source.name)
@@ -130,12 +114,7 @@ def convert_picture(
 
 
 def write_frame(write: Write, output: OutputSpec, out: Pixels, source: MediaSource) -> None:
-    """Convert one picture to memory of the caller, in a shortage twice.
-
-    Raises:
-        ResourceExhausted: A shortage both times.
-        FramefeedError: As ``write`` does, with the source's name.
-    """
+    """Convert one picture to memory of the caller, in a shortage twice; errors get the source's name."""
     _try_converting(partial(write, output, out), source)
 
 
@@ -190,13 +169,7 @@ def suggest_next_step(index: FrameIndex, ordinals: Sequence[int]) -> str:
 
 
 def make_writer(frame: Any, index: FrameIndex, name: str) -> Write:
-    """Make a function that converts a decoded picture to any output form, as its backend does.
-
-    Args:
-        frame: A ``VideoFrame`` from the backend's ``iter_native``.
-        index: Index of its source.
-        name: Name of the picture's file, for messages.
-    """
+    """Make a function that converts a picture of ``iter_native`` to any output form, as its backend does."""
     if has_picture_files(index):
         return partial(write_still, frame, index, name)
     return partial(get_thread_converter().write, frame, index.stream)
@@ -208,11 +181,7 @@ def name_picture(source: MediaSource, number: int) -> str:
 
 
 def write_still(frame: Any, index: FrameIndex, name: str, output: OutputSpec, out: Pixels) -> None:
-    """Convert a still picture, which is upright already, and may be reduced; those of a sequence may differ in size.
-
-    Raises:
-        FormatChanged: The size differs from the first picture's, and ``output`` has no size, or has a crop.
-    """
+    """Convert a still picture, which is upright already, and may be reduced; those of a sequence may differ in size."""
     height, width = index.stream.displayed
     reduction = find_reduction(index, output)
     is_reduced = reduction > 1 and frame.format.name != WHOLE_PICTURE

@@ -274,11 +274,7 @@ class VideoDecoder:
 
 
 def check_frame_index(frame_index: object) -> None:
-    """Check that an argument is a FrameIndex or None.
-
-    Raises:
-        UsageError: It is neither.
-    """
+    """Check that an argument is a FrameIndex or None."""
     if frame_index is not None and not isinstance(frame_index, FrameIndex):
         raise expected("frame_index", "a FrameIndex (from ff.build_index) or None", frame_index)
 

@@ -35,9 +35,7 @@ def has_clock(container: VideoContainer) -> bool:
 def find_declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction | None:
     """Find the constant rate of frames that a stream declares; None where it declares none, or several.
 
-    Args:
-        container: Stays where it is.
-        walk: The stream's packets.
+    ``container``: stays where it is.
     """
     if container.format_name in _RATE_CONTAINERS:
         pts = walk.packets.pts

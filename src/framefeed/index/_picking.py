@@ -88,12 +88,10 @@ def convert_to_ticks(
     time that differs from the last frame's end only by the rounding of a float means that end, so that a video's own
     duration is past its last frame.
 
-    Args:
-        pts: Ascending presentation times in ticks, int64 [N].
-        seconds: Times counted from the tick ``origin``.
-        time_base: Seconds in one tick.
-        end_pts: When the last frame ends, in ticks.
-        origin: In ticks of the stream's own timeline.
+    ``pts``: ascending presentation times in ticks, int64 [N].
+    ``seconds``: times counted from the tick ``origin``.
+    ``end_pts``: when the last frame ends, in ticks.
+    ``origin``: in ticks of the stream's own timeline.
 
     Returns:
         Times in ticks of the stream's own timeline.

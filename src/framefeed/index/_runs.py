@@ -94,14 +94,9 @@ def plan_runs(
 ) -> DecodeRuns:
     """Plan the cheapest exact decoding of some frames of one source.
 
-    Args:
-        index: The source's frames.
-        ordinals: Frames in any order, repeats allowed, of one clip or many, int [T].
-        skip: Leave out pictures that no other refers to, if that is proven exact for the stream.
-        with_damage: Plan for frames that are delivered damaged or not.
-
-    Raises:
-        FrameNotFound: An ordinal is not in the index.
+    ``ordinals``: frames in any order, repeats allowed, of one clip or many, int [T].
+    ``skip``: leave out pictures that no other refers to, if that is proven exact for the stream.
+    ``with_damage``: plan for frames that are delivered damaged or not.
     """
     # Few calls of NumPy: after a picture was decoded, each runs from cold caches, ten times as long as in a benchmark.
     frames = np.asarray(ordinals, dtype=np.int64)

@@ -50,8 +50,6 @@ class Stream:
 
     Args:
         container: Open; its position and decoder change.
-        walk: The packets.
-        assume_fps: As in ``build_index``.
         colors: Colour tags; None to read them from the container.
     """
 
@@ -80,11 +78,7 @@ class Stream:
         return self.assemble(order, first.format, "packets")
 
     def build_from_partial_proof(self, proof: Proof) -> Built:
-        """Decode the beginning, and take the rest from the proof.
-
-        Raises:
-            Refuted: They contradict each other, or times do not increase.
-        """
+        """Decode the beginning, and take the rest from the proof."""
         facts = self._decode_from_start(proof.begin + HEAD_PACKETS)
         decoded = np.array([fact.packet for fact in facts], dtype=np.int64)
         before = decoded[: int((decoded >= proof.begin).argmax())] if len(decoded) else decoded

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,15 +32,12 @@ _MAX_TICKS = 2**60
 """Times further from 0 are not believed; the sum of a few others fits into int64."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameTimes:
+class FrameTimes(NamedTuple):
     """Presentation times of the output frames of a stream.
 
     Attributes:
         pts: In ticks of ``time_base``, int64 [N].
         duration: In ticks of ``time_base``, int64 [N]; 0 where unknown.
-        time_base: Seconds in one tick.
-        times_from: Source of the times.
         time_shift: Ticks that were added to decoding times.
     """
 
@@ -50,8 +48,7 @@ class FrameTimes:
     time_shift: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DecodingTimes:
+class DecodingTimes(NamedTuple):
     """Decoding times of a whole stream; ``MISSING_PTS`` where unknown.
 
     Attributes:
@@ -83,10 +80,7 @@ class DecodingTimeRecorder:
 def read_packet_times(walk: PacketWalk, order: IntArray, time_base: Fraction | None) -> FrameTimes:
     """Read the times of frames from their packets.
 
-    Args:
-        walk: The packets.
-        order: Packet number of each output frame, in output order, int64 [N]; -1 where unknown.
-        time_base: Seconds in one tick.
+    ``order``: packet number of each output frame, in output order, int64 [N]; -1 where unknown.
     """
     pts, duration = walk.packets.pts[order], walk.duration[order]
     is_unknown = order < 0
@@ -100,11 +94,9 @@ def find_times(
 ) -> FrameTimes:
     """Choose the best source of times that the stream itself offers.
 
-    Args:
-        container: Open; its position does not change.
-        own: The frames' own times, read from the packets.
-        walk: The packets.
-        decoding: None if not everything was decoded.
+    ``container``: open; its position does not change.
+    ``own``: the frames' own times, read from the packets.
+    ``decoding``: none if not everything was decoded.
     """
     if not has_clock(container):
         # The length of its ticks is unknown.

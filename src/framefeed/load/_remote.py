@@ -173,14 +173,8 @@ ProcessCalls = RemoteCalls[ProcessRequest, Any]
 class ProcessClips(RemoteCaller):
     """Has tasks done in the worker process of the calling thread, and stores the answers in their batches.
 
-    Args:
-        calls: Of a `ClipProcess` with the plan of the tasks.
-        iteration: Number of the iteration in its loader.
-        epoch: That of the tasks.
-        caches: Counts of the cache in each process, by its number.
-        counter: Counts what is fetched by URL.
-        ahead: Asks for the bytes of tasks in this process: which process does a task is known when it begins.
-        fetch_seconds: Longest time for the fetches of a task, from its start; None for no limit.
+    ``caches`` are counts of the cache in each process, by its number. ``ahead`` asks for bytes in this process: which
+    process does a task is known when it begins.
     """
 
     def __init__(

@@ -120,11 +120,7 @@ class _RankState:
 def load_cursor(
     state: Mapping[str, Any] | Sequence[Mapping[str, Any]], plan: EpochPlan, options: LoaderOptions
 ) -> BatchCursor:
-    """Read the state of a loader, or of the loaders of all ranks.
-
-    Raises:
-        UsageError: It is no state, belongs to another plan, or a list lacks a rank.
-    """
+    """Read the state of a loader, or of the loaders of all ranks."""
     ranks = [_load_rank(each, plan) for each in (state if isinstance(state, list | tuple) else [state])]
     if isinstance(state, list | tuple):
         ranks = _sort_ranks(ranks)

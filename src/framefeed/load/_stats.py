@@ -189,11 +189,7 @@ class LoadStats:
 
 
 class Meter:
-    """Adds up the stats of a loader; only the consumer's thread writes.
-
-    Args:
-        workers: Number of workers.
-    """
+    """Adds up the stats of a loader; only the consumer's thread writes."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers

@@ -35,9 +35,6 @@ class Workers:
 
     They are started when first needed, and again in a forked process, which has no threads of its parent.
 
-    Args:
-        options: Options of the loader.
-
     Attributes:
         count: Number of workers; with 0 the thread that asks for batches does the work.
         fetches: Counts what they fetch by URL.

@@ -28,12 +28,9 @@ _MAX_GAP = 32 * 1024
 def scan_packets(reader: ByteReader, codec: str, length_size: int, offset: IntArray, size: IntArray) -> UnitFacts:
     """Read the NAL unit headers of packets.
 
-    Args:
-        reader: The file.
-        codec: "h264" or "hevc".
-        length_size: Bytes of the length before each unit: 1, 2 or 4.
-        offset: Byte offset of each packet, in decode order, int64 [P].
-        size: Bytes of each, int64 [P].
+    ``codec``: "h264" or "hevc".
+    ``length_size``: bytes of the length before each unit: 1, 2 or 4.
+    ``offset``: byte offset of each packet, in decode order, int64 [P].
 
     Raises:
         OddMovie: The file gets shorter, or a packet holds what libav's parser reads in its own way.

@@ -51,11 +51,7 @@ _LATE_ADVICE = "raise deadline_seconds if an item may take longer"
 
 @dataclass(frozen=True, slots=True)
 class RunOptions(Generic[T, R]):
-    """The options of `ordered_outcomes`, which describes them, without those of the pool.
-
-    Raises:
-        UsageError: They do not fit together.
-    """
+    """The options of `ordered_outcomes`, which describes them, without those of the pool."""
 
     max_in_flight: int
     max_bytes: int | None = None
@@ -85,14 +81,7 @@ class RunOptions(Generic[T, R]):
 
 
 class OrderedRun(Generic[T, R]):
-    """The part of an iteration that its workers refer to: not the iterator, so that an abandoned one is freed.
-
-    Args:
-        function: Called with each item.
-        pool: Runs the calls.
-        owns_pool: Whether the pool is closed with the run.
-        options: Bounds of the run, and what is known of its items.
-    """
+    """The part of an iteration that its workers refer to: not the iterator, so that an abandoned one is freed."""
 
     def __init__(self, function: Callable[[T], R], pool: Pool, options: RunOptions[T, R], *, owns_pool: bool) -> None:
         self._function = function
@@ -143,9 +132,6 @@ class OrderedRun(Generic[T, R]):
         Args:
             weight: Weight of their items, at least 1; fewer are returned if ``max_bytes`` lets no other call start
                 before.
-
-        Raises:
-            DeadlineExceeded: If one is late.
         """
         with self._changed:
             self._awaited = weight
@@ -323,9 +309,6 @@ class OrderedOutcomes(Iterator[Ok[R] | Err], ClosedByWith, Generic[T, R]):
         Args:
             weight: Weight of their items, at least 1; without ``weight_of``, their number. It may be less: at the end
                 of the items, and where ``max_in_flight`` or ``max_bytes`` allow no more.
-
-        Raises:
-            StopIteration: There are no more.
         """
         if os.getpid() != self._owner:
             raise UsageError("the workers of this iterator are not in a forked process: make a new iterator there")

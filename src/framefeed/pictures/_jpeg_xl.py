@@ -53,9 +53,7 @@ class _Bits:
 def read_jpeg_xl_header(head: bytes, more: More) -> StillHeader:
     """Read what the header of a JPEG XL claims: the picture's size before its orientation is applied.
 
-    Args:
-        head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
-        more: Reads further.
+    ``head``: the first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
 
     Raises:
         OddHeader: Damaged, or with more channels than pictures have.

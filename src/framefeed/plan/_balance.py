@@ -37,10 +37,7 @@ _MOST_BLOCKS = 4
 class CostOrder:
     """The order in which units are dealt to ranks: a permutation within blocks of whole rows.
 
-    Args:
-        costs: Predicts the cost of units, given their numbers in the sequence.
-        units: Number of units of the sequence.
-        world_size: Number of ranks.
+    ``costs`` predicts the cost of units, given their numbers in the sequence of so many ``units``.
     """
 
     def __init__(self, costs: Callable[[IntArray], FloatArray], units: int, world_size: int) -> None:

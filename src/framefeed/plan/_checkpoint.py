@@ -23,13 +23,10 @@ _CLIPS_VERSION = 1
 """Rises if a global position of the same plan gets another clip."""
 
 
-def list_told_options(catalog: Catalog, options: PlanOptions, *, own_forms: bool) -> PlanOptions:
-    """Return the options that a checkpoint tells: the quality of stills only where it may change a picture.
+def keep_effective_options(catalog: Catalog, options: PlanOptions, *, own_forms: bool) -> PlanOptions:
+    """Return the options that a checkpoint holds: the quality of stills only where it may change a picture.
 
-    Args:
-        catalog: Of the plan.
-        options: Of the plan.
-        own_forms: Whether the requests say size, crop and quality themselves.
+    ``own_forms`` says whether the requests say size, crop and quality themselves.
     """
     is_resized = options.size is not None or getattr(options.crop, "resizes", False)
     if options.still_quality == "exact" or (not own_forms and is_resized and has_jpegs(catalog.table)):
@@ -38,13 +35,9 @@ def list_told_options(catalog: Catalog, options: PlanOptions, *, own_forms: bool
 
 
 def hash_plan(catalog: Catalog, rule: ClipRule, options: PlanOptions) -> str:
-    """Hash all that determines the clip at a global position, except the epoch.
+    """Hash all that determines the clip at a global position, except the epoch; of ``options`` what a checkpoint holds.
 
-    Args:
-        catalog: Of the plan.
-        rule: Of the plan.
-        options: Those that ``list_told_options`` returns. Later ones count only where they are given, so that states of
-            earlier versions stay valid.
+    Options that came later count only where they are given, so that states of earlier versions stay valid.
     """
     parts = (
         f"framefeed plan {_CLIPS_VERSION}",
@@ -59,11 +52,7 @@ def hash_plan(catalog: Catalog, rule: ClipRule, options: PlanOptions) -> str:
 
 
 def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, tuple[Delivery, ...]]:
-    """Read the epoch and the deliveries of a checkpoint.
-
-    Args:
-        state: The checkpoint's.
-        here: What the plan here would write.
+    """Read the epoch and the deliveries of a checkpoint, given what the plan ``here`` would write.
 
     Raises:
         UsageError: The checkpoint belongs to another plan.

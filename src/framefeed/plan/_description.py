@@ -16,7 +16,7 @@ from framefeed._units import format_seconds
 from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import DecodeRuns, FrameIndex, plan_runs, predict_seconds
-from framefeed.plan._options import NOT_TOLD, TOLD_OPTIONS
+from framefeed.plan._options import CLIP_OPTIONS, OMITTED_VALUES
 from framefeed.plan._shard import Shard
 from framefeed.request import DecodeRequest
 
@@ -87,16 +87,11 @@ class PlanDescription:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Predicted cost of the most expensive rank, divided by the mean of all ranks; 1 is best.
+    """Predicted cost of the most expensive rank, divided by the mean of all ranks; 1 is best."""
 
-    Attributes:
-        epoch: For whole epochs.
-        step: For single steps, in which each rank decodes one clip, or one video with ``shuffle="videos"``, and waits
-            for the others; as clips are dealt without balance.
-        balanced_step: The same with ``balance="cost"``.
-    """
-
-    epoch: float
+    epoch: float  # for whole epochs
+    # For single steps, in which each rank decodes one clip, or one video with ``shuffle="videos"``, and waits for the
+    # others; as clips are dealt without balance, and with ``balance="cost"``.
     step: float
     balanced_step: float
 
@@ -199,14 +194,10 @@ def predict_steps(whole: Plan, shards: Sequence[Shard]) -> FloatArray:
 def measure_waits(
     whole: Plan, own: Shard, plain: Shard, balanced: Shard, predict: Callable[[IntArray], FloatArray]
 ) -> Waits:
-    """Measure how unequal ranks are, with and without balance.
+    """Measure how unequal ranks are, with and without balance, from the ``whole`` epoch on one rank.
 
-    Args:
-        whole: The whole epoch on one rank.
-        own: How clips are dealt.
-        plain: The same without balance.
-        balanced: The same with balance.
-        predict: Predicts the CPU seconds of clips at global positions, float64 [N].
+    ``own`` deals clips as the plan does, ``plain`` without balance and ``balanced`` with it; ``predict`` gives the CPU
+    seconds of clips at global positions, float64 [N].
     """
     numbers = np.unique(np.linspace(0, len(own) - 1, _SAMPLED_POSITIONS).astype(np.int64))
     ranks = range(own.world_size)
@@ -224,7 +215,7 @@ _MOST_TEXT = 150
 """Characters of a rule or of options, so that a state is under 1 KiB."""
 _HEAD = 120
 _CUT = re.compile(r"\.\.\. \(hash [0-9a-f]{8}\)$")
-_NAMES = "|".join(TOLD_OPTIONS)
+_NAMES = "|".join(CLIP_OPTIONS)
 _OPTION = re.compile(rf"(?:^|, )({_NAMES})=(.*?)(?=, (?:{_NAMES})=|$)")
 """An option and its value in `PlanOptions.text`."""
 
@@ -239,9 +230,7 @@ def shorten(text: str) -> str:
 def find_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
     """Name the parts in which a checkpoint's state differs from that of the plan here; older states have fewer.
 
-    Args:
-        state: The checkpoint's.
-        here: That of the plan here, whose "options" may be longer than a state holds.
+    The "options" of ``here`` may be longer than a state holds.
     """
     for name, word in (("seed", "seed"), ("num_clips", "number of clips"), ("rule", "rule"), ("options", "options")):
         there, now = str(state.get(name)), str(here[name])
@@ -257,17 +246,17 @@ def _keep_differing(there: str, here: str) -> tuple[str, str]:
     is_cut = _CUT.search(there) is not None
     was, is_now = (dict(_OPTION.findall(text)) for text in (there, here))
     cut_name, cut_value = was.popitem() if is_cut and was else ("", "")
-    last = TOLD_OPTIONS.index(cut_name) if cut_name else len(TOLD_OPTIONS)
-    names = [name for name in TOLD_OPTIONS[:last] if _get_told(was, name) != _get_told(is_now, name)]
+    last = CLIP_OPTIONS.index(cut_name) if cut_name else len(CLIP_OPTIONS)
+    names = [name for name in CLIP_OPTIONS[:last] if _get_text(was, name) != _get_text(is_now, name)]
     if names:
         more = ", ..." if is_cut else ""
-        before, now = (", ".join(f"{name}={_get_told(of, name)}" for name in names) for of in (was, is_now))
+        before, now = (", ".join(f"{name}={_get_text(of, name)}" for name in names) for of in (was, is_now))
         return before + more, now + more
     if cut_name:
-        rest = ", ".join(f"{name}={is_now[name]}" for name in TOLD_OPTIONS[last:] if name in is_now)
-        return f"{cut_name}={cut_value}", rest or f"{cut_name}={_get_told({}, cut_name)}"
+        rest = ", ".join(f"{name}={is_now[name]}" for name in CLIP_OPTIONS[last:] if name in is_now)
+        return f"{cut_name}={cut_value}", rest or f"{cut_name}={_get_text({}, cut_name)}"
     return shorten(there), here
 
 
-def _get_told(options: Mapping[str, str], name: str) -> str:
-    return options.get(name, NOT_TOLD.get(name, "None"))
+def _get_text(options: Mapping[str, str], name: str) -> str:
+    return options.get(name, OMITTED_VALUES.get(name, "None"))

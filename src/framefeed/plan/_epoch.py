@@ -16,7 +16,7 @@ from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import STILL_TIMELINE, read_seconds
 from framefeed.plan._balance import CostOrder, estimate_row_costs
-from framefeed.plan._checkpoint import STATE_VERSION, hash_plan, list_told_options, read_state
+from framefeed.plan._checkpoint import STATE_VERSION, hash_plan, keep_effective_options, read_state
 from framefeed.plan._description import PlanDescription, describe_plan, measure_waits, shorten
 from framefeed.plan._joined import find_own_rows
 from framefeed.plan._options import Balance, PlanOptions
@@ -433,13 +433,13 @@ class EpochPlan:
     # --- checkpoints ----------------------------------------------------------------------------------
 
     @cached_property
-    def _told_options(self) -> PlanOptions:
-        return list_told_options(self.catalog, self.options, own_forms=self.tables.pictures is self.rule)
+    def _effective_options(self) -> PlanOptions:
+        return keep_effective_options(self.catalog, self.options, own_forms=self.tables.pictures is self.rule)
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash of all that determines the clip at a global position, except the epoch."""
-        return hash_plan(self.catalog, self.rule, self._told_options)
+        return hash_plan(self.catalog, self.rule, self._effective_options)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the plan's part of a checkpoint: a dict for JSON, of at most 600 bytes."""
@@ -450,7 +450,7 @@ class EpochPlan:
             "deliveries": [delivery.dump() for delivery in self.deliveries],
             "num_clips": len(self.tables.layout),
             "rule": shorten(repr(self.rule)),
-            "options": shorten(self._told_options.text),
+            "options": shorten(self._effective_options.text),
             "catalog": self.catalog.fingerprint,
         }
 
@@ -462,7 +462,7 @@ class EpochPlan:
         Raises:
             UsageError: The checkpoint belongs to another plan.
         """
-        epoch, deliveries = read_state(state, {**self.state_dict(), "options": self._told_options.text})
+        epoch, deliveries = read_state(state, {**self.state_dict(), "options": self._effective_options.text})
         return replace(self, options=replace(self.options, epoch=epoch), deliveries=deliveries)
 
     def describe(self) -> PlanDescription:
@@ -480,9 +480,7 @@ class EpochPlan:
 def locate_ahead(plan: EpochPlan, positions: IntArray) -> None:
     """Find the clips of some positions of a plan together, before they are asked for one by one.
 
-    Args:
-        plan: It remembers the clips.
-        positions: Positions of this rank, int64 [N]; of some hundreds, each takes a tenth of the time of one alone.
+    Of some hundreds, each takes a tenth of the time of one alone.
     """
     global_positions = plan.global_position(positions)
     locations = plan.tables.layout.locate_many(plan._unshuffle(global_positions))

@@ -11,11 +11,7 @@ from framefeed.plan._epoch import EpochPlan
 
 @dataclass(frozen=True, eq=False)
 class FlatPlan(EpochPlan):
-    """A plan of several streams whose position p * S + s is stream s of clip p.
-
-    Attributes:
-        inner: The plan of S streams.
-    """
+    """A plan of several streams whose position p * S + s is stream s of clip p of ``inner``."""
 
     inner: EpochPlan | None = None
 

@@ -17,11 +17,7 @@ from framefeed.media import ImageSequence, MediaSource
 
 
 class JoinedCatalogs:
-    """Rows of several catalogs: those of catalog c are ``starts[c]`` to ``starts[c + 1]``; each catalog is there once.
-
-    Args:
-        catalogs: In their order; the same one may come several times.
-    """
+    """Rows of several catalogs: those of catalog c are ``starts[c]`` to ``starts[c + 1]``; each is there once."""
 
     def __init__(self, catalogs: Iterable[Catalog]) -> None:
         self.catalogs = tuple({id(catalog): catalog for catalog in catalogs}.values())

@@ -38,10 +38,7 @@ _MOST_EPOCHS = 4
 class Mixture:
     """What a mixture has in place of a clip rule.
 
-    Attributes:
-        parts: Plans of the whole epoch on one rank, at the epochs at which the mixture begins.
-        weights: Of the parts; they are divided by their sum.
-        num_clips: Positions of an epoch of the mixture.
+    ``parts`` are plans of the whole epoch on one rank, at the epochs at which the mixture begins.
     """
 
     parts: tuple[EpochPlan, ...]
@@ -167,14 +164,7 @@ class MixedPlan(EpochPlan):
 
 
 class _MixedClips:
-    """The layout of one epoch of a mixture.
-
-    Args:
-        mixture: The parts.
-        joined: Their catalogs.
-        seed: Of the mixture.
-        epoch: Of the mixture: its parts have delivered their clips of the epochs before.
-    """
+    """The layout of one epoch of a mixture: its parts have delivered their clips of the epochs before."""
 
     def __init__(self, mixture: Mixture, joined: JoinedCatalogs, seed: int, epoch: int) -> None:
         self._mixture = mixture
@@ -247,13 +237,7 @@ class _MixedClips:
 
 
 class _MixedColumn:
-    """A column of a mixture, whose lines are its positions.
-
-    Args:
-        layout: Of the mixture.
-        name: Of the column.
-        columns: Those of the parts.
-    """
+    """A column of a mixture, whose lines are its positions, of those of the parts."""
 
     def __init__(self, layout: _MixedClips, name: str, columns: Sequence[Any]) -> None:
         self._layout, self._name, self._columns = layout, name, columns

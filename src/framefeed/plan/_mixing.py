@@ -29,36 +29,19 @@ _MOST_SHARES = 1 << 42
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixSequence:
-    """The parts of the positions of an epoch, in memory that does not grow with them.
+    """The parts of the positions of an epoch, in memory that does not grow with them."""
 
-    Attributes:
-        parts: Part of each position of a period, int64 [P].
-        numbers: How many clips the part has had in the period before, int64 [P].
-        shares: Clips of each part in a period, int64 [K].
-        may_swap: Whether the two positions 2 m and 2 m + 1 may change their places, bool [P // 2].
-        num_clips: Positions of an epoch.
-        key: Decides which of these are swapped.
-        totals: Clips of each part in an epoch, int64 [K].
-    """
-
-    parts: IntArray
-    numbers: IntArray
-    shares: IntArray
-    may_swap: BoolArray
-    num_clips: int
-    key: int
-    totals: IntArray
+    parts: IntArray  # part of each position of a period, [P]
+    numbers: IntArray  # how many clips the part has had in the period before, [P]
+    shares: IntArray  # clips of each part in a period, [K]
+    may_swap: BoolArray  # whether the two positions 2 m and 2 m + 1 may change their places, [P // 2]
+    num_clips: int  # positions of an epoch
+    key: int  # decides which of these are swapped
+    totals: IntArray  # clips of each part in an epoch, [K]
 
     @classmethod
     def of(cls, weights: Sequence[Fraction], num_clips: int, seed: int, epoch: int) -> MixSequence:
-        """Make the sequence of an epoch; its period is that of all epochs.
-
-        Args:
-            weights: Of the parts, more than 0; they are divided by their sum.
-            num_clips: Positions of an epoch, more than 0.
-            seed: Decides the order, as far as the shares leave it open.
-            epoch: As ``seed``.
-        """
+        """Make the sequence of an epoch, for weights above 0; its period is that of all epochs."""
         return replace(_make_sequence(tuple(weights), num_clips, seed), key=hash_words(seed, epoch, MIXING))
 
     def locate(self, positions: IntArray) -> tuple[IntArray, IntArray]:

@@ -12,11 +12,11 @@ from framefeed.request import AnySize, Crop, Letterbox, OnDamaged, PictureRule, 
 
 Shuffle = bool | Literal["videos"]
 Balance = Literal["cost"]
-TOLD_OPTIONS = (
+CLIP_OPTIONS = (
     "horizontal_flip", "still_quality", "shuffle", "clips_per_video", "size", "crop", "within", "on_damaged",
 )  # fmt: skip
 """Options that determine the clips besides the seed."""
-NOT_TOLD = {
+OMITTED_VALUES = {
     "horizontal_flip": "0.0", "still_quality": "'exact'", "shuffle": "True", "clips_per_video": "1",
     "on_damaged": "'error'",
 }  # fmt: skip
@@ -93,9 +93,9 @@ class PlanOptions:
 
     @property
     def text(self) -> str:
-        """The values of `TOLD_OPTIONS` as text, without those of `NOT_TOLD`."""
-        told = {name: _describe(getattr(self, name)) for name in TOLD_OPTIONS}
-        return ", ".join(f"{name}={text}" for name, text in told.items() if text != NOT_TOLD.get(name, "None"))
+        """The values of `CLIP_OPTIONS` as text, without those of `OMITTED_VALUES`."""
+        texts = {name: _describe(getattr(self, name)) for name in CLIP_OPTIONS}
+        return ", ".join(f"{name}={text}" for name, text in texts.items() if text != OMITTED_VALUES.get(name, "None"))
 
     @property
     def unit(self) -> int:

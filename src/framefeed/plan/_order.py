@@ -30,19 +30,12 @@ _SECOND = 0xC4CEB9FE1A85EC53
 
 @dataclass(frozen=True, slots=True)
 class Permutation:
-    """A keyed bijection of the integers below ``size`` onto themselves.
-
-    Attributes:
-        size: n.
-        left_size: Number of values of the left half, about sqrt(n).
-        right_size: Number of values of the right half: left_size * right_size >= n.
-        keys: One 64-bit number for each round.
-    """
+    """A keyed bijection of the integers below ``size`` onto themselves."""
 
     size: int
-    left_size: int
-    right_size: int
-    keys: tuple[int, ...]
+    left_size: int  # values of the left half, about sqrt(size)
+    right_size: int  # values of the right half: left_size * right_size >= size
+    keys: tuple[int, ...]  # one 64-bit number for each round
 
     @overload
     def __call__(self, position: int) -> int: ...
@@ -107,17 +100,11 @@ def make_permutation(size: int, seed: int, epoch: int) -> Permutation:
 
 
 class ClipLocation(NamedTuple):
-    """The clip at one position of the unshuffled epoch.
+    """The clip at one position of the unshuffled epoch."""
 
-    Attributes:
-        row: Row of the catalog.
-        number: Number of the clip or frame in its video, or of the request.
-        line: Index into the plan's columns.
-    """
-
-    row: int
-    number: int
-    line: int
+    row: int  # of the catalog
+    number: int  # of the clip or frame in its video, or of the request
+    line: int  # of the plan's columns
 
 
 class Layout(Protocol):
@@ -146,17 +133,14 @@ class VideoClips:
         return len(self.rows) * self.clips_per_video
 
     def locate(self, position: int) -> ClipLocation:
-        """Find the clip at an unshuffled position in [0, len)."""
         video, number = divmod(position, self.clips_per_video)
         row = int(self.rows[video])
         return ClipLocation(row, number, row)
 
     def find_rows(self, positions: IntArray) -> IntArray:
-        """Find the rows of the catalog of the clips at unshuffled positions."""
         return self.rows[positions // self.clips_per_video]
 
     def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
         videos, numbers = np.divmod(positions, self.clips_per_video)
         rows = self.rows[videos].tolist()
         return map(ClipLocation, rows, numbers.tolist(), rows)
@@ -164,12 +148,7 @@ class VideoClips:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoFrames:
-    """Every frame of each row.
-
-    Attributes:
-        rows: Rows of the catalog, int64 [V].
-        starts: Position of each row's first frame, and last the number of positions, int64 [V + 1].
-    """
+    """Every frame of each row; ``starts`` has the position of each row's first frame, and last their sum, [V + 1]."""
 
     rows: IntArray
     starts: IntArray
@@ -183,17 +162,14 @@ class VideoFrames:
         return int(self.starts[-1])
 
     def locate(self, position: int) -> ClipLocation:
-        """Find the clip at an unshuffled position in [0, len)."""
         video = int(self.starts.searchsorted(position, side="right")) - 1
         row = int(self.rows[video])
         return ClipLocation(row, position - int(self.starts[video]), row)
 
     def find_rows(self, positions: IntArray) -> IntArray:
-        """Find the rows of the catalog of the clips at unshuffled positions."""
         return self.rows[self.starts.searchsorted(positions, side="right") - 1]
 
     def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
         videos = self.starts.searchsorted(positions, side="right") - 1
         rows = self.rows[videos].tolist()
         return map(ClipLocation, rows, (positions - self.starts[videos]).tolist(), rows)
@@ -209,15 +185,12 @@ class RequestRows:
         return len(self.rows)
 
     def locate(self, position: int) -> ClipLocation:
-        """Find the clip at an unshuffled position in [0, len)."""
         return ClipLocation(int(self.rows[position]), position, position)
 
     def find_rows(self, positions: IntArray) -> IntArray:
-        """Find the rows of the catalog of the clips at unshuffled positions."""
         return self.rows[positions]
 
     def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
         numbers = positions.tolist()
         return map(ClipLocation, self.rows[positions].tolist(), numbers, numbers)
 
@@ -233,16 +206,13 @@ class FollowingRows:
         return len(self.leader)
 
     def locate(self, position: int) -> ClipLocation:
-        """Find the clip at an unshuffled position in [0, len)."""
         row, number, line = self.leader.locate(position)
         return ClipLocation(int(self.followers[row]), number, line)
 
     def find_rows(self, positions: IntArray) -> IntArray:
-        """Find the rows of the catalog of the clips at unshuffled positions."""
         return self.followers[self.leader.find_rows(positions)]
 
     def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
         for row, number, line in self.leader.locate_many(positions):
             yield ClipLocation(int(self.followers[row]), number, line)
 
@@ -257,15 +227,12 @@ class StreamClips:
         return len(self.first)
 
     def locate(self, position: int) -> ClipLocation:
-        """Find the clip at an unshuffled position in [0, len)."""
         row, _, line = self.first.locate(position)
         return ClipLocation(row, position, line)
 
     def find_rows(self, positions: IntArray) -> IntArray:
-        """Find the rows of the catalog of the first stream at unshuffled positions."""
         return self.first.find_rows(positions)
 
     def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
         for position, (row, _, line) in zip(positions.tolist(), self.first.locate_many(positions), strict=True):
             yield ClipLocation(row, position, line)

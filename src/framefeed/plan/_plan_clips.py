@@ -279,10 +279,10 @@ def _describe_known_damage(plan: EpochPlan) -> str | None:
         num_frames += count
     if not num_files:
         return None
-    found = f"{num_frames} damaged frames in {num_files} of {len(catalog)} rows"
     return (
-        f"{found} may be in clips of this plan (first {first}). catalog.filter(num_damaged_frames=0) leaves these rows "
-        "out, and all that were not decoded by a scan with verify='full'. "
+        f"{num_frames} damaged frames in {num_files} of {len(catalog)} rows may be in clips of this plan (first "
+        f"{first}). catalog.filter(num_damaged_frames=0) leaves these rows out, and all that were not decoded by a "
+        "scan with verify='full'. "
         "With on_damaged='error', the default, loading such a clip raises CorruptMedia; that ends the loop, unless the "
         "loader has on_error='skip' (zeros) or 'substitute' (another clip). With on_damaged='skip', plan_clips gives "
         "zeros for these frames alone, with valid False, and with 'deliver' the pictures that the decoder gives "

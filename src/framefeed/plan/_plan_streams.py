@@ -36,16 +36,8 @@ def plan_streams(
 ) -> StreamsPlan:
     """Plan the clips of joined catalogs; pickles of plans name this function.
 
-    Args:
-        catalogs: By the names of their streams.
-        on: Name of the column that joins them.
-        rule: The clip rule of the first stream, or the name of the column of its frames.
-        forms: Size and crop of each stream.
-        picking: Pick rule and tolerance with which the others follow; None for "nearest", and for the rule's tolerance.
-        options: Of the whole, without size and crop.
-
-    Raises:
-        UsageError: The catalogs cannot be joined, or their clips not be planned.
+    ``rule`` is that of the first stream, or the name of the column of its frames. The others follow by a pick rule and
+    a tolerance; None for "nearest", and for the rule's tolerance. ``options`` are of the whole, without size and crop.
     """
     for catalog in catalogs.values():
         check_plannable(catalog)
@@ -88,18 +80,14 @@ def _leave_out_failing(
         for is_failing, reason in find_failing(catalog, _BY_TIME, own, rows[number]):
             kind, _, message = reason.partition(": ")
             for group in rows[:, is_failing].T.tolist():
-                told = f"{kind}: {describe_source(catalog, group[number])} (stream {name!r}): {message}"
-                unmatched += [(stream, row, told) for stream, row in enumerate(group)]
+                why = f"{kind}: {describe_source(catalog, group[number])} (stream {name!r}): {message}"
+                unmatched += [(stream, row, why) for stream, row in enumerate(group)]
             rows = rows[:, ~is_failing]
     return JoinedRows(rows, tuple(unmatched))
 
 
 def check_streams(streams: Any, on: Any) -> None:
-    """Check the arguments ``streams`` and ``on`` of ``plan_clips``.
-
-    Raises:
-        UsageError: They are no catalogs by name, or no column.
-    """
+    """Check the arguments ``streams`` and ``on`` of ``plan_clips``."""
     what = 'a dict of catalogs by name, such as {"rgb": rgb_catalog, "flow": flow_catalog}'
     if not isinstance(streams, Mapping) or not streams:
         raise expected("streams", what, streams)
@@ -118,11 +106,7 @@ def check_stream_name(name: Any) -> None:
 
 
 def split_form(streams: Mapping[str, Any], **forms: Any) -> dict[str, dict[str, Any]]:
-    """Split size and crop, each one for all streams or a dict by stream, into those of each stream.
-
-    Raises:
-        UsageError: A dict names other streams.
-    """
+    """Split size and crop, each one for all streams or a dict by stream, into those of each stream."""
     for what, given in forms.items():
         if isinstance(given, Mapping) and given.keys() != streams.keys():
             raise UsageError(

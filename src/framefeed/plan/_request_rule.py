@@ -37,41 +37,23 @@ from framefeed.request import (
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """Requests as arrays: request r has the frames ``offsets[r]`` to ``offsets[r + 1]`` of F.
+    """Requests as arrays: request r has the frames ``offsets[r]`` to ``offsets[r + 1]`` of F."""
 
-    Attributes:
-        rows: Row of the catalog, int64 [R].
-        offsets: First frame of each request, and last F, int64 [R + 1].
-        by_time: Whether a request is by seconds, bool [R].
-        indices: int64 [F]; 0 in a request by seconds.
-        seconds: float64 [F]; 0 in a request by index.
-        segments: int64 [F].
-        outputs: The different forms.
-        output_of: Index into ``outputs`` of each request, int64 [R].
-        columns: Values that are delivered with the requests, [R] or [R, ...] each; text as int64 codes.
-        classes: Texts of the codes of the column "label".
-        picking: Pick rule, tolerance and policy of all requests.
-        at: Column of the catalog that the requests are made from; None for a list of requests.
-        bounds: Start and end of each request in seconds, float64 [R, 2], NaN for none; None if no request has any.
-        before: What is delivered for frames before the bounds.
-        texts: Texts of the codes of each column of text; none for requests that are made from a catalog.
-    """
-
-    rows: IntArray
-    offsets: IntArray
-    by_time: BoolArray
-    indices: IntArray
-    seconds: FloatArray
-    segments: IntArray
-    outputs: tuple[OutputSpec, ...]
-    output_of: IntArray
-    columns: Mapping[str, AnyArray | ListColumn]
-    classes: tuple[Any, ...]
+    rows: IntArray  # of the catalog, [R]
+    offsets: IntArray  # [R + 1], the last is F
+    by_time: BoolArray  # [R]
+    indices: IntArray  # [F]; 0 in a request by seconds
+    seconds: FloatArray  # [F]; 0 in a request by index
+    segments: IntArray  # [F]
+    outputs: tuple[OutputSpec, ...]  # the different forms
+    output_of: IntArray  # index into outputs, [R]
+    columns: Mapping[str, AnyArray | ListColumn]  # [R] or [R, ...] each; text as int64 codes
+    classes: tuple[Any, ...]  # texts of the codes of the column "label"
     picking: Picking
-    at: str | None = None
-    bounds: FloatArray | None = None
-    before: Before = "repeat_first"
-    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    at: str | None = None  # column of the catalog that the requests are made from; None for a list of requests
+    bounds: FloatArray | None = None  # start and end in seconds, [R, 2], NaN for none; None if no request has any
+    before: Before = "repeat_first"  # what is delivered for frames before the bounds
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of the codes; none if made from a catalog
 
     @classmethod
     def of(
@@ -83,16 +65,7 @@ class Requests:
         bounds: FloatArray | None = None,
         before: Before = "repeat_first",
     ) -> Requests:
-        """Collect requests whose sources are the given rows of a catalog.
-
-        Args:
-            requests: R requests.
-            rows: Of their sources, int64 [R].
-            columns: Values that are delivered with them.
-            picking: Of all requests.
-            bounds: Start and end of each request in seconds, NaN for none, float64 [R, 2]; None if none has any.
-            before: For frames before the start.
-        """
+        """Collect R requests whose sources are the given rows of a catalog, int64 [R]; ``bounds`` as the attribute."""
         outputs = {request.output: None for request in requests}
         numbers = {output: number for number, output in enumerate(outputs)}
         coded = {name: encode_column(name, values, len(requests)) for name, values in columns.items()}
@@ -238,14 +211,7 @@ _NUMBERS = re.compile(r"(?<![a-z])(frames?|index|indices|indexes|idx|ids?|number
 def make_row_requests(catalog: Catalog, at: str, options: PlanOptions, some: IntArray | None = None) -> Requests:
     """Make a request of each plannable row that has numbers in column ``at``: frame numbers if integers, else seconds.
 
-    Args:
-        catalog: The catalog.
-        at: Name of the column.
-        options: Of the plan.
-        some: The plannable rows that are planned; None for all.
-
-    Raises:
-        UsageError: The column is missing, holds something else, or not as many numbers in every row.
+    ``some`` are the plannable rows that are planned; None for all.
     """
     check_plannable(catalog)
     if options.within is not None or options.clips_per_video != 1:

@@ -31,17 +31,11 @@ _MOST_APART = 1 << 27
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What the ranks of one run delivered of an epoch, or of the rest that earlier runs left.
-
-    Attributes:
-        world_size: Number of ranks.
-        clips: Clips that each rank delivered; one number if all delivered as many.
-        is_balanced: Whether clips were dealt by cost.
-    """
+    """What the ranks of one run delivered of an epoch, or of the rest that earlier runs left."""
 
     world_size: int
-    clips: tuple[int, ...]
-    is_balanced: bool = False
+    clips: tuple[int, ...]  # that each rank delivered; one number if all delivered as many
+    is_balanced: bool = False  # clips were dealt by cost
 
     def __post_init__(self) -> None:
         check_integer("world_size", self.world_size, least=1, most=MOST_RANKS)
@@ -60,11 +54,7 @@ class Delivery:
 
     @classmethod
     def load(cls, dumped: Any) -> Delivery:
-        """Read what ``dump`` wrote.
-
-        Raises:
-            UsageError: It is something else.
-        """
+        """Read what ``dump`` wrote; UsageError if it is something else."""
         try:
             world_size, clips, is_balanced = dumped
             runs = [(clips, 1)] if isinstance(clips, int) else [(number, ranks) for number, ranks in clips]
@@ -78,15 +68,9 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rest:
-    """The global positions of an epoch that remain, ascending: some before ``start``, and all from there on.
+    """The global positions of an epoch that remain, ascending: some before ``start``, and all from there on."""
 
-    Attributes:
-        count: Number of global positions of the epoch.
-        start: All positions from here on remain.
-        before: Positions below ``start`` that remain, ascending, int64 [R].
-    """
-
-    count: int
+    count: int  # global positions of the epoch
     start: int = 0
     before: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
@@ -114,10 +98,7 @@ class Rest:
     def without(self, delivery: Delivery, unit: int, order: CostOrder | None = None) -> Rest:
         """Remove what the ranks of a run delivered.
 
-        Args:
-            delivery: Clips that each rank delivered of this rest.
-            unit: Positions that stayed together on a rank.
-            order: Order in which the units were dealt; None for ascending.
+        Units of ``unit`` positions stayed together on a rank, and were dealt in ``order``; None for ascending.
         """
         row = delivery.world_size * unit
         block = row if order is None else order.block * unit
@@ -147,24 +128,15 @@ class Shard:
 
     Example: 5 units of 1 over 2 ranks are 0 2 4 and 1 3 0 with tail="pad", 0 2 and 1 3 with tail="drop": every rank
     has the same length; otherwise a collective operation of the training would never return.
-
-    Attributes:
-        count: Number of global positions; a multiple of ``unit``.
-        rank: Number of this rank, from 0.
-        world_size: Number of ranks.
-        tail: If the units do not divide evenly: "pad" continues at global position 0, "drop" leaves out the rest.
-        unit: Number of positions that stay together on a rank: the clips of a video, or 1.
-        rest: The positions that are dealt; None for all.
-        order: Order in which units are dealt; None for ascending.
     """
 
-    count: int
+    count: int  # a multiple of unit
     rank: int = 0
     world_size: int = 1
-    tail: Tail = "pad"
-    unit: int = 1
-    rest: Rest | None = None
-    order: CostOrder | None = None
+    tail: Tail = "pad"  # if units do not divide evenly: "pad" goes on at global position 0, "drop" leaves out the rest
+    unit: int = 1  # positions that stay together on a rank: the clips of a video, or 1
+    rest: Rest | None = None  # the positions that are dealt; None for all
+    order: CostOrder | None = None  # in which units are dealt; None for ascending
 
     def __post_init__(self) -> None:
         if self.world_size < 1:
@@ -203,11 +175,7 @@ class Shard:
 
 
 def load_deliveries(dumped: Any) -> tuple[Delivery, ...]:
-    """Read the deliveries of a state.
-
-    Raises:
-        UsageError: They are something else.
-    """
+    """Read the deliveries of a state; UsageError if they are something else."""
     if not isinstance(dumped, Sequence) or isinstance(dumped, str):
         raise expected("state['deliveries']", "a list", dumped)
     return tuple(map(Delivery.load, dumped))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,7 @@ _OF_PICTURES = {"duration_seconds": "is_null()", "num_frames": "isin([1])"}
 def find_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> tuple[IntArray, IntArray]:
     """Find the planned videos in which no clip fits, from columns of the catalog alone; still pictures have one frame.
 
-    Returns:
-        The rows of the short videos, and of all, int64 [N]; none if the rule has no length.
+    Give the rows of the short videos, and of all, int64 [N]; none if the rule has no length.
     """
     if not isinstance(rule, Dense | Rates) or rule.end is None or rule.policy == "error":
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -58,17 +56,13 @@ def explain_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> str |
     elif tables.windows is not None:
         advice += "catalog.filter(), by the columns of within=; or ask for shorter clips"
     else:
-        condition = _write_filter(column, end, has_pictures=_has_pictures(catalog, tables))
+        has_pictures = bool((catalog.num_frames[tables.layout.rows] == 1).any())  # type: ignore[attr-defined]
+        condition = _write_filter(column, end, has_pictures=has_pictures)
         advice += f"import pyarrow.compute; catalog = catalog.filter({condition}); or ask for shorter clips"
     return (
         f"{len(rows)} of {len(videos)} videos are shorter than this rule's {length}: {start}{repeats}, with valid "
         f"False (first {describe_source(catalog, int(rows[0]))}). {advice}"
     )
-
-
-def _has_pictures(catalog: Catalog, tables: PlanTables) -> bool:
-    rows: Sequence[int] = tables.layout.rows  # type: ignore[attr-defined]
-    return bool((catalog.num_frames[rows] == 1).any())
 
 
 def _write_filter(column: str, end: Any, *, has_pictures: bool) -> str:

@@ -135,12 +135,9 @@ def explain_little_reuse(plan: EpochPlan, form: StoredForm) -> str | None:
 
 
 def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
-    """Estimate the share of the frames that the next epoch requests that some epochs' frames are, from 0 to 1.
+    """Estimate the share of the frames of the next epoch that those of some epochs before are, from 0 to 1.
 
-    Args:
-        plan: The plan at the first of the epochs.
-        by_output: Whether outputs are stored, not whole pictures.
-        epochs: Number of epochs.
+    ``plan`` is at the first of these epochs; ``by_output`` says whether outputs are stored, not whole pictures.
     """
     if not plan.draws_frames:
         return 1.0

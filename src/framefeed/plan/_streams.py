@@ -36,13 +36,7 @@ _POSITIONS_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Following:
-    """The frames at the times of the clip's first stream, counted from the first output frame of each.
-
-    Attributes:
-        on: What joins the catalogs of the streams.
-        picking: Pick rule, tolerance and policy.
-        num_frames: T; None where clips differ in it.
-    """
+    """The frames at the times of the clip's first stream, counted from the first output frame of each."""
 
     on: str
     picking: Picking
@@ -65,25 +59,17 @@ class Following:
 
 @dataclass(frozen=True, eq=False)
 class Streams:
-    """What a plan of several streams has in place of a clip rule.
+    """What a plan of several streams has in place of a clip rule."""
 
-    Attributes:
-        parts: The plan of each stream, of the whole epoch on one rank, by its name.
-        excluded: Rows without a partner in another catalog.
-        has_table_rows: Whether rows of batches are the lines of the plan's columns, not rows of the first catalog.
-        make: Makes the plan again from its options, for pickles; None if the parts can be pickled by themselves.
-        joined: Parts whose frames batches have as one stream, by its name; None for a stream of each part.
-    """
-
-    parts: Mapping[str, EpochPlan]
-    excluded: tuple[Excluded, ...] = ()
-    has_table_rows: bool = False
-    make: Callable[[PlanOptions], EpochPlan] | None = None
-    joined: Mapping[str, tuple[str, ...]] | None = None
+    parts: Mapping[str, EpochPlan]  # the plan of each stream, of the whole epoch on one rank
+    excluded: tuple[Excluded, ...] = ()  # rows without a partner in another catalog
+    has_table_rows: bool = False  # rows of batches are the lines of the plan's columns, not rows of the first catalog
+    make: Callable[[PlanOptions], EpochPlan] | None = None  # makes the plan again; None if the parts can be pickled
+    joined: Mapping[str, tuple[str, ...]] | None = None  # parts whose frames batches have as one stream, by its name
 
     def __repr__(self) -> str:
         parts = ", ".join(
-            f"{name}: {part.rule!r} of {part.catalog.fingerprint} ({part._told_options.text})"
+            f"{name}: {part.rule!r} of {part.catalog.fingerprint} ({part._effective_options.text})"
             for name, part in self.parts.items()
         )
         return f"Streams({parts})"
@@ -307,20 +293,9 @@ def join_streams(
     make: Callable[[PlanOptions], EpochPlan] | None = None,
     joined: Mapping[str, tuple[str, ...]] | None = None,
 ) -> StreamsPlan:
-    """Make the plan of several streams; pickles of plans name this function.
+    """Make the plan of several streams, whose attributes are those of `Streams`; pickles of plans name this function.
 
-    Args:
-        parts: The plan of each stream by its name, for the whole epoch on one rank: of as many clips, with the same
-            seed and shuffle as ``options``. Columns are those of the first.
-        options: Seed, epoch, order and rank of the whole.
-        excluded: Rows without a partner in another catalog.
-        has_table_rows: Whether rows of batches are the lines of the columns, not rows of the first catalog.
-        deliveries: What earlier runs delivered of the epoch.
-        make: Makes the plan again from its options, for pickles; None if the parts can be pickled by themselves.
-        joined: Parts whose frames batches have as one stream, by its name; None for a stream of each part.
-
-    Raises:
-        UsageError: The streams share a random crop that has no common part of their pictures.
+    The parts have as many clips each, and the same seed and shuffle as ``options``. Columns are those of the first.
     """
     shared = _share_crops(parts)
     catalogs = JoinedCatalogs(part.catalog for part in shared.values())

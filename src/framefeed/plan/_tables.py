@@ -41,59 +41,35 @@ class Excluded(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowFacts:
-    """What the clips of a row have in common.
-
-    Attributes:
-        row: Row of the catalog.
-        index: Its frame index.
-        timeline: What their frames are chosen from; None if all clips of still pictures have the same frames.
-        source: Source, as in the catalog.
-        height: Rows of the displayed picture; -1 where unknown.
-        width: Columns of the displayed picture; -1 where unknown.
-    """
+    """What the clips of a row have in common."""
 
     row: int
     index: FrameIndex
-    timeline: Timeline | None
+    timeline: Timeline | None  # what frames are chosen from; None if all clips of still pictures have the same frames
     source: str | bytes | ImageSequence
-    height: int
+    height: int  # of the displayed picture; -1 where unknown
     width: int
 
 
 @dataclass(frozen=True, eq=False)
 class PlanTables:
-    """The tables of a plan.
+    """The tables of a plan."""
 
-    Attributes:
-        layout: The unshuffled epoch.
-        columns: Values that are delivered with the clips, by row or by request.
-        classes: Labels in the order of their codes.
-        windows: Parts of the videos that clips are chosen from; None for whole videos.
-        pictures: Crop and size of the pictures.
-        picture: (height, width) of all delivered pictures; None if there are none.
-        left_out: Rows that are known to fail: see `find_failing`; without a frame in their window, if the layout
-            depends on that; or without a frame in the column ``at``.
-        row_costs: Predicted CPU seconds of a clip of each row, float64 [R]; None unless ranks are balanced.
-        texts: Texts of the codes of each column of text; None where the columns are those of the catalog.
-    """
-
-    layout: Layout
-    columns: Mapping[str, AnyArray | ListColumn]
-    classes: tuple[Any, ...]
-    windows: Windows | None
-    pictures: PictureRule | Requests
-    picture: Size | None
+    layout: Layout  # the unshuffled epoch
+    columns: Mapping[str, AnyArray | ListColumn]  # delivered with the clips, by row or by request
+    classes: tuple[Any, ...]  # labels in the order of their codes
+    windows: Windows | None  # parts of the videos that clips are chosen from; None for whole videos
+    pictures: PictureRule | Requests  # crop and size
+    picture: Size | None  # (height, width) of all delivered pictures; None if there are none
+    # Rows that are known to fail (see `find_failing`), without a frame in their window, if the layout depends on that,
+    # or without a frame in the column ``at``.
     left_out: tuple[Excluded, ...] = ()
-    row_costs: FloatArray | None = None
-    texts: Mapping[str, tuple[str, ...]] | None = None
+    row_costs: FloatArray | None = None  # predicted CPU seconds of a clip, [R]; None unless ranks are balanced
+    texts: Mapping[str, tuple[str, ...]] | None = None  # of the codes of columns; None where they are the catalog's
 
     @classmethod
     def of(cls, catalog: Catalog, rule: ClipRule, options: PlanOptions, some: IntArray | None = None) -> PlanTables:
-        """Make and check the tables of a plan of all plannable rows, or of ``some`` of them.
-
-        Raises:
-            UsageError: Videos alone, without frame indexes; unknown columns; pictures of different sizes.
-        """
+        """Make and check the tables of a plan of all plannable rows, or of ``some`` of them."""
         check_plannable(catalog)
         if isinstance(rule, Requests):
             return _make_request_tables(catalog, rule, options)
@@ -131,12 +107,7 @@ class PlanTables:
         )
 
     def read_row(self, catalog: Catalog, row: int, *, are_stills_alike: bool) -> RowFacts:
-        """Read what the clips of a row have in common.
-
-        Raises:
-            FrameNotFound: The row's window is empty.
-            TimeUnavailable: It has a window, and its stream no usable timestamps.
-        """
+        """Read what the clips of a row have in common."""
         index, timeline = catalog.frame_index(row), None
         if not are_stills_alike or not has_still_timeline(index):
             timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
@@ -313,22 +284,14 @@ class Windows:
 
     A clip is chosen as if the video had only the frames with start <= t < end: indices and seconds of the rule count
     from the first of them.
-
-    Attributes:
-        starts: float64 [R]; NaN if the window begins with the video.
-        ends: float64 [R]; NaN if it ends with the video.
     """
 
-    starts: FloatArray
-    ends: FloatArray
+    starts: FloatArray  # [R]; NaN if the window begins with the video
+    ends: FloatArray  # [R]; NaN if it ends with the video
 
     @classmethod
     def of(cls, catalog: Catalog, names: tuple[str, str]) -> Windows:
-        """Read two columns of a catalog.
-
-        Raises:
-            UsageError: A column is missing or holds no numbers.
-        """
+        """Read two columns of a catalog, which must hold numbers."""
         return cls(*(_read_seconds(catalog, name) for name in names))
 
     @property

@@ -40,15 +40,12 @@ class Bounds:
     def choose_numbers(self, whole: Timeline, numbers: IntArray, segments: IntArray, picking: Picking) -> ClipFrames:
         """Choose frames by number; negative numbers count from the end of the video.
 
-        Args:
-            whole: All frames of the video.
-            numbers: int64 [T].
-            segments: int64 [T].
-            picking: Its policy is for numbers past the end.
+        ``numbers``: int64 [T].
+        ``segments``: int64 [T].
+        ``picking``: its policy is for numbers past the end.
 
         Raises:
             FrameNotFound: No frame lies in the bounds, or one outside is an error.
-            TimeUnavailable: The stream has no usable timestamps.
         """
         count = len(whole)
         numbers = np.where(numbers < 0, numbers + count, numbers)
@@ -70,15 +67,12 @@ class Bounds:
     def choose_seconds(self, whole: Timeline, seconds: FloatArray, segments: IntArray, picking: Picking) -> ClipFrames:
         """Choose frames by time, counted from the video's first frame.
 
-        Args:
-            whole: All frames of the video.
-            seconds: float64 [T].
-            segments: int64 [T].
-            picking: Pick rule, tolerance and policy.
+        ``seconds``: float64 [T].
+        ``segments``: int64 [T].
+        ``picking``: pick rule, tolerance and policy.
 
         Raises:
             FrameNotFound: No frame lies in the bounds, nothing to pick, or a frame outside is an error.
-            TimeUnavailable: The stream has no usable timestamps.
         """
         window = self._open(whole)
         wanted = whole.to_ticks(ExactTimes.of(seconds.tolist()))
@@ -151,10 +145,7 @@ class Bounds:
 def read_bounds(name: str, start: Any, end: Any) -> tuple[float, float]:
     """Convert the two bounds of a clip to floats, NaN for None.
 
-    Args:
-        name: Name of the argument, for messages.
-        start: Seconds or None.
-        end: Seconds or None.
+    ``name``: name of the argument, for messages.
 
     Raises:
         UsageError: One is no finite number, or the end is not after the start.

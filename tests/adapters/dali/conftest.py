@@ -9,7 +9,7 @@ import pytest
 
 import framefeed as ff
 from tests.adapters.framework_checks import making_loaders
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 BATCH = 5
 """Batches of 5, 5 and 2 clips."""

@@ -14,7 +14,7 @@ from framefeed.errors import CorruptMedia
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 from tests.load import stream_media
-from tests.load.media import SIZE, folder, plan_of
+from tests.makers import SIZE, folder, plan_of
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed: make dali runs this in .venv-dali")
 from nvidia.dali import fn, types  # noqa: E402 - only where there is one
@@ -58,7 +58,7 @@ def test_outputs_are_the_loaders_arrays_in_every_epoch(make_loader: Loaders) -> 
 
 
 def test_streams_are_outputs_of_their_own(make_loader: Loaders) -> None:
-    plan = stream_media.plan_of()
+    plan = stream_media.plan_both()
     streams = ("slow", "fast")
     with ff.dali.external_source(plan, batch_size=3) as source:
         pipe, reference = build(source), make_loader(plan, workers=0, batch_size=3)

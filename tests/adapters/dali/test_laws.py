@@ -14,7 +14,7 @@ import pytest
 import framefeed as ff
 from framefeed.load import ClipBatch
 from tests.load.laws import EPOCHS
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 pytest.importorskip("nvidia.dali", reason="DALI is not installed: make dali runs this in .venv-dali")
 

@@ -21,7 +21,7 @@ from PIL import Image
 
 import framefeed as ff
 from framefeed.testing import ClipSpec, write_clip
-from tests.load.media import SIZE, folder, plan_of
+from tests.makers import SIZE, folder, plan_of
 
 pytest.importorskip("nvidia.dali", reason="DALI is not installed: make dali runs this in .venv-dali")
 torch = pytest.importorskip("torch")

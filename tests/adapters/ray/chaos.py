@@ -14,7 +14,7 @@ import numpy as np
 
 import framefeed as ff
 from framefeed.load import ClipLoader
-from tests.load.media import plan_of
+from tests.makers import plan_of
 
 _BATCH = 2
 

@@ -19,7 +19,7 @@ from framefeed.testing import make_folder
 from tests.adapters.ray.conftest import SETTINGS, Nodes, find_paths, find_processes
 from tests.adapters.ray.decoders import EndsItsProcess, Unsendable
 from tests.lengths import IS_LONG
-from tests.load.media import catalog, folder, plan_of
+from tests.makers import catalog, folder, plan_of
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: make ray runs this in .venv-ray")
 

@@ -16,7 +16,7 @@ from framefeed.load import ClipLoader
 from tests.adapters.ray.conftest import Nodes
 from tests.adapters.ray.decoders import EndsItsProcess, Meets
 from tests.load import stream_media
-from tests.load.media import folder, plan_of
+from tests.makers import folder, plan_of
 
 ray = pytest.importorskip("ray.data", reason="Ray is not installed: make ray runs this in .venv-ray")
 torch = pytest.importorskip("torch")
@@ -58,10 +58,10 @@ PLANS = {
     "a border": lambda: plan_of(size=ff.Letterbox((32, 32)), horizontal_flip=0.5),
     "random crops": lambda: plan_of(crop=ff.RandomResizedCrop((24, 24))),
     "every frame": lambda: plan_of(ff.EveryFrame(), clips_per_video=1, shuffle=False, size=(24, 32)),
-    "streams": lambda: stream_media.plan_of(size=(24, 32)),
-    "streams of a rank": lambda: stream_media.plan_of(size=(24, 32), rank=1, world_size=2),
+    "streams": lambda: stream_media.plan_both(size=(24, 32)),
+    "streams of a rank": lambda: stream_media.plan_both(size=(24, 32), rank=1, world_size=2),
     "a mixture of streams": lambda: ff.mix_plans(
-        [(stream_media.plan_of(size=(24, 32)), 1), (stream_media.plan_of(size=(24, 32), seed=9), 1)],
+        [(stream_media.plan_both(size=(24, 32)), 1), (stream_media.plan_both(size=(24, 32), seed=9), 1)],
         num_clips=9,
         seed=1,
     ),

@@ -21,7 +21,7 @@ from framefeed.load import ClipLoader
 from framefeed.testing import make_folder
 from tests.adapters.ray.conftest import Nodes
 from tests.lengths import IS_LONG
-from tests.load.media import folder
+from tests.makers import folder
 from tests.scanning.small_chunks import OF_ONE_VIDEO
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: make ray runs this in .venv-ray")

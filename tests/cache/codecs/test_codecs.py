@@ -29,17 +29,13 @@ from tests.cache.codecs.pictures import (
     pictures,
     stored,
 )
+from tests.judges import psnr
 
 Picture = tuple[PlaneLayout, Pixels]
 
 
 def taken(codec: FrameCodec, formats: list[str]) -> list[str]:
     return [name for name in formats if codec.can_store(PlaneLayout(name, 16, 16))]
-
-
-def psnr(one: Pixels, other: Pixels) -> float:
-    error = np.mean((one.astype(float) - other) ** 2)
-    return float(10 * np.log10(255**2 / max(error, 1e-6)))
 
 
 def read_back(codec: FrameCodec, layout: PlaneLayout, data: bytes) -> Pixels:

@@ -1,19 +1,19 @@
-"""A program that forks while its store is in use, in threads too, and has a segment open."""
+"""A process that forks while its store is in use, in threads too, and has a segment open."""
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from framefeed.cache.store._format import StoreOptions
 from framefeed.cache.store._store import FrameStore
-from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, read_all, segments, use_blocks
+from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, read_all, segments
+from tests.patience import PATIENCE_SECONDS
 
 CHILDREN = 12
 OPTIONS = StoreOptions(segment_bytes=30_000)
@@ -22,7 +22,7 @@ SEALED, OPEN = range(10), range(10, 20)
 
 def child(store: FrameStore, number: int) -> bool:
     """What a child does with the store that it was born with."""
-    signal.alarm(20)
+    signal.alarm(round(PATIENCE_SECONDS))
     # What was sealed is there; what the parent is writing is not, or is sealed by now.
     if assert_exact_or_missing(store, frames_of(KEYS[:1], SEALED)) != len(SEALED):
         return False
@@ -74,6 +74,8 @@ def main(folder: Path) -> dict[str, Any]:
     stop, count = threading.Event(), [0]
     thread = threading.Thread(target=busy, args=(store, stop, count))
     thread.start()
+    while not count[0]:
+        sleep(0.001)
     fork = multiprocessing.get_context("fork")
     workers = [fork.Process(target=worker, args=(store, number)) for number in range(CHILDREN)]
     for each in workers:
@@ -96,8 +98,3 @@ def main(folder: Path) -> dict[str, Any]:
         "unfinished": len(parts(folder)),
         "segments": len(segments(folder)),
     }
-
-
-if __name__ == "__main__":
-    use_blocks(int(sys.argv.pop()))
-    print(json.dumps(main(Path(sys.argv[1]))))  # the report

@@ -1,35 +1,34 @@
-"""A program whose children are killed while they add frames, and that looks at what they leave.
+"""A process whose children are killed while they add frames, and that looks at what they leave.
 
 Children are forked, because the imports would take longer than the filling. They start no thread, and the parent none.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 from framefeed.cache.store._format import StoreOptions
 from framefeed.cache.store._store import FrameStore
-from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, segments, use_blocks
+from tests.cache.store.made import KEYS, add, assert_exact_or_missing, frames_of, parts, segments
 
 CLIPS = 24
 CLIP = 4
 OPTIONS = StoreOptions(segment_bytes=16_000)
 
 
-def filling(folder: Path, begin: int, pipe: int) -> int:
-    """Start to fill in a child, which tells after each clip that it was added; gives its process number."""
+def filling(folder: Path, begin: int, permits: int, pipe: int) -> int:
+    """Start to fill in a child, a clip for each byte that may be read; it writes one after each; gives its number."""
     child = os.fork()
     if not child:
         code = 1
         try:
             with FrameStore(os.fspath(folder), OPTIONS) as store:
                 for clip in range(begin, begin + CLIPS):
+                    os.read(permits, 1)
                     for key in KEYS:
                         add(store, key, range(clip * CLIP, clip * CLIP + CLIP))
                     os.write(pipe, b"x")
@@ -45,17 +44,20 @@ def clips_of(run: int) -> range:
 
 
 def killed(folder: Path, begin: int, chance: random.Random) -> int:
-    """Kill a child after some of its clips and a little more; gives how many it had told of."""
+    """Kill a child after some of its clips and in the next, or after it; give the number of clips it had reported."""
     reading, writing = os.pipe()
-    child = filling(folder, begin, writing)
+    permits, permit = os.pipe()
+    child = filling(folder, begin, permits, writing)
     os.close(writing)
     num_clips = chance.randrange(CLIPS)
+    os.write(permit, bytes(num_clips + 1))
     seen = sum(len(os.read(reading, 1)) for _ in range(num_clips))
     for _ in range(chance.randrange(20_000)):
         pass
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    os.close(reading)
+    for each in (reading, permits, permit):
+        os.close(each)
     return seen
 
 
@@ -83,8 +85,3 @@ def main(work: Path, runs: int) -> dict[str, Any]:
     again = FrameStore(os.fspath(folder))
     whole = sum(assert_exact_or_missing(again, frames_of(KEYS, clips_of(run))) for run in range(runs))
     return report | {"whole": whole, "unfinished": len(parts(folder))}
-
-
-if __name__ == "__main__":
-    use_blocks(int(sys.argv.pop()))
-    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]))))  # the report

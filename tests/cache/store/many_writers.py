@@ -1,10 +1,8 @@
-"""A program of several processes that add the same frames to one folder at once."""
+"""A process, and its children that add the same frames to one folder at once."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from tests.cache.store.made import (
     parts,
     read_all,
     segments,
-    use_blocks,
 )
 
 WRITERS = 8
@@ -76,8 +73,3 @@ def main(folder: Path, max_bytes: int | None) -> dict[str, Any]:
         "damaged": store.verify().damaged,
         "again": len(read_all(store, KEYS[0], NUMBERS)),
     }
-
-
-if __name__ == "__main__":
-    use_blocks(int(sys.argv.pop()))
-    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]) or None)))  # the report

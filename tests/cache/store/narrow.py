@@ -1,11 +1,9 @@
-"""A program with little room: files that may not grow, a folder that it may not write to."""
+"""A process with little room: files that may not grow, a folder that it may not write to."""
 
 from __future__ import annotations
 
-import json
 import os
 import resource
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +58,3 @@ def _report(store: FrameStore, folder: Path) -> dict[str, Any]:
         "refused": again.counts.segments_refused,
         "unfinished": len(parts(folder)),
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps({"full": full, "read_only": read_only}[sys.argv[1]](Path(sys.argv[2]))))  # the report

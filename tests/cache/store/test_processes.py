@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from framefeed.cache.store._store import FrameStore
+from tests.cache.store import forking, killed_filler, many_writers, narrow
 from tests.cache.store.killed_filler import CLIP, CLIPS
-from tests.cache.store.made import KEYS, add, read_all
+from tests.cache.store.made import KEYS, add, read_all, use_blocks
 from tests.cache.store.many_writers import WRITERS
-from tests.decode.forks import Child
-from tests.programs import report_of
+from tests.decode.forks import Child, result_of_child
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 BLOCKS = [500, 2 << 20]
-"""Bytes of a block: segments of the programs here have many, or less than one."""
+"""Bytes of a block: segments here have many, or less than one."""
+
+
+def result_with_blocks(block: int, work: Callable[..., Any], *arguments: Any) -> Any:
+    """Do something in a process whose segments are written in such blocks."""
+
+    def work_in_child() -> Any:
+        use_blocks(block)
+        return work(*arguments)
+
+    return result_of_child(work_in_child)
 
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_C01_C11_killed_at_twenty_moments(tmp_path: Path, block: int) -> None:
-    report = report_of("tests.cache.store.killed_filler", os.fspath(tmp_path), "20", str(block))
+    report = result_with_blocks(block, killed_filler.main, tmp_path, 20)
     assert report["kills"] == 20
     assert report["refused"] == report["damaged"] == report["unfinished"] == 0
     # The kills came in the middle of the work.
@@ -32,7 +46,7 @@ def test_C01_C11_killed_at_twenty_moments(tmp_path: Path, block: int) -> None:
 
 @pytest.mark.parametrize(("max_bytes", "block"), [(0, BLOCKS[1]), (150_000, BLOCKS[0])])
 def test_C05_eight_processes_write_the_same_frames(tmp_path: Path, max_bytes: int, block: int) -> None:
-    report = report_of("tests.cache.store.many_writers", os.fspath(tmp_path / "cache"), str(max_bytes), str(block))
+    report = result_with_blocks(block, many_writers.main, tmp_path / "cache", max_bytes or None)
     assert report["codes"] == [0] * WRITERS
     assert report["refused"] == report["unfinished"] == 0
     assert report["damaged"] == {}
@@ -45,7 +59,7 @@ def test_C05_eight_processes_write_the_same_frames(tmp_path: Path, max_bytes: in
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_forks_leave_the_parents_segment_alone(tmp_path: Path, block: int) -> None:
-    report = report_of("tests.cache.store.forking", os.fspath(tmp_path / "cache"), str(block))
+    report = result_with_blocks(block, forking.main, tmp_path / "cache")
     assert set(report["codes"]) == {0}
     assert report["untouched"]
     assert report["trouble"] is None
@@ -53,7 +67,6 @@ def test_forks_leave_the_parents_segment_alone(tmp_path: Path, block: int) -> No
     assert report["refused"] == report["unfinished"] == 0
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_L01_a_child_goes_on_whatever_locks_were_held_at_the_fork(tmp_path: Path) -> None:
     with FrameStore(os.fspath(tmp_path / "cache")) as store:
         add(store, KEYS[0], range(3))
@@ -65,7 +78,7 @@ def test_L01_a_child_goes_on_whatever_locks_were_held_at_the_fork(tmp_path: Path
 
 
 def test_C04_files_that_may_not_grow(tmp_path: Path) -> None:
-    report = report_of("tests.cache.store.narrow", "full", os.fspath(tmp_path / "cache"))
+    report = result_of_child(lambda: narrow.full(tmp_path / "cache"))
     stored = report["stored"]
     first = stored.index(False)
     assert 0 < first < len(stored) // 2
@@ -78,7 +91,7 @@ def test_C04_files_that_may_not_grow(tmp_path: Path) -> None:
 
 def test_C17_a_folder_that_becomes_read_only(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    report = report_of("tests.cache.store.narrow", "read_only", os.fspath(tmp_path / "cache"))
+    report = result_of_child(lambda: narrow.read_only(tmp_path / "cache"))
     assert report["stored"] == [True, False]
     assert "stores no more frames, because its folder cannot be written: Permission denied" in report["trouble"]
     assert (report["found"], report["found again"]) == (20, 20)

@@ -19,7 +19,8 @@ from framefeed.media.remote._reader import FetchedAhead, RangeReader
 from framefeed.media.remote._targets import HttpTarget
 from framefeed.parallel import release_idle
 from tests.corpus import corpus_file
-from tests.load.media import folder
+from tests.lengths import pairwise
+from tests.makers import folder
 from tests.media.remote.faults import FaultServer, Stored, faulty
 from tests.packed import pack
 
@@ -102,9 +103,11 @@ def test_D09_the_same_bytes_are_accepted_by_open_decoders(served: tuple[FaultSer
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("kind", ["threads", "processes"])
-@pytest.mark.parametrize("read_ahead", [0, "64MB"])
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    ("served", "kind", "read_ahead", "workers"),
+    pairwise(list(OBJECTS), ["threads", "processes"], [0, "64MB"], [1, 3]),
+    indirect=["served"],
+)
 def test_D09_loaders_go_on_with_the_same_bytes(
     kind: str, read_ahead: int | str, workers: int, served: tuple[FaultServer, ff.Catalog]
 ) -> None:

@@ -59,39 +59,22 @@ _DESCRIPTORS = 4
 
 @dataclass(slots=True)
 class Picture:
-    """One picture of an engine.
-
-    Attributes:
-        ordinal: The frame that was asked for.
-        pixels: RGB, uint8 [H, W, 3]; valid until the next one is requested.
-        seconds: Its time; None if the engine tells none.
-    """
+    """One picture of an engine."""
 
     ordinal: int
-    pixels: Pixels
-    seconds: float | None = None
+    pixels: Pixels  # RGB, uint8 [H, W, 3]; valid until the next one is requested
+    seconds: float | None = None  # None if the engine tells no times
 
 
 class EngineFile(Protocol):
-    """A file that an engine has opened.
-
-    Attributes:
-        num_frames: Frames that the engine counted.
-    """
+    """A file that an engine has opened, and the frames that the engine counted in it."""
 
     num_frames: int
 
     def read(self, ordinals: Sequence[int]) -> Iterator[Picture]:
-        """Yield the pictures of distinct, ascending ordinals.
+        """Yield the pictures of distinct, ascending ordinals, up to an EngineFailure."""
 
-        Raises:
-            EngineFailure: The engine raised, or gave no picture.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the file."""
-        ...
+    def close(self) -> None: ...
 
 
 class EngineFailure(Exception):
@@ -102,24 +85,10 @@ class NotOpened(EngineFailure):
     """An engine could not open a file."""
 
 
-@dataclass(slots=True)
-class _Failed:
-    """Frames of one call that an engine did not give, each with the reason."""
-
-    reasons: dict[int, str] = field(default_factory=dict)
-    kinds: dict[int, type[MediaError]] = field(default_factory=dict)
-
-    def add(self, ordinal: int, reason: str, kind: type[MediaError] = CorruptMedia) -> None:
-        self.reasons[ordinal], self.kinds[ordinal] = reason, kind
-
-
 class EngineDecoder(BaseDecoder):
     """Decode with another library, in the calling thread; open files are kept for the next call of any thread.
 
     A subclass has ``name``, ``facts``, and ``open_file``.
-
-    Args:
-        limits: Largest sizes that a file may have.
     """
 
     facts: EngineFacts
@@ -131,11 +100,7 @@ class EngineDecoder(BaseDecoder):
         self.limits = limits
 
     def open_file(self, source: MediaSource, index: FrameIndex) -> EngineFile:
-        """Open a source with the engine.
-
-        Raises:
-            NotOpened: The engine raised, or opened nothing.
-        """
+        """Open a source with the engine, or raise NotOpened."""
         raise NotImplementedError
 
     def set_loud(self, loud: bool) -> None:
@@ -143,11 +108,9 @@ class EngineDecoder(BaseDecoder):
 
     @contextmanager
     def listening(self, *, loud: bool, keeps: bool) -> Iterator[list[str]]:
-        """Call the engine in the block, silenced if it can be; give a list, which has what it printed after the block.
+        """Call the engine in the block, ``loud`` or silenced if it can be.
 
-        Args:
-            loud: Let it print what it can.
-            keeps: Keep what it prints.
+        Give a list, which has what it printed after the block, if that ``keeps`` it.
         """
         if not keeps:
             self.set_loud(False)
@@ -161,7 +124,6 @@ class EngineDecoder(BaseDecoder):
                 self.set_loud(False)
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        """Decode the clips of one source; see ``Decoder.decode``."""
         check_kind(self, index, source.name)
         self.facts.check(source, index)
         self.limits.check_picture(index.stream.width, index.stream.height, source.name)
@@ -169,20 +131,19 @@ class EngineDecoder(BaseDecoder):
         for with_damage in sorted({slot.accepts_damaged for slot in slots}):
             numbers = [number for number, slot in enumerate(slots) if slot.accepts_damaged == with_damage]
             pending = PendingFrames(slots, report, source, numbers)
-            wanted = np.array(sorted(pending.waiting), dtype=np.int64)
-            if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < len(index):
-                bad = wanted[0] if wanted[0] < 0 else wanted[-1]
+            ordinals = np.array(sorted(pending.waiting), dtype=np.int64)
+            if len(ordinals) and not 0 <= ordinals[0] <= ordinals[-1] < len(index):
+                bad = ordinals[0] if ordinals[0] < 0 else ordinals[-1]
                 raise FrameNotFound(f"{source.name}: there is no frame {bad}: the index has {len(index)} frames")
             if index.num_damaged_frames and not with_damage:
-                wanted = wanted[~index.is_damaged(wanted)]
+                ordinals = ordinals[~index.is_damaged(ordinals)]
             call = _Call(self, source, index, pending, report.counts)
-            try_again_in_shortage(partial(call.read, wanted.tolist()), source.name, "decode")
-            for slot, ordinals in pending.slots_waiting().items():
-                report.errors[slot] = call.make_error(ordinals)
+            try_again_in_shortage(partial(call.read, ordinals.tolist()), source.name, "decode")
+            for slot, missing in pending.slots_waiting().items():
+                report.errors[slot] = call.make_error(missing)
         return report
 
     def recipe(self, index: FrameIndex) -> str:
-        """Name the libraries and versions that decide the pixels; see ``BaseDecoder.recipe``."""
         return f"{self.name}, {self.describe_versions()}, {describe_conversion()}"
 
     def describe_versions(self) -> str:
@@ -203,7 +164,7 @@ class _Call:
     index: FrameIndex
     pending: PendingFrames
     counts: DecodeCounts
-    failed: _Failed = field(default_factory=_Failed)
+    failed: dict[int, tuple[type[MediaError], str]] = field(default_factory=dict)  # frames that did not come, and why
 
     @property
     def library(self) -> str:
@@ -226,9 +187,7 @@ class _Call:
     def _drop_other_sizes(self, ordinals: list[int], sizes: dict[int, tuple[int, int]]) -> list[int]:
         """Fail the frames whose key frame has another size than the stream; return the others.
 
-        Args:
-            ordinals: The frames.
-            sizes: Width and height of key frames, by ordinal; those that are decoded for this are added.
+        ``sizes`` are width and height of key frames, by ordinal; those that are decoded for this are added.
         """
         keys, stream = self.index.key_frame_indices, self.index.stream
         if stream.codec in PARAMETER_SETS and stream.contiguous and not stream.inband_parameters:
@@ -243,7 +202,7 @@ class _Call:
         others = {ordinal for ordinal, start in zip(ordinals, starts, strict=True) if sizes.get(start, size) != size}
         for ordinal in others:
             reason = f"its picture has another size than {size[0]}x{size[1]}, to which {self.library} would bring it"
-            self.failed.add(ordinal, reason, FormatChanged)
+            self.failed[ordinal] = FormatChanged, reason
         return [ordinal for ordinal in ordinals if ordinal not in others]
 
     def _read_some(self, key: Hashable, ordinals: list[int], *, again: bool) -> None:
@@ -272,7 +231,7 @@ class _Call:
             collect_and_release()
         left = [ordinal for ordinal in ordinals if ordinal not in done]
         if again and len(left) == 1:
-            self.failed.add(left[0], reason)
+            self.failed[left[0]] = CorruptMedia, reason
             return
         middle = len(left) // 2 if again else len(left)
         for half in (left[:middle], left[middle:]):
@@ -341,11 +300,11 @@ class _Call:
         turns = self.decoder.facts.rotations is not None
         size = stream.displayed if turns else (stream.height, stream.width)
         if (reason := self._compare_times(picture)) is not None:
-            self.failed.add(ordinal, reason)
+            self.failed[ordinal] = CorruptMedia, reason
         elif pixels.shape[:2] != size:
             rows, columns = pixels.shape[:2]
             reason = f"{self.library} gave a picture of {columns}x{rows} where the index has {size[1]}x{size[0]}"
-            self.failed.add(ordinal, reason, FormatChanged)
+            self.failed[ordinal] = FormatChanged, reason
         else:
             self.counts.frames_decoded += 1
             upright = replace(stream, width=size[1], height=size[0], rotation=0, mirrored=False)
@@ -368,15 +327,14 @@ class _Call:
 
     def make_error(self, ordinals: Sequence[int]) -> MediaError:
         """Make the error of one slot, for frames that were not written to it."""
-        name, reasons = self.source.name, self.failed.reasons
-        known = [ordinal for ordinal in ordinals if ordinal in reasons]
+        name, known = self.source.name, [ordinal for ordinal in ordinals if ordinal in self.failed]
         if not known:
             return make_missing_error(self.source, self.index, ordinals)
         more = "" if len(ordinals) == 1 else f" and {len(ordinals) - 1} more"
-        said = reasons[known[0]]
+        kind, said = self.failed[known[0]]
         by = "" if self.library in said else f"{self.library}: "
         message = f"{name}: frame {known[0]}{more}: {by}{said}: use backend='pyav'"
-        if self.failed.kinds[known[0]] is FormatChanged:
+        if kind is FormatChanged:
             return FormatChanged(message, source=name, stage="decode")
         return CorruptMedia(message, frames=ordinals, source=name, stage="decode")
 
@@ -420,19 +378,12 @@ def find_engine_shortage(text: str, most_bytes: int) -> str | None:
 
 @dataclass(slots=True)
 class _Opened:
-    """A file that is open in an engine.
-
-    Attributes:
-        file: The file.
-        prints: Whether the engine printed while it was opened.
-        pixels: Of one picture.
-        sizes: Width and height of its key frames, by ordinal, as far as they are known.
-    """
+    """A file that is open in an engine."""
 
     file: EngineFile
-    prints: bool
-    pixels: int
-    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    prints: bool  # the engine printed while it was opened
+    pixels: int  # of one picture
+    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)  # width and height of key frames, by ordinal
 
 
 def _leave(pool: IdlePool[_Opened]) -> IdlePool[_Opened]:

@@ -18,51 +18,27 @@ _KINDS = {"path": "paths", "bytes": "bytes", "file": "file objects", "url": "URL
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What an engine can do; checked before it is opened.
+    """What an engine can do; checked before it is opened. None stands for all, but for ``times`` and ``rotations``."""
 
-    Attributes:
-        library: The engine's name in messages.
-        sources: Kinds of `MediaSource` that it reads.
-        codecs: Codecs that it decodes; None for all but ``refused_codecs``.
-        containers: First of libav's names of each container format in which it finds frames; None for all.
-        refused_codecs: Codecs that it does not decode, or decodes wrongly.
-        refused_pairs: Of a container and a codec: its pictures may be of missing references, without a sign.
-        pixel_formats: Pixel formats that it converts; None for all.
-        refused_widths: Widths of pictures that it does not give.
-        any_name: Whether it opens files whose names are not UTF-8.
-        rotations: Degrees by which it turns pictures itself; None if it gives pictures as stored.
-        interlaced: Whether it converts interlaced pictures.
-        times: Origin of the times that it tells of pictures, "stream" or "first frame"; None if it tells none.
-        counts: Whether the number of frames that it tells is that of the file, and not a guess from the header.
-        takes_packets: Whether it takes each packet for one frame, without a look at the pictures' times.
-        chooses_stream: Whether it can be told which stream to decode.
-        one_size: Whether it gives every picture in the stream's size, without a sign that it has another.
-    """
-
-    library: str
-    sources: frozenset[str] = frozenset({"path"})
+    library: str  # the engine's name in messages
+    sources: frozenset[str] = frozenset({"path"})  # kinds of MediaSource that it reads
     codecs: frozenset[str] | None = None
-    containers: frozenset[str] | None = None
-    refused_codecs: frozenset[str] = frozenset()
-    refused_pairs: frozenset[tuple[str, str]] = frozenset()
+    containers: frozenset[str] | None = None  # the first of libav's names of each
+    refused_codecs: frozenset[str] = frozenset()  # it does not decode them, or wrongly
+    refused_pairs: frozenset[tuple[str, str]] = frozenset()  # container and codec: pictures of missing references
     pixel_formats: frozenset[str] | None = None
     refused_widths: frozenset[int] = frozenset()
-    any_name: bool = False
-    rotations: frozenset[int] | None = None
-    interlaced: bool = True
-    times: str | None = None
-    counts: bool = False
-    takes_packets: bool = False
-    chooses_stream: bool = False
-    one_size: bool = False
+    any_name: bool = False  # it opens files whose names are not UTF-8
+    rotations: frozenset[int] | None = None  # degrees by which it turns pictures itself; None: as stored
+    interlaced: bool = True  # it converts interlaced pictures
+    times: str | None = None  # origin of the times of its pictures, "stream" or "first frame"; None: it tells none
+    counts: bool = False  # the number of frames that it tells is that of the file, and no guess from the header
+    takes_packets: bool = False  # it takes each packet for one frame, without a look at the pictures' times
+    chooses_stream: bool = False  # it can be told which stream to decode
+    one_size: bool = False  # every picture has the stream's size, without a sign that it has another
 
     def check(self, source: MediaSource, index: FrameIndex) -> None:
-        """Check that the engine can decode a source.
-
-        Raises:
-            UsageError: It does not read sources of this kind.
-            UnsupportedCodec: It does not decode the stream.
-        """
+        """Refuse a source of a kind that the engine does not read, or a stream that it does not decode."""
         if source.kind not in self.sources:
             kinds = " and ".join(_KINDS[kind] for kind in _KINDS if kind in self.sources)
             raise UsageError(

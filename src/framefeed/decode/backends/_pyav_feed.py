@@ -44,16 +44,7 @@ def find_ranges(index: FrameIndex, runs: DecodeRuns) -> list[tuple[int, int]]:
 class DirectFeed:
     """Reads each packet at its offset in the file, without a container and without seeks that could fail.
 
-    Args:
-        source: Source of the packets.
-        index: Offsets and sizes of the packets.
-        reader: Reader of the source.
-        make_decoder: Makes a decoder for the stream.
-        counts: Receives the costs.
-
-    Attributes:
-        opened: The reader.
-        decoder: The decoder in use; None if the next run needs another.
+    ``decoder`` is the one in use; None if the next run needs another. ``opened`` is the reader.
     """
 
     def __init__(
@@ -73,12 +64,7 @@ class DirectFeed:
         self._counts = counts
 
     def start(self, number: int, *, with_new_decoder: bool = False) -> VideoCodecContext:
-        """Begin a run whose first packet is ``number``; return a flushed decoder.
-
-        Args:
-            number: Of the packet.
-            with_new_decoder: Return a decoder that has decoded nothing yet.
-        """
+        """Begin a run at packet ``number``; return a flushed decoder, or one that has decoded nothing yet."""
         if with_new_decoder:
             self.drop_decoder()
         if self.decoder is None:
@@ -120,17 +106,9 @@ class DirectFeed:
 class ContainerFeed:
     """Demuxes packets; seeks only where that is faster, and verifies each seek by offset and size of the next packets.
 
-    Args:
-        index: Offsets and sizes of the packets.
-        container: Container of the packets. Its decoder is used, except for silent codecs.
-        set_up: Called with the container after it was opened again, because it has another decoder then.
-        counts: Receives the costs.
-        seeks: Whether it may seek; else all packets before a run are read.
-
-    Attributes:
-        opened: The container.
-        needs_decoder: Whether the next run needs another decoder, so that the container must be opened again. For a
-            silent codec, decoders are made apart from the container, which stays open.
+    ``set_up`` is called with the container after it was opened again, because it has another decoder then: that
+    happens where the next run ``needs_decoder``. For a silent codec, decoders are made apart from the container, which
+    stays open.
     """
 
     def __init__(

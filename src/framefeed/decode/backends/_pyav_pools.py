@@ -86,12 +86,8 @@ class IdlePool(Generic[T]):
     """Idle objects by key; the least recently used one is closed first. An object in use is not in the pool.
 
     Any thread may use it, also a finaliser in the middle of any call: it has no lock, only single operations on a list.
-
-    Args:
-        capacity: Maximum number of idle objects.
-        close: Closes one.
-        weigh: Weighs one when it becomes idle: the pixels of the pictures that it decodes, or its bytes.
-        max_weight: Maximum of the weights of all idle objects, summed, but for one.
+    ``weigh`` gives the pixels of the pictures that an object decodes, or its bytes; the sum for all idle objects but
+    one is at most ``max_weight``.
     """
 
     def __init__(
@@ -150,21 +146,13 @@ class IdlePool(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """How packets reach a decoder.
+    """How packets reach a decoder."""
 
-    Attributes:
-        direct: Read packets directly from the file where the index allows it.
-        threads: Threads of libavcodec itself.
-        limits: Largest sizes that a file may have.
-        seeks: Seek in a container where that is faster; else all packets before a run are read.
-        skips: Leave out pictures that no other refers to.
-    """
-
-    direct: bool
-    threads: int
+    direct: bool  # read packets directly from the file where the index allows it
+    threads: int  # of libavcodec itself
     limits: Limits
-    seeks: bool = True
-    skips: bool = True
+    seeks: bool = True  # in a container, where that is faster; else all packets before a run are read
+    skips: bool = True  # leave out pictures that no other refers to
 
 
 class ThreadPools:
@@ -279,13 +267,7 @@ class ThreadPools:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Abandoned:
-    """A reader or container that was in use when its run was garbage-collected, or when the process forked.
-
-    Attributes:
-        pid: Process that used it.
-        opened: The reader or container.
-        decoder: Its decoder, if there is one.
-    """
+    """A reader or container that process ``pid`` used when its run was garbage-collected, or when it forked."""
 
     pid: int
     opened: ByteReader | VideoContainer

@@ -15,7 +15,6 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import cast
 
 import av
@@ -53,31 +52,18 @@ _MAX_REORDERED = 16
 
 @dataclass(slots=True)
 class _Attempt:
-    """One decoding of frames that have one start.
-
-    Attributes:
-        kind: Of the run.
-        start: The first packet.
-        missing: Ordinals by key; frames that come out are removed.
-        send: The packets to send; None if they are chosen for these frames alone, because the run failed.
-        is_whole: Whether all packets from the start on are chosen, and not only those that frames may refer to.
-        limit: Frames of this packet and of later ones are dropped.
-        is_over: Whether no more packets are sent.
-        is_lost: Whether no more frames are delivered.
-        failed_packet: The packet whose report ended it, if another attempt may give the frames after it.
-        damaged_packets: Packets whose frames are dropped.
-    """
+    """One decoding of frames that have one start."""
 
     kind: RunKind
-    start: int
-    missing: dict[FrameKey, int]
-    send: Sequence[int] | None = None
-    is_whole: bool = False
-    limit: int = sys.maxsize
-    is_over: bool = False
-    is_lost: bool = False
-    failed_packet: int | None = None
-    damaged_packets: set[int] = field(default_factory=set)
+    start: int  # the first packet
+    missing: dict[FrameKey, int]  # ordinals; frames that come out are removed
+    send: Sequence[int] | None = None  # packets; None: they are chosen for these frames alone, because the run failed
+    is_whole: bool = False  # all packets from the start on are chosen, and not only those that frames may refer to
+    limit: int = sys.maxsize  # frames of this packet and of later ones are dropped
+    is_over: bool = False  # no more packets are sent
+    is_lost: bool = False  # no more frames are delivered
+    failed_packet: int | None = None  # whose report ended it, if another attempt may give the frames after it
+    damaged_packets: set[int] = field(default_factory=set)  # whose frames are dropped
 
     def stop_before(self, number: int) -> None:
         """Send no more packets, and drop the frames of this packet and of later ones."""
@@ -87,12 +73,8 @@ class _Attempt:
 class RunDecoder:
     """Sends the packets of planned runs and keeps the frames that are asked for.
 
-    Args:
-        index: Index of the source.
-        feed: Packets of the source, and a decoder.
-        counts: Receives the costs.
-        options: How packets reach the decoder. With several threads of libavcodec, nothing is decoded again here: an
-            error also loses frames that other threads were decoding (D02), and its message does not name the picture.
+    With several threads of libavcodec, nothing is decoded again here: an error also loses frames that other threads
+    were decoding (D02), and its message does not name the picture.
     """
 
     def __init__(self, index: FrameIndex, feed: Feed, counts: DecodeCounts, options: FeedOptions) -> None:
@@ -110,14 +92,11 @@ class RunDecoder:
     def decode(self, runs: DecodeRuns) -> Iterator[NumberedFrame]:
         """Yield (ordinal, picture) of the frames that come out; those of damaged pictures only in damaged runs."""
         self._feed.announce(runs)
-        return chain.from_iterable(map(self._attempt, self._plan_attempts(runs)))
-
-    def _plan_attempts(self, runs: DecodeRuns) -> Iterator[_Attempt]:
         for run in runs.runs:
             attempts = self._begin(run)
             while attempts:
                 attempt = attempts.pop(0)
-                yield attempt
+                yield from self._attempt(attempt)
                 attempts = self._repeat(attempt) + attempts
 
     def _begin(self, run: DecodeRun) -> list[_Attempt]:
@@ -134,9 +113,8 @@ class RunDecoder:
 
     def _find_flags(self, numbers: Sequence[int]) -> None:
         """Find which packets are disposable, as tables do not say."""
-        found = find_disposable(self._feed, self._index.stream, numbers)
         self._flags = self._index.packets.flags.copy()
-        self._flags[numbers] |= found * np.uint8(DISPOSABLE)
+        self._flags[numbers] |= find_disposable(self._feed, self._index.stream, numbers) * np.uint8(DISPOSABLE)
 
     def _repeat(self, attempt: _Attempt) -> list[_Attempt]:
         """Plan what follows an attempt; frames that come out damaged twice stay missing.

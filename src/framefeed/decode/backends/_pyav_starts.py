@@ -42,13 +42,7 @@ def find_true_starts(
 ) -> FrameIndex:
     """Correct the starts of some frames in an index built from tables; other frames and indexes stay as they are.
 
-    Args:
-        source: Source of the packets.
-        index: Index of the source.
-        ordinals: The frames to decode, int64 [T].
-        runs: How they are decoded if these starts are true.
-        options: How packets reach the decoder.
-        counts: Receives the costs.
+    ``runs`` say how the frames, int64 [T], are decoded if these starts are true.
     """
     if index.built_from != "packets":
         return index
@@ -68,13 +62,9 @@ def move_false_starts(
     known: dict[int, bool],
     check: Callable[[Iterable[int]], dict[int, bool]],
 ) -> FrameIndex:
-    """Move the starts of some frames to packets at which decoding can start, at last to packet 0.
+    """Move the starts of some frames, int64 [T], to packets at which decoding can start, at last to packet 0.
 
-    Args:
-        index: Index built from tables.
-        ordinals: Frames, int64 [T].
-        known: Results of earlier checks by packet; receives new ones.
-        check: Finds whether decoding can start at each of some packets.
+    ``check`` finds whether decoding can start at each of some packets; ``known`` has its results, and receives more.
     """
     keys, reach = np.flatnonzero(index.packets.flags & KEY), 1
     while True:

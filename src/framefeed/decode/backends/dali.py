@@ -14,12 +14,7 @@ from typing import Any
 import numpy as np
 
 from framefeed._absence import describe_absence
-from framefeed.decode.backends._engine import (
-    EngineDecoder,
-    EngineFailure,
-    NotOpened,
-    Picture,
-)
+from framefeed.decode.backends._engine import EngineDecoder, EngineFailure, NotOpened, Picture
 from framefeed.decode.backends._engine_facts import EngineFacts
 from framefeed.errors import MissingDependency
 from framefeed.index import FrameIndex
@@ -82,10 +77,10 @@ class _DaliFile:
         try:
             self._run([_BEYOND])
         except EngineFailure as error:
-            found = _COUNT.search(str(error))
-            if found is None:
+            count = _COUNT.search(str(error))
+            if count is None:
                 raise NotOpened(str(error)) from error
-            self.num_frames = int(found[1])
+            self.num_frames = int(count[1])
         else:
             raise NotOpened("it gave a picture for a frame that no file has")
 
@@ -100,7 +95,9 @@ class _DaliFile:
             return output.at(0)
         except _ERRORS as error:
             self._pipeline = None  # it cannot be used again
-            raise EngineFailure(_find_reason(str(error))) from error
+            # Without the traceback of the pipeline's definition.
+            reason = str(error).rpartition("encountered:")[2].partition("C++ context")[0].strip()
+            raise EngineFailure(reason) from error
 
     def read(self, ordinals: Sequence[int]) -> Iterator[Picture]:
         """Yield the pictures of distinct, ascending ordinals; see ``EngineFile.read``."""
@@ -124,8 +121,3 @@ def _build_pipeline() -> Any:
         pipeline.set_outputs(fn.decoders.video(data, frames=frames, device="cpu", pad_mode="none"))
     pipeline.build()
     return pipeline
-
-
-def _find_reason(message: str) -> str:
-    """Take what an operator says out of a message that also has the traceback of the pipeline's definition."""
-    return message.rpartition("encountered:")[2].partition("C++ context")[0].strip()

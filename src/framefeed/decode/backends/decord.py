@@ -19,12 +19,7 @@ from importlib.metadata import version
 import numpy as np
 
 from framefeed._absence import describe_absence
-from framefeed.decode.backends._engine import (
-    EngineDecoder,
-    EngineFailure,
-    NotOpened,
-    Picture,
-)
+from framefeed.decode.backends._engine import EngineDecoder, EngineFailure, NotOpened, Picture
 from framefeed.decode.backends._engine_facts import EngineFacts
 from framefeed.errors import MissingDependency
 from framefeed.index import FrameIndex

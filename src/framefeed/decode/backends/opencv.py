@@ -15,12 +15,7 @@ import numpy as np
 
 from framefeed._absence import describe_absence
 from framefeed.decode._decoder import Pixels
-from framefeed.decode.backends._engine import (
-    EngineDecoder,
-    EngineFailure,
-    NotOpened,
-    Picture,
-)
+from framefeed.decode.backends._engine import EngineDecoder, EngineFailure, NotOpened, Picture
 from framefeed.decode.backends._engine_facts import MADE_OF_MISSING, EngineFacts
 from framefeed.decode.backends._standard_error import keeping_output
 from framefeed.errors import MissingDependency

@@ -83,11 +83,7 @@ class PyAVDecoder(BaseDecoder):
     def iter_native(
         self, source: MediaSource, index: FrameIndex, ordinals: Ordinals, counts: DecodeCounts | None = None
     ) -> Iterator[NumberedFrame]:
-        """Yield (ordinal, picture) of some frames before conversion; see ``BaseDecoder.iter_native``.
-
-        Raises:
-            ResourceExhausted: Memory or file descriptors ran out, also after idle ones were released.
-        """
+        """Yield (ordinal, picture) of some frames before conversion; see ``BaseDecoder.iter_native``."""
         check_kind(self, index, source.name)
         counts = counts if counts is not None else DecodeCounts()
         return self._drop_too_large(close_at_exit(self._decode_frames(source, index, ordinals, counts)))

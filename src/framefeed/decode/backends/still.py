@@ -66,10 +66,8 @@ _UNMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 class StillDecoder(BaseDecoder):
     """Decode still pictures and image sequences, in the calling thread; no file stays open between calls.
 
-    Args:
-        limits: Largest sizes that a file may have.
-        reduction: Divisor of height and width of the JPEGs that ``iter_native`` gives.
-        accepts_damage: Give also damaged pictures, if there is anything to see.
+    ``reduction`` divides height and width of the JPEGs that ``iter_native`` gives. With ``accepts_damage``, damaged
+    pictures are given too, if there is anything to see.
     """
 
     name = "still"
@@ -237,11 +235,7 @@ def _make_recipe(codec: str, reduction: int) -> str:
 
 
 def convert_to_rgb(image: Image.Image, name: str) -> Pixels:
-    """Convert a decoded picture to RGB, uint8 [H, W, 3], by the rules at the top of this module.
-
-    Raises:
-        UnsupportedCodec: The rules do not cover its pixel format.
-    """
+    """Convert a decoded picture to RGB, uint8 [H, W, 3], by the rules at the top of this module."""
     mode = image.mode
     if mode.startswith("I;16"):
         grey = ((np.asarray(image).astype(np.uint32) + 128) // 257).astype(np.uint8)

@@ -12,12 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from framefeed._absence import describe_absence, describe_error
-from framefeed.decode.backends._engine import (
-    EngineDecoder,
-    EngineFailure,
-    NotOpened,
-    Picture,
-)
+from framefeed.decode.backends._engine import EngineDecoder, EngineFailure, NotOpened, Picture
 from framefeed.decode.backends._engine_facts import MADE_OF_MISSING, EngineFacts
 from framefeed.errors import MissingDependency
 from framefeed.index import FrameIndex

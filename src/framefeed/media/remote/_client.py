@@ -92,14 +92,7 @@ _CLIENT = PerProcess(HttpClient)
 
 
 class ObjectGet(ABC, Generic[R]):
-    """Asks for an object, with as many requests as it takes.
-
-    Args:
-        target: The object.
-
-    Attributes:
-        target: The object.
-    """
+    """Asks for an object, with as many requests as it takes."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -118,10 +111,7 @@ class ObjectGet(ABC, Generic[R]):
         """Check an answer that is no transient failure, and read it."""
 
     def __call__(self, is_abandoned: threading.Event | None = None) -> R:
-        """Ask, and ask again what may pass.
-
-        Args:
-            is_abandoned: Ends the work early. So do the limits of the calling thread.
+        """Ask, and ask again what may pass, until ``is_abandoned`` is set or the limits of the calling thread are over.
 
         Raises:
             MissingMedia: There is no such object.
@@ -344,11 +334,7 @@ class ObjectGet(ABC, Generic[R]):
 class RangeGet(ObjectGet[FetchedRange]):
     """Gets one range of an object, from its start to its stop, or to the end of the object if that comes before.
 
-    Args:
-        target: The object.
-        start: First byte.
-        stop: Behind the last byte; more than ``start``.
-        version: Which version the bytes must be of; None for any.
+    The bytes must be of ``version``, None for any.
     """
 
     def __init__(self, target: Target, start: int, stop: int, version: ObjectVersion | None = None) -> None:

@@ -20,11 +20,7 @@ from framefeed.media.remote._targets import Problem
 
 
 class S3State:
-    """How this process reaches buckets: the settings, and the regions of buckets that are elsewhere.
-
-    Args:
-        options: Of the user.
-    """
+    """How this process reaches buckets: the settings, and the regions of buckets that are elsewhere."""
 
     def __init__(self, options: S3Options) -> None:
         self._options = options
@@ -64,18 +60,9 @@ _STATES: PerProcess[dict[S3Options, S3State]] = PerProcess(dict)
 
 @dataclass(frozen=True)
 class S3Target:
-    """An object that a URL ``s3://bucket/key`` names.
+    """An object that a URL ``s3://bucket/key`` names; what its options lack comes from the environment.
 
-    Attributes:
-        url: As the user gave it.
-        options: How to reach it; what they lack comes from the environment.
-        name: Bucket and key.
-        method: Of its requests.
-        body_sha256: Hash of their body, in hexadecimal digits.
-        query: Names and values, of a request about the bucket; its URL says more than the bucket to people alone.
-
-    Raises:
-        UsageError: The URL names no object.
+    With a query, of names and values, it is a request about the bucket, whose URL says more to people alone.
     """
 
     url: str = field(repr=False)
@@ -109,11 +96,7 @@ class S3Target:
         return state
 
     def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """Make the URL and all headers of a request with these headers, signed now if there are keys.
-
-        Raises:
-            UsageError: There are no keys, or they are wrong.
-        """
+        """Make the URL and all headers of a request with these headers, signed now if there are keys."""
         known = self._state
         region = known.find(self.name.bucket)
         address = locate(self.name, region, known.settings.endpoint, self.query)

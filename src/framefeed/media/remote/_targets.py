@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from framefeed._cached import cached_property
-
-_HTTP = re.compile(r"https?://", re.IGNORECASE)
-
-
-def is_http(url: str) -> bool:
-    """Whether a URL, which is no chain of several, is read by HTTP."""
-    return _HTTP.match(url) is not None and "::" not in url
-
-
-def is_s3(url: str) -> bool:
-    """Whether a URL, which is no chain of several, names an object of S3."""
-    return url.startswith("s3://") and "::" not in url
-
-
-def is_hub(url: str) -> bool:
-    """Whether a URL, which is no chain of several, names a file on the Hub of Hugging Face."""
-    return url.startswith("hf://") and "::" not in url
 
 
 def make_basic_rights(parts: SplitResult) -> str:
@@ -50,11 +32,7 @@ class Problem(NamedTuple):
 
 
 class Target(Protocol):
-    """An object that can be asked for.
-
-    Attributes:
-        url: As the user gave it, with its secrets.
-    """
+    """An object that can be asked for."""
 
     @property
     def url(self) -> str:
@@ -96,12 +74,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class HttpTarget:
-    """An object that a URL with http or https names.
-
-    Attributes:
-        url: As the user gave it, with its secrets.
-        headers: More headers for its server, such as rights.
-    """
+    """An object that a URL with http or https names; ``headers`` are more of them for its server, such as rights."""
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
