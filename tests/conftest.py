@@ -40,6 +40,11 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Servers of the tests are on this machine.
+for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+    os.environ.pop(name, None)
+    os.environ.pop(name.upper(), None)
+
 # Threads of PyTorch that wait for each other spin: on a busy machine, two thirds of the time of training in the demo.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -95,6 +100,19 @@ def doctor_imports_nothing() -> Iterator[None]:
     """Each `framefeed doctor` imports what is installed, which takes 6 s of CPU: tests/cli/test_doctor.py sees it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("framefeed.cli.doctor.find_faults", lambda _: {})
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers_are_asked_again_at_once() -> Iterator[None]:
+    """Behind an answer that may pass, a client waits 0.1, 0.4 and 1.6 s."""
+    try:
+        from framefeed.media.remote import _client
+    except ImportError:  # There is no client.
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_client, "_FIRST_PAUSE_SECONDS", 0.0)
         yield
 
 

@@ -28,7 +28,6 @@ from tests.corpus import corpus_file
 from tests.packed import pack
 from tests.remote import served
 
-pytestmark = pytest.mark.timeout(300)
 SECRET = "Zq7Secret"
 QUERY = f"?sig=q{SECRET}&v=2.5"
 OBJECTS = {
@@ -108,9 +107,8 @@ def texts(caplog: pytest.LogCaptureFixture) -> Iterator[Texts]:
 def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Start of the URLs of a server, with user and password."""
     pytest.importorskip("urllib3", reason="objects are read by HTTP with it")
-    from tests.media.remote.getting import give_up_soon, make_impatient
+    from tests.media.remote.getting import give_up_soon
 
-    make_impatient(monkeypatch)
     give_up_soon(monkeypatch, "/stalled.mp4")
     objects = {path: corpus_file(name).read_bytes() for path, name in OBJECTS.items()}
     objects |= {f"/text.mp4{QUERY}": b"no media", f"/empty.mp4{QUERY}": b"", f"/cut.mp4{QUERY}": bytes(99)}
@@ -338,9 +336,8 @@ def pack_all() -> dict[str, bytes]:
 def packed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Start of the URLs of a server of archives."""
     pytest.importorskip("urllib3", reason="objects are read by HTTP with it")
-    from tests.media.remote.getting import give_up_soon, make_impatient
+    from tests.media.remote.getting import give_up_soon
 
-    make_impatient(monkeypatch)
     give_up_soon(monkeypatch, "/stalled.tar")
     objects = {f"/{name}{QUERY}": data for name, data in pack_all().items()}
     with served(objects, status=403, stalled={f"/stalled.tar{QUERY}"}) as server:

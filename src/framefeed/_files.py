@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -245,7 +244,7 @@ def replacing(path: str | os.PathLike[str], *, is_durable: bool = False) -> Iter
     ``is_durable``, the disk has the new content at the end, so that a loss of power leaves the old or the new one.
     """
     target = os.fspath(path)
-    scratch = os.path.join(os.path.dirname(target), f".framefeed-{secrets.token_hex(8)}.tmp")
+    scratch = os.path.join(os.path.dirname(target), f".framefeed-{os.urandom(8).hex()}.tmp")
     try:
         with holding_file(scratch):
             yield scratch

@@ -102,13 +102,10 @@ def test_D15_an_end_that_lacks_something_is_damage_with_its_reason(case: str, re
 @pytest.mark.slow
 @pytest.mark.parametrize("is_remote", [False, True])
 def test_D15_a_scan_has_all_members_that_are_there_and_one_failed_row_for_the_rest(
-    is_remote: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_remote: bool, tmp_path: Path
 ) -> None:
     if is_remote:
         pytest.importorskip("urllib3", reason="our own reader needs it")
-        for variable in ("http_proxy", "https_proxy", "all_proxy"):
-            monkeypatch.delenv(variable, raising=False)
-            monkeypatch.delenv(variable.upper(), raising=False)
     archives = {each: (data, names, "") for each, (data, names) in SOUND.items() if names} | LACKING
     objects = {f"/{number}.tar": data for number, (data, _, _) in enumerate(archives.values())}
     for path, data in objects.items():

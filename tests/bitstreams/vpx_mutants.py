@@ -12,8 +12,9 @@ import av
 from PIL import Image
 
 from framefeed._values import DEFAULT_LIMITS
-from framefeed.bitstreams import Vp9Reader, _av1, _vpx
+from framefeed.bitstreams import _av1, _vpx
 from framefeed.bitstreams._bits import HeaderBits
+from framefeed.bitstreams._vpx import Vp9Reader
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.pathologies.bitstreams import BitWriter
 

@@ -27,7 +27,7 @@ from framefeed.scanning import scan
 from tests.lengths import either
 from tests.makers import folder
 from tests.media.remote.faults import FAULTS, FaultServer, Stored, faulty
-from tests.media.remote.getting import make_impatient, set_gap
+from tests.media.remote.getting import set_gap
 
 NAMES = ["/red/video_000.mp4", "/red/video_001.mp4", "/blue/video_000.mp4"]
 
@@ -139,7 +139,6 @@ def served() -> Iterator[tuple[FaultServer, EpochPlan, Any]]:
 
 def run_machine(served: tuple[FaultServer, EpochPlan, Any], examples: int, steps: int, wrong: Any = None) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        make_impatient(patch)
         if wrong is not None:
             wrong(patch)
         server, plan, pixels = served

@@ -15,6 +15,7 @@ from framefeed.errors import FramefeedError
 from framefeed.media import MediaSource
 from framefeed.pictures._pillow import probe_image
 from framefeed.pictures._reads import OddHeader
+from tests.lengths import IS_ALL
 from tests.pictures.made import (
     WRITES_AVIF,
     WRITES_MPO,
@@ -74,7 +75,7 @@ def _assert_agree(changed: bytes, undamaged: Facts | None) -> None:
 @pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_I05_cut_at_every_byte(name: str) -> None:
     data = made()[name]
-    outcomes = {_info(data[:cut]) for cut in range(len(data))}
+    outcomes = {_info(data[:cut]) for cut in range(0, len(data), 1 if IS_ALL else 3)}
     assert outcomes <= {"opened", "UnreadableMedia", "LimitExceeded"}
 
 
@@ -129,7 +130,7 @@ def test_every_bit_of_a_header_may_flip(name: str) -> None:
     data = made()[name]
     whole = _facts(data)
     for place in range(min(len(data), 400)):
-        for bit in (0, 3, 7):
+        for bit in (0, 3, 7) if IS_ALL else ((0, 3, 7)[place % 3],):
             changed = bytearray(data)
             changed[place] ^= 1 << bit
             _assert_agree(bytes(changed), whole)

@@ -198,13 +198,7 @@ _SHOWS_EXISTING = 0x80
 
 
 class Av1Reader:
-    """Reads one packet after the other: sequence headers, and the beginning of each frame header.
-
-    Attributes:
-        format: Of the first frame; None if only decoding gives it.
-        colors: Colour tags of the sequence; None if there is no format.
-        changes_size: False: only decoding tells.
-    """
+    """Reads one packet after the other: sequence headers, and the beginning of each frame header."""
 
     changes_size = False
 
@@ -220,11 +214,7 @@ class Av1Reader:
         self.colors: StreamColors | None = None
 
     def read(self, packet: memoryview) -> int:
-        """Read the next packet; return the flags of the one frame that it shows.
-
-        Raises:
-            OddUnits: A decoder may give another number of frames.
-        """
+        """Read the next packet; return the flags of the one frame that it shows."""
         self._shown.clear()
         before, needs_tiles, takes_tiles = self._order, False, False
         for kind, unit in self._units(packet):

@@ -48,19 +48,12 @@ def read_configuration(codec: str, extradata: bytes, colors: StreamColors) -> Co
     """Read a codec configuration: a configuration record, or parameter sets behind start codes.
 
     ``codec``: "h264" or "hevc".
-
-    Raises:
-        OddUnits: It has several sequence parameter sets or none, breaks off, or is not understood exactly.
     """
     return (_read_cached if len(extradata) <= _MOST_KEPT_BYTES else _read)(codec, extradata, colors)
 
 
 def _read(codec: str, extradata: bytes, colors: StreamColors) -> Configuration:
-    if extradata[:1] == b"\1":
-        units = _split_h264_record(extradata) if codec == "h264" else _split_hevc_record(extradata)
-    else:
-        units = [bytes(unit) for unit in split_nal_units(extradata, 0)]
-    types = UnitTypes.of(codec)
+    units, types = split_configuration(codec, extradata), UnitTypes.of(codec)
     sequences = [unit for unit in units if types.find_type(unit) == types.sequence_set]
     pictures = [unit for unit in units if types.find_type(unit) == types.picture_set]
     if len({unit.rstrip(b"\0") for unit in sequences}) != 1 or not pictures:
@@ -87,6 +80,13 @@ def _read_pictures(codec: str, units: Iterable[bytes], sequence: int) -> dict[in
     if any(picture.sequence != sequence for picture in pictures):
         return None
     return {picture.number: picture for picture in pictures}
+
+
+def split_configuration(codec: str, extradata: bytes) -> list[bytes]:
+    """List the NAL units of a configuration record, or those behind start codes."""
+    if extradata[:1] != b"\1":
+        return [bytes(unit) for unit in split_nal_units(extradata, 0)]
+    return _split_h264_record(extradata) if codec == "h264" else _split_hevc_record(extradata)
 
 
 def _split_h264_record(extradata: bytes) -> list[bytes]:

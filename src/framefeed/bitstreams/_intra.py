@@ -11,12 +11,7 @@ Read = Callable[[memoryview], bool]
 
 
 class IntraReader:
-    """Reads the beginning of each packet.
-
-    Attributes:
-        format: None: only decoding gives it.
-        changes_size: False: only decoding tells.
-    """
+    """Reads the beginning of each packet."""
 
     format, colors, changes_size = None, None, False
 

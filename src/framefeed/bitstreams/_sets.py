@@ -116,11 +116,7 @@ def read_h264_sequence(unit: bytes, given: StreamColors) -> H264Sequence:
 
 
 def read_h264_picture(unit: bytes) -> H264Picture:
-    """Read a picture parameter set.
-
-    Raises:
-        OddUnits: It breaks off, or pictures may have slices in an order of their own, or twice.
-    """
+    """Read a picture parameter set."""
     bits = HeaderBits.of_unit(unit[1:])
     number, sequence = bits.read_golomb(), bits.read_golomb()
     bits.skip(1)

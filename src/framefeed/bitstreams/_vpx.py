@@ -18,13 +18,7 @@ _SIDE = 0x3FFF
 
 
 class Vp8Reader:
-    """Reads the frame tag of each packet, and the start of each key frame.
-
-    Attributes:
-        format: Of the first key frame.
-        colors: None: libav reads nothing but the size before it decodes.
-        changes_size: Whether a frame has another size than the first.
-    """
+    """Reads the frame tag of each packet, and the start of each key frame."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

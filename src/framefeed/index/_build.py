@@ -138,14 +138,10 @@ def _index_and_keep_promises(make_job: Callable[[Verify], _Job], verify: Verify)
 class _Job:
     """A source that is being indexed, and what strategies have read of it.
 
-    Args:
-        verify: As in ``build_index``, as the others.
-        warns: As in ``index_media``.
-
     Attributes:
         is_remote: It is not downloaded as a whole to find its frames.
         is_contradicted: What was decoded contradicts a proof.
-        warns: As the argument, until it has warned.
+        warns: As in ``index_media``, until it has warned.
     """
 
     def __init__(
@@ -346,12 +342,6 @@ class Strategy(NamedTuple):
     reads_all: bool = False
 
 
-def _index_sequence(job: _Job) -> Built:
-    media = cast("SequenceSource", job.media)
-    media.stat()
-    return index_sequence(media, job.verify, job.stream_index, job.limits)
-
-
 def _prove_movie(job: _Job) -> Built | None:
     """Index an MP4 file whose own tables and packets prove its frames; with "none", all packets are believed."""
     movie = cast("OpenedMovie", job.movie)
@@ -404,7 +394,11 @@ def _has_tables_alone(job: _Job) -> bool:
 
 
 STRATEGIES = (
-    Strategy("sequence", lambda job: isinstance(job.media, SequenceSource), _index_sequence),
+    Strategy(
+        "sequence",
+        lambda job: isinstance(job.media, SequenceSource),
+        lambda job: index_sequence(cast("SequenceSource", job.media), job.verify, job.stream_index, job.limits),
+    ),
     Strategy(
         "still picture",
         lambda job: job.is_still,

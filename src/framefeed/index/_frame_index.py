@@ -437,11 +437,7 @@ class Timeline:
         return convert_to_ticks(pts, seconds, self.index.time_base, self.end_pts, start)
 
     def pick(self, ticks: ExactTimes, pick: Pick) -> tuple[IntArray, BoolArray]:
-        """Pick a frame for each time.
-
-        Args:
-            ticks: T times as ``to_ticks`` gives them.
-            pick: Pick rule; see ``pick_frames``.
+        """Pick a frame for each of T times, as ``to_ticks`` gives them, by a rule of `pick_frames`.
 
         Returns:
             Frames counted from the timeline's first, int64 [T], ``NO_PICK`` where no frame can be picked; and whether

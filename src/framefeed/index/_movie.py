@@ -123,12 +123,7 @@ def _read_first_headers(
 
 
 def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: int, video: Configuration) -> None:
-    """Check the NAL units of the first packet up to its first slice against the header.
-
-    Raises:
-        OddMovie: It is not within the file, does not begin with a picture at which decoding can start, or holds
-            parameter sets or messages that differ from the header.
-    """
+    """Check the NAL units of the first packet up to its first slice against the header."""
     if size < 1 or offset + size > file_size:
         raise OddMovie("a first packet beyond the end of the file")
     types, data, at = UnitTypes.of(video.codec), read_bytes(reader, offset, min(size, _HEAD_BYTES)), 0
@@ -219,12 +214,9 @@ class OpenedMovie(NamedTuple):
         return self.movie.video.number
 
     def prove(self, reader: ByteReader, limits: Limits, *, reads_packets: bool = True) -> tuple[OpenedMovie, Proof]:
-        """Prove which frames come of the packets, and which of these are key frames.
+        """Prove which frames come of the packets; return the movie with their key frames, and the proof.
 
         ``reads_packets``: whether packets may be read that were not yet.
-
-        Returns:
-            The movie with these key frames, and the proof.
         """
         facts, walk = self.facts, self.walk
         if facts is None or facts.configuration is not None or not reads_packets:
@@ -301,8 +293,8 @@ def open_movie(
             timing = sum_fragment_timing(movie, movie.video, fragments)
             walk = read_packets(reader, movie, fragments.walk, length_size, before)
             with _falling_back_to_libav(name, limits):
-                found = _read_fragment_facts(reader, movie, fragments, limits)
-                info, facts = describe_movie(movie, found.codec, found.format, timing), found
+                video = _read_fragment_facts(reader, movie, fragments, limits)
+                info, facts = describe_movie(movie, video.codec, video.format, timing), video
             return OpenedMovie(movie, walk, info, facts)
         with _falling_back_to_libav(name, limits):
             info, facts = _read_info(reader, movie, limits)

@@ -40,11 +40,7 @@ class Timing(NamedTuple):
 
 
 def sum_timing(movie: Movie, track: Track) -> Timing:
-    """Sum up a track's times as libav does.
-
-    Raises:
-        OddMovie: The header does not say, or claims what libav corrects.
-    """
+    """Sum up a track's times as libav does."""
     counts, deltas = read_pairs(movie.data, require_box(track.tables, b"stts"))
     frames = sum(counts)
     ticks = sum(map(mul, counts, deltas))

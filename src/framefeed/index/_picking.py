@@ -91,10 +91,7 @@ def convert_to_ticks(
     ``pts``: ascending presentation times in ticks, int64 [N].
     ``seconds``: times counted from the tick ``origin``.
     ``end_pts``: when the last frame ends, in ticks.
-    ``origin``: in ticks of the stream's own timeline.
-
-    Returns:
-        Times in ticks of the stream's own timeline.
+    ``origin``, and the result: in ticks of the stream's own timeline.
     """
     ticks = seconds.in_ticks(time_base, origin)
     common = ticks.denominator
@@ -138,11 +135,9 @@ def compute_float_rounding(numerator: int) -> int:
 def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
     """Apply a pick rule to times, without checking the end of the last frame.
 
-    Args:
-        pts: Ascending presentation times in ticks, int64 [N]; N >= 1.
-        ticks: T times in ticks.
-        pick: "played" and "previous": last pts <= t; "next": first pts >= t; "nearest": least distance, ties to the
-            earlier frame.
+    ``pts``: ascending, int64 [N]; N >= 1.
+    ``pick``: "played" and "previous": last pts <= t; "next": first pts >= t; "nearest": least distance, ties to the
+    earlier frame.
 
     Returns:
         Frame numbers, int64 [T]; ``NO_PICK`` where no frame can be picked.

@@ -45,11 +45,7 @@ class Prover(Protocol):
     """Reads the packets of one stream, and proves which frames come of them."""
 
     def add(self, packet: memoryview) -> None:
-        """Read the next packet, in demuxing order; its bytes are not valid afterwards.
-
-        Raises:
-            OddUnits: The packet proves nothing; no further packet is added.
-        """
+        """Read the next packet, in demuxing order; its bytes are not valid afterwards. None follows an OddUnits."""
 
     def prove(self, walk: PacketWalk) -> Proof:
         """Prove which frames come of all packets."""
@@ -93,12 +89,7 @@ class DemuxedStream(NamedTuple):
 
 
 def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -> DemuxedStream:
-    """Demux a whole stream, and prove which frames come of it.
-
-    Args:
-        container: At its first packet.
-        known: The walk, if it is known: the packets are then not demuxed.
-    """
+    """Demux a whole stream from its first packet, and prove which frames come of it; a known walk is not made again."""
     colors = read_stream_colors(container)
     if not has_prover(container):
         return DemuxedStream(known or walk_packets(container), colors)

@@ -161,8 +161,8 @@ def _plan_shared(index: FrameIndex, frames: IntArray, kind: RunKind) -> list[Dec
         before = int(np.searchsorted(siblings, ordinal))
         by_start.setdefault(int(index.frame_start[siblings].min()), []).append((packet, before, ordinal))
     runs = []
-    for start, found in by_start.items():
-        packets, before, ordinals = np.array(sorted(found), dtype=np.int64).T
+    for start, rows in by_start.items():
+        packets, before, ordinals = np.array(sorted(rows), dtype=np.int64).T
         send = np.arange(start, packets[-1] + 1, dtype=np.int64)
         runs.append(DecodeRun(kind, send, ordinals, packets, before))
     return runs

@@ -7,8 +7,7 @@ of a rate is not a declaration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from framefeed._arrays import IntArray
 from framefeed._values import MISSING_PTS, PacketWalk
 from framefeed.index._declared_rate import find_declared_rate, has_clock
 from framefeed.index._frame_index import TimesFrom
-from framefeed.media import DecodedFact, Packet, VideoContainer
+from framefeed.media import DecodedFact, VideoContainer
 
 TIMES_FROM_IN_WORDS: Mapping[TimesFrom, str] = {
     "pts": "presentation times in the file",
@@ -59,22 +58,10 @@ class DecodingTimes(NamedTuple):
     frames: IntArray
     packets: IntArray
 
-
-@dataclass(slots=True)
-class DecodingTimeRecorder:
-    """Records the decoding times of packets that are sent to a decoder."""
-
-    _dts: list[int | None] = field(default_factory=list)
-
-    def record(self, packets: Iterator[tuple[int, Packet]]) -> Iterator[tuple[int, Packet]]:
-        """Pass packets on, and record their times."""
-        for number, packet in packets:
-            self._dts.append(packet.dts)
-            yield number, packet
-
-    def decoding_times(self, facts: Sequence[DecodedFact]) -> DecodingTimes:
-        """Combine the packets' times with those of the frames that were decoded from them."""
-        return DecodingTimes(_to_ticks(fact.dts for fact in facts), _to_ticks(self._dts))
+    @classmethod
+    def of(cls, facts: Sequence[DecodedFact], packets: Sequence[int | None]) -> DecodingTimes:
+        """Take those of decoded frames, and of the packets, None where unknown."""
+        return cls(_to_ticks(fact.dts for fact in facts), _to_ticks(packets))
 
 
 def read_packet_times(walk: PacketWalk, order: IntArray, time_base: Fraction | None) -> FrameTimes:

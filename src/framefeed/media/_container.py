@@ -68,10 +68,9 @@ _OPENING_BYTES = 4 * 2**20
 """Memory that libav takes to open a file, about; without any it may crash."""
 _BATCH_PACKETS = 64
 _BATCH_BYTES = 2**18
-# Of 64 KiB each: 4 GiB.
-_MOST_STRETCHES = 2**16
 """Packets and bytes of a batch; the last packet may go beyond the bytes."""
-
+_MOST_STRETCHES = 2**16
+"""Of 64 KiB each: 4 GiB."""
 
 if TYPE_CHECKING:
     Packet = AvPacket[VideoStream]

@@ -14,7 +14,7 @@ from framefeed.media._identity import find_container_version, make_changed_error
 from framefeed.media._readers import ValueReader
 
 if TYPE_CHECKING:
-    from framefeed.archives import ArchiveDamage, ReadSizes
+    from framefeed.archives import ArchiveDamage, MemberTable, ReadSizes
 
 Location = tuple[int, int]
 """First byte in the container, and number of bytes."""
@@ -29,10 +29,10 @@ def find_member(
     part: PartName, reader: ByteReader, name: str, *, is_remote: bool, limits: Limits = DEFAULT_LIMITS
 ) -> Location:
     """Find the first byte and the size of a part, or raise why it cannot be read in place."""
-    found = find_members(part.scheme, [part.member], reader, name, is_remote=is_remote, limits=limits)[part.member]
-    if isinstance(found, MediaError):
-        raise found
-    return found
+    place = find_members(part.scheme, [part.member], reader, name, is_remote=is_remote, limits=limits)[part.member]
+    if isinstance(place, MediaError):
+        raise place
+    return place
 
 
 def find_members(
@@ -58,63 +58,63 @@ def find_members(
     """
     archives = import_archives()
     reads = archives.REMOTE_READS if is_remote else archives.LOCAL_READS
+    places = dict[str, Location | MediaError]()
     if scheme == "parquet":
-        return _find_values(members, import_packed_values().PackedFile(reader, name, limits, stamp), name, reads)
-    wanted = frozenset(members)
+        file = import_packed_values().PackedFile(reader, name, limits, stamp)
+        for member in members:
+            try:
+                places[member] = file.find_value(*split_value(member, name), reads)
+            except MediaError as error:
+                places[member] = error
+        return places
+    asked = frozenset(members)
     if scheme == "zip":
-        found, damage = _find_in_zip(wanted, reader, name, limits)
+        command, damage = "unzip -l", _find_in_zip(places, asked, reader, name, limits)
     else:
-        found, damage = _find_in_tar(wanted, reader, name, limits, reads)
-    for absent in wanted - found.keys():
-        found[absent] = _make_absent_error(absent, name, scheme) if damage is None else damage.error
-    return found
-
-
-def _find_values(members: Collection[str], file: Any, name: str, reads: ReadSizes) -> dict[str, Location | MediaError]:
-    found = dict[str, Location | MediaError]()
-    for member in members:
-        try:
-            found[member] = file.find_value(*split_value(member, name), reads)
-        except MediaError as error:
-            found[member] = error
-    return found
+        command, damage = "tar --list", _find_in_tar(places, asked, reader, name, limits, reads)
+    for absent in asked - places.keys():
+        message = f"{name}: has no member {absent!r}: `{command}` shows all names"
+        places[absent] = MissingMedia(message, source=name, stage="open") if damage is None else damage.error
+    return places
 
 
 def _find_in_tar(
-    wanted: frozenset[str], reader: ByteReader, name: str, limits: Limits, reads: ReadSizes
-) -> tuple[dict[str, Location | MediaError], ArchiveDamage | None]:
-    found, damage = dict[str, Location | MediaError](), None
+    places: dict[str, Location | MediaError],
+    asked: frozenset[str],
+    reader: ByteReader,
+    name: str,
+    limits: Limits,
+    reads: ReadSizes,
+) -> ArchiveDamage | None:
+    """Add where members lie; return what the archive lacks so far."""
     archives = import_archives()
+    damage: ArchiveDamage | None = None
     for table in archives.walk_tar(reader, name, limits, reads):
         damage = table.damage
         for member in table:
-            if member.name in wanted and member.kind == archives.MemberKind.FILE:
-                found.setdefault(member.name, (member.offset, member.size))
-        if len(found) == len(wanted):
+            if member.name in asked and member.kind == archives.MemberKind.FILE:
+                places.setdefault(member.name, (member.offset, member.size))
+        if len(places) == len(asked):
             break
-    return found, damage
+    return damage
 
 
 def _find_in_zip(
-    wanted: frozenset[str], reader: ByteReader, name: str, limits: Limits
-) -> tuple[dict[str, Location | MediaError], ArchiveDamage | None]:
-    archives, found = import_archives(), dict[str, Location | MediaError]()
-    table = archives.read_zip(reader, name, limits, wanted)
+    places: dict[str, Location | MediaError], asked: frozenset[str], reader: ByteReader, name: str, limits: Limits
+) -> ArchiveDamage | None:
+    """Add where members lie, or why they cannot be read; return what the archive lacks."""
+    archives = import_archives()
+    table: MemberTable = archives.read_zip(reader, name, limits, asked)
     # Of several members of one name the last one holds.
     for row, member in reversed(list(enumerate(table))):
-        if member.name in found:
+        if member.name in places:
             continue
         if (reason := table.reasons.get(row)) is not None:
             message = f"{name}: the member {member.name!r} {reason}"
-            found[member.name] = UnreadableMedia(message, source=name, stage="open")
+            places[member.name] = UnreadableMedia(message, source=name, stage="open")
         elif member.kind == archives.MemberKind.FILE:
-            found[member.name] = member.offset, member.size
-    return found, table.damage
-
-
-def _make_absent_error(member: str, name: str, scheme: str) -> MissingMedia:
-    command = "unzip -l" if scheme == "zip" else "tar --list"
-    return MissingMedia(f"{name}: has no member {member!r}: `{command}` shows all names", source=name, stage="open")
+            places[member.name] = member.offset, member.size
+    return table.damage
 
 
 def split_value(member: str, name: str) -> tuple[str, int]:

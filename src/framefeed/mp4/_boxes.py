@@ -51,11 +51,7 @@ _make_box = partial(tuple.__new__, Box)
 
 
 def list_boxes(data: bytes, start: int, end: int) -> list[Box]:
-    """List the boxes that fill ``data[start:end]``.
-
-    Raises:
-        OddMovie: A box is shorter than its header, or ends beyond its parent, or there are too many.
-    """
+    """List the boxes that fill ``data[start:end]``."""
     children: list[Box] = []
     header, last = _HEADER.unpack_from, end - 8
     while start <= last:
@@ -108,9 +104,6 @@ def find_boxes(data: bytes, parent: Box, once: Collection[bytes], ignored: Colle
     ``parent``: its payload is filled with boxes.
     ``once``: kinds to find; each may be there once.
     ``ignored``: kinds without facts about frames.
-
-    Raises:
-        OddMovie: A kind occurs twice, or is of neither group.
     """
     children: dict[bytes, Box] = {}
     for box in list_boxes(data, parent.start, parent.end):
@@ -179,9 +172,6 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
     """Find the boxes of the top level; read nothing but their headers.
 
     ``head``: its first bytes, if they are known.
-
-    Raises:
-        OddMovie: Anything but an ordinary MP4 file.
     """
     head = head or read_bytes(reader, 0, min(size, _FIRST_BYTES))
     listed, damage = _list_top_boxes(reader, size, limits, head)
@@ -219,11 +209,7 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
 def _list_top_boxes(
     reader: ByteReader, size: int, limits: Limits, head: bytes
 ) -> tuple[list[_TopBox], OddMovie | None]:
-    """List the boxes of the top level up to the end or a damaged one; return the damage too.
-
-    Raises:
-        TooManyBoxes: They count more than the limits allow; libav would read each of them too.
-    """
+    """List the boxes of the top level up to the end or a damaged one; return the damage too."""
     listed: list[_TopBox] = []
     left = FREE_BOXES * BOX_COST + limits.max_header_bytes
     try:

@@ -34,11 +34,7 @@ _VP9_BYTES = 12
 
 
 def find_codec(track: Track) -> Codec:
-    """Find the codec of a video track.
-
-    Raises:
-        OddMovie: Unknown, encrypted, or of packets that libav does not take as they are.
-    """
+    """Find the codec of a video track."""
     kind = track.entry.kind
     if kind not in _CODECS:
         raise OddMovie(f"a {kind!r} track")

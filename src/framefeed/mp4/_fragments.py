@@ -45,11 +45,7 @@ class MovieSegmentIndex(NamedTuple):
 
 
 def read_segment_indexes(reader: ByteReader, movie: Movie) -> list[MovieSegmentIndex]:
-    """Read the segment indexes of a movie in the file's order.
-
-    Raises:
-        OddMovie: One is of an unknown track, refers to further indexes, or breaks off: libav then opens no such file.
-    """
+    """Read the segment indexes of a movie in the file's order."""
     layout = movie.layout
     if not layout.indexes:
         return []
@@ -142,11 +138,7 @@ class Fragments(NamedTuple):
 
 
 def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limits) -> Fragments:
-    """Read all fragments of a movie for one of its tracks.
-
-    Raises:
-        OddMovie: The movie has samples outside of fragments too, or something is not understood exactly.
-    """
+    """Read all fragments of a movie for one of its tracks."""
     has_samples = any(unpack(movie.data, require_box(one.tables, b"stts"), _NUM_RUNS)[0] for one in movie.tracks)
     if movie.extends is None or has_samples:
         raise OddMovie("samples in the header and in fragments")

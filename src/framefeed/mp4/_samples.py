@@ -302,10 +302,6 @@ def read_movie(reader: ByteReader, size: int, limits: Limits = DEFAULT_LIMITS, h
     """Find and read the moov box; of other boxes read the headers alone.
 
     ``head``: its first bytes, if they are known.
-
-    Raises:
-        OddMovie: No MP4 file, or something in it is not understood exactly: libav reads it then.
-        TooManyBoxes: It has more boxes than the limits allow, also for libav.
     """
     layout = read_layout(reader, size, limits, head)
     start, end = layout.movie

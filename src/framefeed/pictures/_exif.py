@@ -144,12 +144,8 @@ _TURNS = {
 
 
 def convert_exif_orientation(exif_value: int) -> tuple[int, bool]:
-    """Convert EXIF's orientation.
+    """Convert EXIF's orientation to degrees counter-clockwise, and whether the picture is mirrored after that.
 
-    Args:
-        exif_value: 1 to 8; anything else turns nothing.
-
-    Returns:
-        Degrees counter-clockwise, and whether the picture is mirrored left to right after that.
+    Anything but 1 to 8 turns nothing.
     """
     return _TURNS.get(exif_value, (0, False))

@@ -54,9 +54,6 @@ def read_jpeg_xl_header(head: bytes, more: More) -> StillHeader:
     """Read what the header of a JPEG XL claims: the picture's size before its orientation is applied.
 
     ``head``: the first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
-
-    Raises:
-        OddHeader: Damaged, or with more channels than pictures have.
     """
     file = FileWindow(head, more, _MAX_BOXES)
     begin = _find_codestream(file)

@@ -252,15 +252,7 @@ class OpenSource(Protocol):
 
 
 def probe_image(source: OpenSource, limits: Limits) -> MediaInfo:
-    """Describe a still picture from its header; ask Pillow about odd headers.
-
-    Raises:
-        UnreadableMedia: None of the known formats, or a damaged header.
-        UnsupportedCodec: A format that is known, and that framefeed does not read; or no rule leads from its pixels to
-            RGB.
-        MissingDependency: Its format needs a plug-in that is not installed.
-        LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
-    """
+    """Describe a still picture from its header, as `describe_picture`, if framefeed can decode it."""
     info, problem = describe_picture(source, limits)
     if problem is not None:
         raise UnsupportedCodec(problem, source=source.name, stage="open")
@@ -272,12 +264,6 @@ def describe_picture(source: OpenSource, limits: Limits) -> tuple[MediaInfo, str
 
     Returns:
         What the header claims; and why framefeed cannot decode it, None if it can.
-
-    Raises:
-        UnreadableMedia: None of the known formats, or a damaged header.
-        UnsupportedCodec: A format that is known, and that framefeed does not read.
-        MissingDependency: Its format needs a plug-in that is not installed.
-        LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
     """
     problem = None
     with source.opened() as reader:
@@ -441,9 +427,6 @@ def decode_still(
     ``accepts_damage``: return also what Pillow makes of a picture in which `find_damage` finds damage.
 
     Raises:
-        CorruptMedia: It is damaged or cut short.
-        UnsupportedCodec: A format that Pillow does not read here.
-        MissingDependency: Its format needs a plug-in that is not installed.
         LimitExceeded: It claims more pixels than ``limits``, and nothing was allocated; or its parts go on without end.
         UsageError: Pillow is set to fill missing parts with grey.
     """

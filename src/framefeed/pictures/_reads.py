@@ -96,11 +96,7 @@ class FileWindow:
         self._calls = calls
 
     def read(self, offset: int, count: int) -> bytes:
-        """Read exactly ``count`` bytes at ``offset``.
-
-        Raises:
-            OddHeader: The file ends before, or too much of it would be read.
-        """
+        """Read exactly ``count`` bytes at ``offset``."""
         part = self.read_up_to(offset, count)
         if len(part) < count:
             raise OddHeader("ends early")

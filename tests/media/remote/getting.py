@@ -11,11 +11,12 @@ import pytest
 from framefeed._outcome import Err
 from framefeed._shown import show_name
 from framefeed._stopping import PendingCall, fetch_limit
-from framefeed.media.remote import _client
+from framefeed.media import _identity
 from framefeed.media.remote._answers import FetchedRange, ObjectVersion
 from framefeed.media.remote._client import ObjectGet, RangeGet
 from framefeed.media.remote._prices import GapPrices
 from framefeed.media.remote._targets import HttpTarget
+from framefeed.parallel import release_idle
 from tests.patience import PATIENCE_SECONDS
 
 DATA = random.Random(29).randbytes(300_000)
@@ -57,9 +58,10 @@ def set_gap(patch: pytest.MonkeyPatch, gap: int) -> None:
     patch.setattr(GapPrices, "find_gap", lambda *_: gap)
 
 
-def make_impatient(patch: pytest.MonkeyPatch) -> None:
-    """Make no pauses between tries."""
-    patch.setattr(_client, "_FIRST_PAUSE_SECONDS", 0.0)
+def forget() -> None:
+    """Forget what this process knows of objects, as a new one does."""
+    release_idle()
+    _identity.ACCEPTED.clear()
 
 
 def give_up_soon(patch: pytest.MonkeyPatch, text: str) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,11 +14,13 @@ import pytest
 
 import framefeed as ff
 from framefeed.errors import StaleSource, UnreadableMedia, UsageError
-from framefeed.media import MediaSource, _identity
+from framefeed.media import MediaSource
 from framefeed.media.remote._answers import ObjectVersion
 from framefeed.parallel import release_idle
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Asked, FaultServer, Stored, faulty
+from tests.media.remote.getting import forget
+from tests.programs import run_python
 
 SECRET = "Zq7Secret"
 SIGNED = f"?v=1&X-Amz-Signature={SECRET}&X-Amz-Expires=60"
@@ -38,12 +38,6 @@ def guarded() -> Iterator[FaultServer]:
 
 def options_for(server: FaultServer) -> dict[str, dict[str, Any]]:
     return {server.url: {"headers": HEADERS}}
-
-
-def forget() -> None:
-    """Forget what this process knows of objects, as a new one does."""
-    release_idle()
-    _identity.ACCEPTED.clear()
 
 
 def deliver(plan: ff.EpochPlan, **options: Any) -> list[np.ndarray]:
@@ -243,7 +237,7 @@ def test_a_spawned_worker_has_the_signature(server: FaultServer, tmp_path: Path)
     (tmp_path / "plan").write_bytes(pickle.dumps(plan))
     script = "import sys, pickle; plan = pickle.load(open(sys.argv[1], 'rb')); import framefeed as ff; " \
         "print(len(list(ff.ClipLoader(plan, batch_size=1, workers=1))))"  # fmt: skip
-    ran = subprocess.run([sys.executable, "-c", script, tmp_path / "plan"], capture_output=True, text=True, timeout=60)
+    ran = run_python("-c", script, str(tmp_path / "plan"))
     assert ran.stdout.strip() == "1", ran.stderr
 
 

@@ -55,11 +55,7 @@ _PROBED_PACKETS = 24
 
 
 class NalProver:
-    """Reads the NAL units of the packet walk.
-
-    Args:
-        container: No packet of it was decoded yet.
-    """
+    """Reads the NAL units of the packet walk, of a container of which no packet was decoded yet."""
 
     def __init__(self, container: VideoContainer) -> None:
         context = container.decoder()

@@ -51,11 +51,7 @@ class Proof(NamedTuple):
 
 
 def find_pictures(units: UnitFacts) -> IntArray:
-    """List the packets that have a picture, int64 [S].
-
-    Raises:
-        Refuted: There is none, or a packet has more or less than one whole picture.
-    """
+    """List the packets that have a picture, int64 [S]."""
     if units.fault:
         raise Refuted(units.fault)
     packets = units.has_slice.nonzero()[0]
@@ -94,9 +90,6 @@ def prove_order_of_times(walk: PacketWalk, packets: IntArray, number: IntArray) 
 
     ``packets``: numbers of the packets that give a frame, int64 [S].
     ``number``: the order of their pictures, int64 [S].
-
-    Raises:
-        Refuted: Times are missing, or in another order, a packet is damaged, or the configuration changes.
     """
     if walk.is_damaged or walk.is_reconfigured:
         raise Refuted("the container says that a packet is damaged, or changes the configuration")

@@ -262,16 +262,13 @@ class ObjectGet(ABC, Generic[R]):
         # As bytes, which Python has read as Latin-1. A user and a password in it are not used.
         joined = urlsplit(urljoin(url, quote(location.encode("latin-1"), safe="/%:@!$&'()*+,;=~?#[]")))
         next_url = urlunsplit(joined._replace(netloc=joined.netloc.rpartition("@")[2], fragment=""))
-        self._check_redirect(url, next_url)
-        return next_url
-
-    def _check_redirect(self, url: str, next_url: str) -> None:
         scheme, before = urlsplit(next_url).scheme, urlsplit(url).scheme
         if scheme not in ("http", "https") or (before, scheme) == ("https", "http"):
             raise self._make_error(
                 f"{self._name}: the server redirects from {before}: to {shorten(scheme)}:, which is not followed: give "
                 "the URL of the object itself if you trust it"
             )
+        return next_url
 
     def _translate(self, error: Exception) -> Exception:
         """Make framefeed's error for one of the library, without references to it; that of a shortage stays."""

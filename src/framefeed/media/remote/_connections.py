@@ -316,7 +316,7 @@ class HttpClient:
         # of an object may have both.
         target = parts.path or "/"
         if proxy and parts.scheme == "http":  # Here the pool resolves ".." too.
-            target = f"http://{parts.netloc}{_DOT_SEGMENT.sub(_escape_dots, target)}"
+            target = f"http://{parts.netloc}{_DOT_SEGMENT.sub(lambda dots: dots[0].replace('.', '%2E'), target)}"
         if parts.query:
             target += f"?{parts.query}"
         return pool.urlopen(
@@ -354,10 +354,6 @@ class HttpClient:
                 self._moved.pop(url)
             else:
                 self._moved.put(url, moved)
-
-
-def _escape_dots(match: re.Match[str]) -> str:
-    return match[0].replace(".", "%2E")
 
 
 def find_root(error: BaseException) -> BaseException:

@@ -19,7 +19,7 @@ from framefeed._shown import show_name
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.media.remote._answers import ListedObject, ObjectVersion
 from framefeed.media.remote._storage_options import HubOptions
-from framefeed.media.remote._targets import Problem
+from framefeed.media.remote._targets import Problem, Target
 from framefeed.media.remote._whole import WholeGet
 
 _MOST_PAGE_BYTES = 2**23
@@ -100,7 +100,7 @@ def find_token(options: HubOptions, environment: Mapping[str, str] = os.environ)
 
 
 @dataclass(frozen=True)
-class HubTarget:
+class HubTarget(Target):
     """A file that a URL ``hf://`` names, or a page of the list of a folder.
 
     What the options lack comes from the environment; ``page`` is "" for the file.
@@ -111,7 +111,6 @@ class HubTarget:
     page: str = ""
     name: HubName = field(init=False)
     explains: ClassVar[bool] = True
-    follows: ClassVar[bool] = True
     server_setting: ClassVar[str] = "HF_ENDPOINT"
 
     def __post_init__(self) -> None:

@@ -311,7 +311,10 @@ class RangeReader:
             at = offset + got
             if self.version is not None and at >= self.version.size:
                 break
-            part = self._find(at) or self._take_ahead(at) or self._fetch(at, len(buffer) - got)
+            part = self._find(at)
+            if part is None:
+                self._add_ahead([(at, at + 1)])
+                part = self._find(at) or self._fetch(at, len(buffer) - got)
             try:
                 data = self._wait(part)
             except StaleSource:
@@ -344,10 +347,6 @@ class RangeReader:
                 self._parts.append(self._parts.pop(number))
                 return part
         return None
-
-    def _take_ahead(self, offset: int) -> _Part | None:
-        self._add_ahead([(offset, offset + 1)])
-        return self._find(offset)
 
     def _add_ahead(self, ranges: Sequence[Range]) -> None:
         for ahead in _AHEAD.value.list_ahead(self._target.key):

@@ -16,7 +16,7 @@ from framefeed.media.remote._s3_listing import TRANSIENT_CODES, describe_error
 from framefeed.media.remote._s3_urls import S3Name, find_other_region, locate, split_s3_url
 from framefeed.media.remote._signature import EMPTY_SHA256, S3Request, sign
 from framefeed.media.remote._storage_options import S3Options
-from framefeed.media.remote._targets import Problem
+from framefeed.media.remote._targets import Problem, Target
 
 
 class S3State:
@@ -59,13 +59,12 @@ _STATES: PerProcess[dict[S3Options, S3State]] = PerProcess(dict)
 
 
 @dataclass(frozen=True)
-class S3Target:
+class S3Target(Target):
     """An object that a URL ``s3://bucket/key`` names; what its options lack comes from the environment.
 
     With a query, of names and values, it is a request about the bucket, whose URL says more to people alone.
     """
 
-    url: str = field(repr=False)
     options: S3Options = field(default_factory=S3Options, repr=False)
     name: S3Name = field(init=False)
     method: str = "GET"
@@ -106,10 +105,6 @@ class S3Target:
             request = S3Request(self.method, address.host_header, address.target, self.body_sha256)
             sent = sign(request, headers, credentials, region, datetime.now(UTC))
         return f"{address.scheme}://{address.host_header}{address.target}", sent
-
-    def find_tag(self, headers: Mapping[str, str]) -> str | None:
-        """Find none: the answer has it."""
-        return None
 
     def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
         """Explain an error of S3; learn from it where the bucket is."""
