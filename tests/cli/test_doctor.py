@@ -14,6 +14,7 @@ from framefeed.bitstreams import CODECS
 from framefeed.cli._imports import find_faults
 from framefeed.cli._versions import Requirement, find_version, list_requirements
 from tests.cli.running import CHECKOUT, Answer
+from tests.lengths import IS_ALL
 
 
 def test_versions_limits_and_codecs_are_printed(answer: Answer) -> None:
@@ -154,4 +155,5 @@ def test_extras_that_bring_torchcodec_bring_torch() -> None:
 def test_what_is_installed_here_can_be_imported() -> None:
     installed = {each.name for each in list_requirements() if each.installed and each.extra != "dev"}
     assert {"numpy", "av", "pillow"} <= installed
-    assert find_faults(sorted(installed)) == {}
+    # The frameworks take five seconds of CPU; other tests import them.
+    assert find_faults(sorted(installed) if IS_ALL else ["av", "numpy", "pillow"]) == {}
