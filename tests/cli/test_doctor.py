@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -91,7 +90,7 @@ def test_the_last_sentence_agrees_with_the_list(
 
 
 def test_the_last_line_names_codecs_without_a_decoder(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
-    unknown = replace(CODECS["h264"], name="none_such")
+    unknown = CODECS["h264"]._replace(name="none_such")
     monkeypatch.setattr(framefeed.cli.doctor, "CODECS", {"h264": CODECS["h264"], "none_such": unknown})
     assert answer("doctor").out.splitlines()[-1].endswith("; codecs that cannot be decoded here: none_such")
 
