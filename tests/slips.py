@@ -2,8 +2,8 @@
 
 Each is one change of a function's body (a comparison, a sign, a bound, a condition, a call that is left out), drawn at
 random over the package. Of the rooms that it reaches, those tests are run that `make test-all` alone runs, until one
-fails; then those of `make test`: a slip that these do not see is missed. ``--whole`` runs these for every slip, to say how
-many are noticed at all.
+fails; then those of `make test`: a slip that these do not see is missed. ``--whole`` runs these for every slip, and so
+counts how many are noticed at all.
 """
 
 from __future__ import annotations
