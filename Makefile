@@ -16,7 +16,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test test-all lint types contracts fast tests installed installed-oldest engines dali ray lerobot engines-all environments sections media chaos demo bench goals clean distclean
+.PHONY: setup check test test-all lint types contracts fast tests installed installed-oldest installed-newest engines dali ray lerobot engines-all environments sections media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -53,11 +53,10 @@ tests: .venv/.dev
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The wheel without the checkout: with the oldest dependencies, and with the newest on Python 3.13, where that is there.
-installed: installed-oldest
-	$(BIN)/python -m tests.installed newest
+installed: installed-oldest installed-newest
 
-installed-oldest: .venv/.dev
-	$(BIN)/python -m tests.installed oldest
+installed-oldest installed-newest: installed-%: .venv/.dev
+	$(BIN)/python -m tests.installed $*
 
 # Tests that need the other decoders (OpenCV, TorchCodec, decord), and those that need DALI. Each set is installed on top
 # of .venv, in an environment of its own: the rest is tested without them.
@@ -81,11 +80,13 @@ engines-all: .venv-engines/.engines .venv-dali/.dali
 	$(BIN)/python -m tests.engines.exam --out docs/engines.md \
 	  --results benchmarks/results/engines-$$(date -u +%F).tsv $(ARGS)
 
-# For .ci/run: what has environments of its own, one after the other.
+# For .ci/run: what has environments of its own, one after the other; Ray's tests come later, alone.
 environments:
 	$(MAKE) installed-oldest
+	$(MAKE) .venv-ray/.ray
 	$(MAKE) engines
 	$(MAKE) dali
+	$(MAKE) installed-newest
 
 # The five write-ups of docs/benchmarks.md, measured again: about half an hour on two cores. ARGS="D --clips 128" for as
 # many clips as the write-up has, which takes as long again.
@@ -133,6 +134,9 @@ clean:
 
 distclean: clean
 	rm -rf .venv .venv-engines .venv-dali .venv-ray .venv-sections .venv-lerobot
+
+# --no-compile leaves bytecode to the first import: .ci/run, whose environments are used once, saves half a minute of CPU each.
+INSTALL_OPTIONS ?=
 
 # pip is silent for minutes. Times are of two cores, without the download; sizes are with the build of PyTorch for CPUs.
 INSTALLING = @echo "Installing $(WHAT) into $(@D); pip is silent unless something fails"

@@ -80,6 +80,7 @@ def package_sources() -> list[Source]:
 _DISTURBS = "disturbs the survey and the files of the catalog that a scan makes"
 SEES_INSIDE = {
     "tests.test_formats": "compares the page about formats with the constants of each room",
+    "tests.conftest": "has clients ask again at once",
     "tests.poison": "fills the memory that loaders and pools lend",
     "tests.plan.test_balance": "predicts costs with other constants",
     "tests.scanning.full_disk": _DISTURBS,

@@ -1,8 +1,9 @@
 """Slips that tests should notice: ``python -m tests.slips --count 100 --seed 1`` in a copy of the checkout.
 
 Each is one change of a function's body (a comparison, a sign, a bound, a condition, a call that is left out), drawn at
-random over the package. Tests of the rooms that it reaches are run: those of `make test` until one fails, for at most
-``--seconds``; where none does, those that `make test-all` alone runs. A slip that only these see is printed as missed.
+random over the package. Of the rooms that it reaches, those tests are run that `make test-all` alone runs, until one
+fails; then those of `make test`: a slip that these do not see is missed. ``--whole`` runs these for every slip, and so
+counts how many are noticed at all.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -88,7 +90,7 @@ def _change_node(path: Path, node: ast.AST) -> Iterator[Slip]:
 
 
 def run_tests(room: str, *, everything: bool, seconds: float) -> str:
-    """Run the tests of the rooms that this one reaches; name the first that fails, or say why none did."""
+    """Run the tests of the rooms that this one reaches; name the first that fails, if one does."""
     paths = [f"tests/{name}" for name in REACHED.get(room, "index decode plan load").split()]
     left_out = ["-m", "test_all"] if everything else []
     command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *left_out, *paths]
@@ -102,11 +104,9 @@ def run_tests(room: str, *, everything: bool, seconds: float) -> str:
             with suppress(ProcessLookupError):
                 os.killpg(run.pid, signal.SIGKILL)
     failed = [line for line in shown.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return (
-        ""
-        if run.returncode in (0, pytest.ExitCode.NO_TESTS_COLLECTED)
-        else (failed or [f"ended with {run.returncode}"])[0]
-    )
+    if run.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        return ""
+    return failed[0] if failed else f"ended with {run.returncode}"
 
 
 def main() -> int:
@@ -116,25 +116,26 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--part", default="1/1", help="2/3: the second of three parts, each in a copy of its own")
+    parser.add_argument("--whole", action="store_true", help="run the tests of `make test` for every slip")
     given = parser.parse_args()
     every = [slip for path in MODULE_FILES.values() for slip in list_slips(path)]
     drawn = random.Random(given.seed).sample(every, given.count)
     part, parts = map(int, given.part.split("/"))
-    counts = {"seen": 0, "missed": 0, "unseen": 0}
+    counts = Counter[str]()
     for slip in drawn[part - 1 :: parts]:
         name = slip.path.relative_to(SRC / "framefeed")
         room = name.parts[0]
         old = slip.path.read_text(encoding="utf-8")
         slip.path.write_text(slip.change(), encoding="utf-8")
         try:
-            seen = run_tests(room, everything=False, seconds=given.seconds)
-            missed = "" if seen else run_tests(room, everything=True, seconds=given.seconds)
+            alone = run_tests(room, everything=True, seconds=given.seconds)
+            seen = run_tests(room, everything=False, seconds=given.seconds) if alone or given.whole else ""
         finally:
             slip.path.write_text(old, encoding="utf-8")
-        verdict = "seen" if seen else "missed" if missed else "unseen"
+        verdict = "seen" if seen else "missed" if alone else "not seen" if given.whole else "not by these"
         counts[verdict] += 1
-        print(f"{verdict}\t{name}:{slip.start[0]}\t{slip.text!r}\t{missed or seen}", flush=True)
-    print(counts)
+        print(f"{verdict}\t{name}:{slip.start[0]}\t{slip.text!r}\t{alone or seen}", flush=True)
+    print(dict(counts))
     return 0
 
 

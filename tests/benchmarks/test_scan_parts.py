@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.scan.media import linked_tree, make_stills
+from benchmarks.scan.media import Tree, linked_tree, make_stills
 from benchmarks.scan.whole import SMALLEST, Pair, Steady, count_opened
-from framefeed.bench import Rounds
+from framefeed.bench import Reading, Rounds
 
 
 @pytest.fixture(scope="module")
@@ -26,17 +26,24 @@ def test_trees_are_links_in_byte_order_and_vanish(stills: list[Path], tmp_path: 
     assert all(still.stat().st_nlink == 1 for still in stills)
 
 
-def test_what_a_scan_costs_however_many_files_there_are_is_taken_off(stills: list[Path], tmp_path: Path) -> None:
+def test_what_a_scan_costs_however_many_files_there_are_is_taken_off(
+    stills: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Reading(0.0, 0.0)
+
+    def work(tree: Tree) -> None:
+        """Take two seconds, and one more a file."""
+        nonlocal clock
+        clock = Reading(clock.cpu + 2 + len(tree), clock.wall)
+
+    monkeypatch.setattr("benchmarks.scan.whole.read_family_clocks", lambda: clock)
     with (
         linked_tree(stills, tmp_path / "few", 16, Rounds()) as few,
         linked_tree(stills, tmp_path / "many", 48, Rounds()) as many,
     ):
-        way = Steady(Pair(few, many), lambda tree: sum(range(40_000 * len(tree))))
-        took = way.run(0)
-        assert len(way.pair) == 32
-        assert 0 < way.small[0].cpu < took.cpu
-        other = Steady(Pair(many, few), lambda tree: sum(range(40_000 * len(tree))))
-        assert other.run(0).cpu == SMALLEST
+        way = Steady(Pair(few, many), work)
+        assert (way.run(0).cpu, way.small[0].cpu, len(way.pair)) == (32, 18, 32)
+        assert Steady(Pair(many, few), work).run(0).cpu == SMALLEST
 
 
 def test_the_kernel_sees_every_opening(tmp_path: Path) -> None:

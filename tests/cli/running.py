@@ -15,7 +15,7 @@ from typing import Any
 from tests.patience import PATIENCE_SECONDS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-SECONDS = 2 * PATIENCE_SECONDS
+SECONDS = 3 * PATIENCE_SECONDS
 """Of a whole program, which imports much; a hang is a failure."""
 
 Result = subprocess.CompletedProcess[bytes]

@@ -77,6 +77,7 @@ def test_D10_a_name_that_is_not_utf8_is_shown_with_escapes(tmp_path: Path) -> No
         result = run("scan", bad, extra={"PYTHONIOENCODING": encoding})
         assert result.returncode == 3
         assert b"Traceback" not in result.stderr
+        assert result.stderr.count(b"caf") == 1, "the name is printed once"
 
 
 def test_D10_each_odd_name_opens_its_own_file(tmp_path: Path, answer: Answer) -> None:

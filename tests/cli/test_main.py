@@ -128,17 +128,6 @@ def test_a_closed_pipe_ends_the_command() -> None:
     assert (result.returncode, result.stderr) == (0, b"")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_a_full_disk_behind_standard_output_is_one_line() -> None:
-    with open("/dev/full", "wb") as full:
-        result = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "framefeed", "scan", clip_file("good.mp4")],
-            env=environment(), stdout=full, stderr=subprocess.PIPE, timeout=SECONDS,
-        )  # fmt: skip
-    assert result.returncode == 1
-    assert "No space left" in only_line(result.stderr)
-
-
 def test_an_interrupt_is_exit_code_130(tmp_path: Path) -> None:
     catalog = tmp_path / "cat.parquet"
     assert run("scan", clip_file("good.mp4"), "-o", catalog).returncode == 0
@@ -265,14 +254,14 @@ def test_an_interrupted_scan_does_not_finish_the_files_at_hand(tmp_path: Path, w
     assert int(result.stdout) < 1500  # of the 3000 that two workers had begun
 
 
-def test_D14_nothing_of_ffmpegs_log_is_printed(tmp_path: Path) -> None:
+def test_D14_nothing_of_ffmpegs_log_is_printed(tmp_path: Path, answer: Answer) -> None:
+    """What a C library writes on the descriptor would be caught too."""
     damaged = bytearray(clip_file("good.ts").read_bytes())
     damaged[len(damaged) // 3 : len(damaged) // 2] = bytes(len(damaged) // 2 - len(damaged) // 3)
     video = tmp_path / "damaged.ts"
     video.write_bytes(damaged)
-    result = run("scan", video, "--verify", "full", "-o", tmp_path / "cat.parquet")
-    assert result.returncode in (0, 3)
-    assert len(result.stderr.splitlines()) == (result.returncode == 3)
-    result = run("clip", video, "--indices", ",".join(map(str, range(60))), "-o", tmp_path / "out")
-    assert result.returncode in (0, 1)
-    assert len(result.stderr.splitlines()) == result.returncode
+    scan = ["scan", video, "--verify", "full", "-o", tmp_path / "cat.parquet"]
+    for words in (scan, ["clip", video, "--indices", ",".join(map(str, range(60))), "-o", tmp_path / "out"]):
+        lines = answer(*words, code=None).err.splitlines()
+        assert len(lines) <= 1
+        assert all(line.startswith("framefeed: ") for line in lines)

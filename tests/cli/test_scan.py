@@ -134,20 +134,17 @@ def test_a_scan_warns_about_facts_it_will_lose(videos: Path, tmp_path: Path, ans
     assert "its counts of damaged frames are not kept" in only_line(answer(*words).err)
 
 
-def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Path) -> None:
+def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Path, answer: Answer) -> None:
     folder = tmp_path / "mixed"
     shutil.copytree(videos, folder)
     for number in range(120):
         (folder / f"bad_{number:03d}.mp4").write_text("no film")
-    result = run("scan", folder, "-o", tmp_path / "cat.parquet")
-    lines = result.stderr.decode().splitlines()
-    assert result.returncode == 3
+    lines = answer("scan", folder, "-o", tmp_path / "cat.parquet", code=3).err.splitlines()
     assert all(line.startswith("framefeed: failed: ") for line in lines)
     assert len(lines) == 101
     assert lines[-1] == "framefeed: failed: 20 more, not shown"
     assert len(Catalog.open(tmp_path / "cat.parquet").errors) == 120
-    result = run("scan", folder, "--json")
-    assert len(json.loads(result.stdout)["failed"]) == 120
+    assert len(json.loads(answer("scan", folder, "--json", code=3).out)["failed"]) == 120
 
 
 def test_a_progress_bar_is_shown_on_a_terminal_only(videos: Path) -> None:
