@@ -6,7 +6,7 @@ OUT ?= build/bench.json
 export MEDIA OUT
 
 # Another active environment must not leak into this one.
-unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 export PIP_REQUIRE_VIRTUALENV = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 MAKEFLAGS += --no-print-directory
@@ -16,7 +16,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test test-all lint types contracts fast tests installed installed-oldest engines dali ray lerobot engines-all environments sections media chaos demo bench goals clean distclean
+.PHONY: setup check test test-all lint types contracts fast tests installed installed-oldest installed-newest engines dali ray lerobot engines-all environments sections media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -53,11 +53,10 @@ tests: .venv/.dev
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The wheel without the checkout: with the oldest dependencies, and with the newest on Python 3.13, where that is there.
-installed: installed-oldest
-	$(BIN)/python -m tests.installed newest
+installed: installed-oldest installed-newest
 
-installed-oldest: .venv/.dev
-	$(BIN)/python -m tests.installed oldest
+installed-oldest installed-newest: installed-%: .venv/.dev
+	$(BIN)/python -m tests.installed $*
 
 # Tests that need the other decoders (OpenCV, TorchCodec, decord), and those that need DALI. Each set is installed on top
 # of .venv, in an environment of its own: the rest is tested without them.
@@ -81,11 +80,13 @@ engines-all: .venv-engines/.engines .venv-dali/.dali
 	$(BIN)/python -m tests.engines.exam --out docs/engines.md \
 	  --results benchmarks/results/engines-$$(date -u +%F).tsv $(ARGS)
 
-# For .ci/run: what has environments of its own, one after the other.
+# For .ci/run: what has environments of its own, one after the other; Ray's tests come later, alone.
 environments:
 	$(MAKE) installed-oldest
+	$(MAKE) .venv-ray/.ray
 	$(MAKE) engines
 	$(MAKE) dali
+	$(MAKE) installed-newest
 
 # The five write-ups of docs/benchmarks.md, measured again: about half an hour on two cores. ARGS="D --clips 128" for as
 # many clips as the write-up has, which takes as long again.
@@ -133,6 +134,9 @@ clean:
 distclean: clean
 	rm -rf .venv .venv-engines .venv-dali .venv-ray .venv-sections .venv-lerobot
 
+# --no-compile leaves bytecode to the first import: .ci/run, whose environments are used once, saves half a minute of CPU each.
+INSTALL_OPTIONS ?=
+
 # pip is silent for minutes. Times are of two cores, without the download; sizes are with the build of PyTorch for CPUs.
 INSTALLING = @echo "Installing $(WHAT) into $(@D); pip is silent unless something fails"
 
@@ -145,7 +149,7 @@ INSTALLING = @echo "Installing $(WHAT) into $(@D); pip is silent unless somethin
 .venv/.bench: WHAT = framefeed, PyTorch, and the libraries that it is compared with (a minute)
 .venv/.torch .venv/.dev .venv/.bench: $(DECLARED) | .venv/bin/python
 	$(INSTALLING)
-	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install -qq $(INSTALL_OPTIONS) --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@ .venv/.torch
 
 # An environment that begins with what .venv has: pip installs only what is missing there.
@@ -160,7 +164,7 @@ INSTALLING = @echo "Installing $(WHAT) into $(@D); pip is silent unless somethin
 	$(@D)/bin/python -c "import pathlib, sysconfig; \
 	  base = next(pathlib.Path('.venv').resolve().glob('lib/python*/site-packages')); \
 	  pathlib.Path(sysconfig.get_path('purelib'), 'of_dev.pth').write_text(f'import site; site.addsitedir({str(base)!r})\n')"
-	$(@D)/bin/python -m pip install -qq --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(@D)/bin/python -m pip install -qq $(INSTALL_OPTIONS) --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@
 
 # Not on top of .venv: lerobot asks for earlier versions of what is there. It is installed without what it asks for

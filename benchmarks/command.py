@@ -36,13 +36,7 @@ def read_arguments(name: str, words: list[str] | None = None, add: Add = lambda 
 
 
 def run_scaled(name: str, whole: str, make_suite: Callable[[float], Suite]) -> int:
-    """Run a suite whose files have a scale, as a command: what it made goes, also if the command is ended.
-
-    Args:
-        name: Of the suite.
-        whole: What it writes at scale 1, in words.
-        make_suite: Makes it for a scale.
-    """
+    """Run a suite whose files have a scale, as a command: what it made goes, also if the command is ended."""
 
     def add_scale(parser: argparse.ArgumentParser) -> None:
         help_ = f"share of all sizes (default: 1, {whole})"

@@ -29,9 +29,9 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 PICTURE = ROOT / "docs" / "images" / "epoch.svg"
 EPOCH = "load-2026-11-23-epoch.json"
 # The rows of the later file replace those of the earlier one.
-DECODE = ("decode-2026-11-21-clips.json", "decode-2026-11-23-a.json", "decode-2026-11-23-b.json")
+DECODE = ("decode-2026-11-23-a.json", "decode-2026-11-23-b.json")
 SCAN = ("scan-2026-11-21.json", "scan-2026-11-23-a.json", "scan-2026-11-23-b.json")
-CACHE = ("cache-2026-11-21.json", "cache-2026-11-23-a.json", "cache-2026-11-23-b.json", "cache-2026-11-28.json")
+CACHE = ("cache-2026-11-23-a.json", "cache-2026-11-23-b.json", "cache-2026-11-28.json")
 LOAD = tuple(sorted(path.name for path in RESULTS.glob("load-*.json")))
 MAP = tuple(sorted(path.name for path in RESULTS.glob("map-*.json")))
 PICTURES = tuple(sorted(path.name for path in RESULTS.glob("pictures-*.json")))

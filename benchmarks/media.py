@@ -54,15 +54,7 @@ _X264_DEFAULTS = {"preset": "medium"}
 
 
 class OwnStore(MediaStore):
-    """Media by name, made at the first use.
-
-    Args:
-        media: The user's files and folders; one of them may hold the trailer.
-        work: Folder for what is made.
-        rounds: Until when media may be made.
-        test_frames: Frames of the numbered test video.
-        repeats: How often the long one repeats it.
-    """
+    """Media by name, made at the first use; one of the user's folders may hold the trailer."""
 
     def __init__(
         self, media: Sequence[Path], work: Path, rounds: Rounds, *, test_frames: int = 3600, repeats: int = 50
@@ -73,11 +65,7 @@ class OwnStore(MediaStore):
 
     @property
     def trailer(self) -> BenchVideo:
-        """The natural 720p trailer itself.
-
-        Raises:
-            MissingMedia: No folder of media has it.
-        """
+        """The natural 720p trailer itself."""
         for folder in filter(_has_trailer, self.media):
             return self.find(folder / TRAILER)
         raise MissingMedia(f"it needs a folder that contains {TRAILER}: name it as MEDIA, or in FRAMEFEED_MEDIA")

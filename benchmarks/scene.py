@@ -15,13 +15,7 @@ _THINGS = 5
 
 
 class Scene:
-    """Draws the frames of one scene.
-
-    Args:
-        height: Rows.
-        width: Columns.
-        seed: Of everything in it.
-    """
+    """Draws the frames of one scene, whose seed decides all that is in it."""
 
     def __init__(self, height: int, width: int, seed: int = 1) -> None:
         chance = np.random.Generator(np.random.Philox(key=seed))

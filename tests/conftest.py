@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +21,9 @@ from tests.lengths import IS_ALL
 from tests.parallel.clocks import HandClock
 from tests.poison import poison
 from tests.tiers import mark_slow, put_long_files_first
+
+if TYPE_CHECKING:
+    from tests.media.remote.stores import Store
 
 settings.register_profile(
     "house",
@@ -35,6 +39,11 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 # Some 300 processes that tests start import framefeed: compiling it takes each of them 0.25 s of 0.8 s.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Servers of the tests are on this machine.
+for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+    os.environ.pop(name, None)
+    os.environ.pop(name.upper(), None)
 
 # Threads of PyTorch that wait for each other spin: on a busy machine, two thirds of the time of training in the demo.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -87,6 +96,27 @@ def disk_is_not_waited_for() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def doctor_imports_nothing() -> Iterator[None]:
+    """Each `framefeed doctor` imports what is installed, which takes 6 s of CPU: tests/cli/test_doctor.py sees it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("framefeed.cli.doctor.find_faults", lambda _: {})
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers_are_asked_again_at_once() -> Iterator[None]:
+    """Behind an answer that may pass, a client waits 0.1, 0.4 and 1.6 s."""
+    try:
+        from framefeed.media.remote import _client
+    except ImportError:  # There is no client.
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_client, "_FIRST_PAUSE_SECONDS", 0.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def uncleared_memory_is_filled() -> Iterator[None]:
     """Memory that is lent again has another batch's pixels, and fresh memory zeros: neither looks wrong by itself."""
     with poison():
@@ -100,15 +130,32 @@ def collections_are_cheap() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[Store]:
+    """moto's server, one for all tests of this process; a module takes ``s3``."""
+    from tests.media.remote.stores import serving
+
+    with serving() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def s3(s3_server: Store) -> Store:
+    """A server of S3 in which nothing is but the bucket "many"."""
+    s3_server.empty()
+    return s3_server
+
+
 _GENERATIONS_OF_GARBAGE = 4
 """What one collection finalises may free what only the next one collects: an error, its frames, their loader."""
 
 
 @pytest.fixture
 def hand_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
-    """The clock of deadlines: stands still until the test moves it."""
+    """The clock of deadlines: stands still until the test moves it, and is read often by a thread that waits."""
     clock = HandClock()
     monkeypatch.setattr("framefeed.parallel._ordered.monotonic", clock)
+    monkeypatch.setattr("framefeed.parallel._ordered.LIVENESS_SECONDS", 0.001)
     return clock
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from framefeed._values import MISSING_PTS, PacketTable
 from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport
-from framefeed.errors import FramefeedError, UsageError
+from framefeed.errors import CorruptMedia, FramefeedError, UsageError
 from framefeed.index import FrameIndex, StreamFacts
 from framefeed.media import MediaSource
 
@@ -27,6 +27,27 @@ def do_nothing(name: str) -> None:
 def spoil_nothing(ordinals: list[int]) -> FramefeedError | None:
     """Find no error in any clip."""
     return None
+
+
+class DamagedSources:
+    """For `FlatDecoder`: the sources of these names are damaged. A class, so that processes can be sent it."""
+
+    def __init__(self, *names: object) -> None:
+        self._names = set(map(str, names))
+
+    def __call__(self, name: str) -> None:
+        if name in self._names:
+            raise CorruptMedia(f"{name}: frame 2 did not come", frames=[2], source=name)
+
+
+def fail_some(ordinals: list[int]) -> FramefeedError | None:
+    """Find an error in every third clip or so."""
+    return CorruptMedia("spoiled", frames=ordinals) if sum(ordinals) % 3 == 0 else None
+
+
+def add_noise(clip: Any, rng: np.random.Generator) -> Any:
+    """A transform whose results have another form, and random numbers."""
+    return clip[:2, :, ::4, ::4].astype(np.float32) + rng.random(1, dtype=np.float32)
 
 
 class FlatDecoder:

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property  # noqa: TID251 - no process is forked here
 from pathlib import Path
 
+from tests.patience import PATIENCE_SECONDS
+
 PACKAGE = "framefeed"
 SRC = Path(__file__).resolve().parents[1] / "src"
 
 MAX_MODULE_LINES = 600
-MAX_BODY_LINES = 60
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -42,11 +43,11 @@ class Source:
 
     @cached_property
     def imports(self) -> list[tuple[ast.stmt, str]]:
-        return list(imported_modules(self.nodes))
+        return list(imported_modules(statements(self.tree)))
 
     @cached_property
     def names(self) -> dict[str, str]:
-        return imported_names(self.nodes)
+        return imported_names(statements(self.tree))
 
     @property
     def room(self) -> str:
@@ -79,6 +80,7 @@ def package_sources() -> list[Source]:
 _DISTURBS = "disturbs the survey and the files of the catalog that a scan makes"
 SEES_INSIDE = {
     "tests.test_formats": "compares the page about formats with the constants of each room",
+    "tests.conftest": "has clients ask again at once",
     "tests.poison": "fills the memory that loaders and pools lend",
     "tests.plan.test_balance": "predicts costs with other constants",
     "tests.scanning.full_disk": _DISTURBS,
@@ -108,6 +110,21 @@ def outside_sources() -> list[Source]:
 
 
 # --- reading the tree -----------------------------------------------------------------------------
+
+
+def inner_statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements right inside a node: those of an expression are none, and most nodes are expressions."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inner = getattr(node, block, None)
+        if isinstance(inner, list):
+            yield from inner
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Every statement inside a node."""
+    for each in inner_statements(node):
+        yield each
+        yield from statements(each)
 
 
 def dotted(node: ast.AST) -> str:
@@ -155,7 +172,7 @@ def imported_modules(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.stmt, str]]
 
 def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, FunctionNode]]:
     """Every function and method with its qualified name, nested ones included."""
-    for node in ast.iter_child_nodes(tree):
+    for node in inner_statements(tree):
         if isinstance(node, FunctionNode | ast.ClassDef):
             name = f"{prefix}{node.name}"
             if isinstance(node, FunctionNode):
@@ -165,28 +182,12 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, FunctionNo
             yield from functions(node, prefix)
 
 
-def body_lines(node: FunctionNode) -> int:
-    """Lines from the first statement after the docstring to the end."""
-    body = node.body
-    if len(body) > 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-        body = body[1:]
-    return (node.end_lineno or node.lineno) - body[0].lineno + 1
-
-
 # --- size -----------------------------------------------------------------------------------------
 
 
 def module_size(source: Source) -> list[str]:
     lines = len(source.text.splitlines())
     return [f"{source.module}: {lines} lines, at most {MAX_MODULE_LINES}"] if lines > MAX_MODULE_LINES else []
-
-
-def body_size(source: Source) -> list[str]:
-    return [
-        source.at(node, f"{name} has a body of {body_lines(node)} lines, at most {MAX_BODY_LINES}")
-        for name, node in functions(source.tree)
-        if body_lines(node) > MAX_BODY_LINES
-    ]
 
 
 _RIDDLES = re.compile(r"\b(nobody|whoever|somebody|anybody|lets? go|letting go)\b", re.IGNORECASE)
@@ -257,8 +258,8 @@ LOADS_BY_NAME = {
     "framefeed.bench.baselines": "baselines by name",
     "framefeed.cli": "a command's module when it is asked for",
     "framefeed.decode._registry": "decoders by name, entry points",
-    "framefeed.media._members": "what reads Parquet, above it, when a value of such a file is opened",
-    "framefeed.media.remote": "its border to urllib3, which an extra installs, when an object is read",
+    "framefeed.media._members": "what reads archives when a member is named, and Parquet, above it, for a value",
+    "framefeed.media.remote": "what reads objects, with urllib3, which an extra installs, when there is one",
     "framefeed.pictures._plug_ins": "plug-ins of Pillow, which an extra installs, when a file needs one",
 }
 
@@ -272,7 +273,7 @@ def lazy_imports(source: Source) -> list[str]:
             continue
         found += [
             source.at(node, f"{name} imports {module} when called")
-            for node, module in imported_modules(ast.walk(function))
+            for node, module in imported_modules(statements(function))
             if module.startswith((PACKAGE, "."))
         ]
     if source.module not in LOADS_BY_NAME:
@@ -390,6 +391,18 @@ KNOWN_BY_NAME = {
 }
 
 
+_IMPORTED = re.compile(r"^[ \t]*(?:from (framefeed[\w.]*) import (\([^)]*\)|.*)|import (framefeed[\w.]*))", re.M)
+
+
+def seems_to_open_a_room(source: Source) -> bool:
+    """Whether a text has what looks like an import from inside another room: parsing all tests takes five seconds."""
+    for package, names, module in _IMPORTED.findall(source.text):
+        _, *room = f"{package}{module}".split(".", 2)
+        if room and room[0] != source.room and re.search(r"\b_[a-z]", f"{room[1:]} {names}"):
+            return True
+    return False
+
+
 def doors(source: Source) -> list[str]:
     """Other rooms, and tests of other rooms, import from a package; the modules inside it are its own."""
     found = []
@@ -463,7 +476,6 @@ def _is_private(part: str) -> bool:
 
 RULES: dict[str, Rule] = {
     "module size": module_size,
-    "body size": body_size,
     "unsafe calls": unsafe_calls,
     "global generator": global_generator,
     "lazy imports": lazy_imports,
@@ -485,7 +497,9 @@ HEAVY = {"cv2", "dali", "decord", "jax", "nvidia", "ray", "spdl", "tensorflow", 
 def modules_after(statement: str) -> set[str]:
     """Modules that are loaded once a fresh interpreter has run `statement`."""
     script = f"{statement}\nimport sys\nprint(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=3 * PATIENCE_SECONDS
+    )
     return set(run.stdout.split())
 
 

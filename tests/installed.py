@@ -149,7 +149,7 @@ def install(wheel: Path, python: str, chosen: Installation, folder: Path) -> Pat
     _run([python, "-m", "venv", folder])
     # Wheels alone: where no compiler is, a source that has to be built is no support for that version.
     pins = () if chosen.pins is None else ("--constraint", CHECKOUT / chosen.pins)
-    options = ("-qq", "--only-binary", ":all:", *pins)
+    options = ("-qq", "--no-compile", "--only-binary", ":all:", *pins)
     _run([folder / "bin" / "python", "-m", "pip", "install", *options, f"{wheel}[{chosen.extras}]", *chosen.tools])
     return folder / "bin"
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any, TypeVar
 
+import pytest
+
 IS_LONG = os.environ.get("FRAMEFEED_LONG_TESTS") == "1"
 IS_ALL = IS_LONG or os.environ.get("FRAMEFEED_ALL_TESTS") == "1"
 
@@ -18,23 +20,24 @@ def either(*, short: Size, long: Size) -> Size:
     return long if IS_LONG else short
 
 
-def pairwise(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Combine the values of axes: every pair of values of two axes occurs; in `make test-all`, the whole product.
+def pairwise(*axes: Sequence[Any]) -> list[Any]:
+    """Combine the values of axes: in `make test`, so that every pair of values of two axes occurs, and else all.
 
     Only for tests that `tests/times.txt` shows to be long, and never for axes of error types, codecs or formats.
     """
     cases = list(product(*axes))
-    return cases if IS_ALL else cover_pairs(cases)
+    chosen = set(cover_pairs(cases))
+    left_out = pytest.mark.test_all
+    return [case if number in chosen else pytest.param(*case, marks=left_out) for number, case in enumerate(cases)]
 
 
-def cover_pairs(cases: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Choose cases greedily until each pair of values that occurs in one of them is covered; they stay in order."""
-    ranks = [tuple(map(repr, case)) for case in cases]
-    pairs = [set(combinations(enumerate(rank), 2)) for rank in ranks]
+def cover_pairs(cases: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Choose cases greedily until each pair of values that occurs in one of them is covered; return their numbers."""
+    pairs = [set(combinations(enumerate(map(repr, case)), 2)) for case in cases]
     missing = set().union(*pairs)
-    chosen = set()
+    chosen = []
     while missing:
         best = max(range(len(cases)), key=lambda number: len(pairs[number] & missing))
-        chosen.add(best)
+        chosen.append(best)
         missing -= pairs[best]
-    return [case for number, case in enumerate(cases) if number in chosen]
+    return sorted(chosen)

@@ -7,7 +7,9 @@ import tarfile
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import framefeed as ff
@@ -47,6 +49,26 @@ def unpack(members: Members, folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     return folder
+
+
+def choose_videos(members: Members) -> list[tuple[str, bytes]]:
+    """The videos that are not broken."""
+    return [(name, data) for name, data in members if name.endswith(".mp4") and data]
+
+
+def read_frames(catalog: ff.Catalog, rule: ff.ClipRule | None = None, **options: Any) -> list[np.ndarray]:
+    """The batches of a plan over the readable rows of a catalog."""
+    return load_frames(plan_frames(catalog, rule), **options)
+
+
+def plan_frames(catalog: ff.Catalog, rule: ff.ClipRule | None = None) -> ff.EpochPlan:
+    good = catalog.without(catalog.errors) if len(catalog.errors) else catalog
+    return ff.plan_clips(good, rule or ff.RandomSegments(3), seed=3, size=(48, 64), clips_per_video=2)
+
+
+def load_frames(plan: ff.EpochPlan, **options: Any) -> list[np.ndarray]:
+    with ff.ClipLoader(plan, batch_size=4, **{"workers": 0} | options) as loader:
+        return [np.asarray(batch.data).copy() for batch in loader]
 
 
 def get_facts(catalog: ff.Catalog) -> pa.Table:

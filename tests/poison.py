@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,13 @@ def _reduce(process: ClipProcess) -> tuple[Any, tuple[Any, Any]]:
 
 
 def _make_process(plan: Any, options: Any) -> ClipProcess:
-    _worker_poison.__enter__()
+    _enter_in_worker()
     return ClipProcess(plan, options)
+
+
+@cache
+def _enter_in_worker() -> None:
+    _worker_poison.__enter__()
 
 
 _worker_poison = poison()

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import CHECKOUT
+from tests.patience import PATIENCE_SECONDS
 
 
 def report_of(module: str, *arguments: str) -> Any:
@@ -30,7 +31,7 @@ def run_python(*words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": "src"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=3 * PATIENCE_SECONDS,
         check=False,
     )
 
@@ -49,6 +50,33 @@ def write_log(log: Path, text: str) -> None:
     """Write a log, in a folder that may not exist yet."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(text, encoding="utf-8")
+
+
+class Program:
+    """A script in a folder of its own; whatever of its processes is left when the test is over is killed.
+
+    Args:
+        folder: Where it is written.
+        left: Ends its processes.
+        beginning: Comes before each script.
+    """
+
+    def __init__(self, folder: Path, left: ExitStack, beginning: str) -> None:
+        self.folder = folder
+        self._left, self._beginning = left, beginning
+
+    def start(self, script: str) -> subprocess.Popen[str]:
+        path = self.folder / "script.py"
+        path.write_text(self._beginning + script)
+        command = [sys.executable, "-X", "dev", "-W", "error", str(path)]
+        environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return self._left.enter_context(running(command, env=environment, **options))
+
+    def run(self, script: str) -> tuple[int, str, str]:
+        started = self.start(script)
+        out, err = started.communicate(timeout=PATIENCE_SECONDS)
+        return started.returncode, out, err
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -139,13 +140,17 @@ def served(
     is_over = threading.Event()
     facts = {"objects": objects, "sends_pieces": sends_pieces, "status": status, "stalled": stalled, "is_over": is_over}
     handler = type("Handler", (_Handler,), facts)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        is_over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+
+        def serve() -> None:
+            while not is_over.is_set():
+                server.handle_request()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            is_over.set()
+            socket.create_connection(server.server_address).close()  # else it waits for the next request
+            thread.join()

@@ -368,7 +368,7 @@ CALLABLES = [
         and member not in INTERNAL.get(name, set())
         and isinstance(inspect.getattr_static(getattr(ff, name), member), (FunctionType, classmethod))
     ),
-    *(f"cache.{name}" for name in ("build", "estimate", "known_codecs")),
+    *(f"cache.{name}" for name in ("build", "known_codecs")),
     *(f"parallel.{name}" for name in ("ordered_map", "ordered_outcomes", "thread_budget")),
     *(f"torch.{name}" for name in TORCH_CALLABLES),
 ]

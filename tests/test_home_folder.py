@@ -53,7 +53,6 @@ def test_paths_of_sources_and_outputs(make: Callable[[str], str | Path], home: P
     assert not list((tmp_path / "current").iterdir())
 
 
-@pytest.mark.slow
 def test_paths_of_commands(home: Path, tmp_path: Path) -> None:
     one = ["--rates", "5:2", "--workers", "1"]
     commands = [

@@ -34,7 +34,6 @@ def append_failures() -> None:
 
 
 CALLS: dict[str, Callable[[], object]] = {
-    "idx_folder": lambda: ff.scan(corpus_file("base.mp4"), write_idx=True, idx_folder=URL),
     "journal": lambda: ff.scan(corpus_file("base.mp4"), journal=URL),
     "local": lambda: ff.Catalog.open("cat.parquet", local=URL),
     "cache": lambda: ff.FrameCache(URL),
@@ -49,7 +48,6 @@ COMMANDS = [
     "cache build {video} {url}",
     "feed {catalog} --rates 2:2 --cache {url}",
     "scan {video} -o cat.parquet --journal {url}",
-    "scan {video} -o cat.parquet --write-idx --idx-folder {url}",
     "map {video} {url}.mp4 --function copy:copy",
     "bench cache {video} --json {url}.json",
     "bench cache {video} --work {url}",

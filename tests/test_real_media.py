@@ -1,7 +1,7 @@
 """Every real video: random targets are what reading the file in order gives, or the file's fault has a name.
 
-One reference decode a file, thrown away with the test. The whole takes a quarter of a minute of
-one core; the long form reads more of each file, more often and in all ways: about three minutes.
+One reference decode a file, thrown away with the test. `make test` reads each file in one of four ways, `make test-all`
+in two, and the long form reads more of each file, more often and in all ways: about three minutes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from framefeed.index import FrameIndex, build_index, index_media, plan_runs, pro
 from framefeed.media import MediaSource
 from tests.conftest import CHECKOUT
 from tests.decode.law import Product, check_frames
-from tests.lengths import IS_LONG, either
+from tests.lengths import IS_ALL, IS_LONG, either
 from tests.reference import read_reference
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -44,14 +44,16 @@ DAMAGED = {"decord/corrupted.mp4": 20}
 """Frames that may refer to damage that the decoder notices: these may be CorruptMedia, all others must come."""
 LONG = {"androidx-media/long_1080p_lowbitrate.mp4": 1200, "marimo/docs-sql-validate-mode.mp4": 1000}
 """Only so many first frames are ever compared: reading the first to its end takes as long as all the others."""
-FIRST_PIXELS = 25_000_000
-"""In the short form, the first frames of so many pixels are compared."""
+FIRST_PIXELS = 25_000_000 if IS_ALL else 10_000_000
+"""In the short forms, the first frames of so many pixels are compared."""
 WAYS = (
     (PyAVDecoder(), "path"),
     (PyAVDecoder(skip=False), "bytes"),
     (PyAVDecoder(direct=False), "file"),
     (PyAVDecoder(skip=False, direct=False), "path"),
 )
+STEP = 2 if IS_ALL else 4
+"""In the short forms, each file is read in every second or fourth of the ways, and each way has as many files."""
 BUDGET_PIXELS = either(short=2_000_000, long=20_000_000)
 """Pictures of so many pixels are decoded in each way; at least one request, at most ``MAX_REQUESTS``."""
 MAX_REQUESTS = either(short=2, long=6)
@@ -73,8 +75,8 @@ def test_random_targets_of_a_real_video(name: str, media_root: Path) -> None:
     assert not reference.breaks_off
     assert sum(frame.is_suspect for frame in reference.frames) == DAMAGED.get(name, 0)
     chance = random.Random(name)
-    # In the short form, each file in two of the ways, and each way with half of the files.
-    for decoder, kind in either(short=WAYS[VIDEOS.index(name) % 2 :: 2], long=WAYS):
+    ways = WAYS if IS_LONG else WAYS[VIDEOS.index(name) % STEP :: STEP]
+    for decoder, kind in ways:
         with _opened(path, kind) as source:
             reader = Product(source, index, decoder, limit=limit)
             check_frames(reader, reference, list(_requests(index, len(reference), chance)))

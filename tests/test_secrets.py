@@ -28,7 +28,6 @@ from tests.corpus import corpus_file
 from tests.packed import pack
 from tests.remote import served
 
-pytestmark = pytest.mark.timeout(300)
 SECRET = "Zq7Secret"
 QUERY = f"?sig=q{SECRET}&v=2.5"
 OBJECTS = {
@@ -108,7 +107,9 @@ def texts(caplog: pytest.LogCaptureFixture) -> Iterator[Texts]:
 def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Start of the URLs of a server, with user and password."""
     pytest.importorskip("urllib3", reason="objects are read by HTTP with it")
-    monkeypatch.setattr("framefeed.media.remote._client._FIRST_PAUSE_SECONDS", 0.0)
+    from tests.media.remote.getting import give_up_soon
+
+    give_up_soon(monkeypatch, "/stalled.mp4")
     objects = {path: corpus_file(name).read_bytes() for path, name in OBJECTS.items()}
     objects |= {f"/text.mp4{QUERY}": b"no media", f"/empty.mp4{QUERY}": b"", f"/cut.mp4{QUERY}": bytes(99)}
     with served(objects, stalled={f"/stalled.mp4{QUERY}"}) as server:
@@ -194,7 +195,7 @@ def test_S17_catalogs_loaders_and_reports(base: str, texts: Texts, tmp_path: Pat
     urls = [*name_urls(base, "good", "none", "stalled"), f"{base}/good.mp4{QUERY}&two=1", str(corpus_file("base.mp4"))]
     listed = tmp_path / "list.csv"
     listed.write_text("url,label\n" + "".join(f"{url},{number}\n" for number, url in enumerate(urls)) + f"{urls[0]}\n")
-    catalog = texts.call("scan", ff.scan, listed, out=tmp_path / "cat.parquet", workers=1, deadline_seconds=3)
+    catalog = texts.call("scan", ff.scan, listed, out=tmp_path / "cat.parquet", workers=1)
     assert catalog.table["source"].to_pylist()[:5] == [strip_url(url) for url in urls]
     assert [catalog.source(0), catalog[3].source] == [strip_url(urls[0]), strip_url(urls[3])]
     texts.add("failures", *catalog.failures, catalog.table["error"].to_pylist(), catalog.errors, *catalog, *catalog[3:])
@@ -226,7 +227,14 @@ def bad(frame, index, **_):
 """
 
 
+@pytest.fixture
+def no_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have doctor import no frameworks, which takes it 6 s and shows no URL."""
+    monkeypatch.setattr("framefeed.cli.doctor.find_faults", lambda _: {})
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_imports")
 def test_S17_commands(base: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(FUNCTIONS)
@@ -328,8 +336,9 @@ def pack_all() -> dict[str, bytes]:
 def packed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Start of the URLs of a server of archives."""
     pytest.importorskip("urllib3", reason="objects are read by HTTP with it")
-    monkeypatch.setattr("framefeed.media.remote._client._FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr("framefeed._stopping.SILENCE_SECONDS", 1.0)
+    from tests.media.remote.getting import give_up_soon
+
+    give_up_soon(monkeypatch, "/stalled.tar")
     objects = {f"/{name}{QUERY}": data for name, data in pack_all().items()}
     with served(objects, status=403, stalled={f"/stalled.tar{QUERY}"}) as server:
         base = server.replace("://", f"://u{SECRET}:p{SECRET}@")
@@ -346,8 +355,6 @@ def test_S17_parts_of_containers_by_signed_urls(packed: str, texts: Texts, tmp_p
     assert {kind for _, kind, _ in catalog.failures} >= {"UnreadableMedia", "DeadlineExceeded"}
     assert len(catalog.usable_rows) == 4  # that of the archive that was cut too
     assert len(texts.call("list", ff.scan, f"{packed}/m.list{QUERY}", storage_options=options).usable_rows) == 2
-    texts.call("index", ff.scan, urls[0], write_idx=True)
-    texts.call("index", ff.scan, urls[0], write_idx=True, idx_folder=tmp_path / "indexes")
     texts.add("rows", catalog, *catalog, *catalog.failures, catalog.table["error"].to_pylist())
     texts.add("sources", *(catalog.media_source(row) for row in catalog.usable_rows.tolist()))
     plan = texts.call("plan", ff.plan_clips, catalog, ff.Uniform(2), seed=1, shuffle=False)
@@ -379,6 +386,7 @@ def bad(frame: Any, index: int, **_: Any) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_imports")
 def test_S17_commands_over_containers(
     packed: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

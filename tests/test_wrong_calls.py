@@ -329,13 +329,12 @@ def calls_of_caching(media: Media) -> Iterator[Wrong]:
     built: dict[str, Any] = {"plan": media.plan, "cache": media.cache}
     yield Wrong("build", ff.cache.build, "progress", ("text", 3, [1], {}, Nothing()), others=built)
     yield Wrong("build", ff.cache.build, "limits", NO_OBJECT, others=built)
-    for function in (ff.cache.build, ff.cache.estimate):
-        both = {"plan": media.plan, "cache": media.cache}
-        yield Wrong(function.__name__, function, "plan", (*NO_OBJECT, None), others={"cache": media.cache})
-        yield Wrong(function.__name__, function, "cache", (*NO_OBJECT, None), others={"plan": media.plan})
-        yield Wrong(function.__name__, function, "workers", (*NO_INTEGER, None, -1), others=both)
-        yield Wrong(function.__name__, function, "epochs", (*NO_INTEGER, None, 0), others=both)
-        yield Wrong(function.__name__, function, "backend", NO_OBJECT, others=both)
+    yield Wrong("build", ff.cache.build, "plan", (*NO_OBJECT, None), others={"cache": media.cache})
+    yield Wrong("build", ff.cache.build, "cache", (*NO_OBJECT, None), others={"plan": media.plan})
+    yield Wrong("build", ff.cache.build, "workers", (*NO_INTEGER, None, -1), others=built)
+    yield Wrong("build", ff.cache.build, "epochs", (*NO_INTEGER, None, 0), others=built)
+    yield Wrong("build", ff.cache.build, "clips", (*NO_INTEGER, 0), others=built)
+    yield Wrong("build", ff.cache.build, "backend", NO_OBJECT, others=built)
 
 
 GROUPS = (

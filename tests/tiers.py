@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 TIMES = Path(__file__).with_name("times.txt")
-SLOW_CPU_SECONDS = 0.5
+SLOW_CPU_SECONDS = 0.3
 """From here on, all parameters of a test together, `make check` leaves it out."""
 _LISTED_SECONDS = 0.1
 _HEADING = """\
@@ -55,6 +55,7 @@ def write_times(measured: Mapping[str, TimesOfTest]) -> str:
     return heading + "".join(f"{wall:6.1f} {cpu:6.1f} {count:5} {name}\n" for name, wall, cpu, count in rows)
 
 
+@cache
 def slow_tests() -> frozenset[str]:
     """Name the tests that `make check` leaves out; an exam, which is a class, is run whole."""
     times = read_times().items()

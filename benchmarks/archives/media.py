@@ -84,13 +84,7 @@ class Packed:
 
 
 class PackedMedia:
-    """Files and archives below one folder.
-
-    Args:
-        folder: Where they are made.
-        sizes: How much.
-        rounds: Until when media may be made.
-    """
+    """Files and archives below one folder, made while there is time."""
 
     def __init__(self, folder: Path, sizes: Sizes, rounds: Rounds) -> None:
         self.folder = folder

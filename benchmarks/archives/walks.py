@@ -10,12 +10,12 @@ from pathlib import Path
 
 from benchmarks.archives.media import CLIP_BYTES, PICTURE_BYTES, PackedMedia, write_large, write_small
 from framefeed._values import Limits
-from framefeed.archives import LOCAL_READS, SampleGrouper, read_dali_index, read_tar, walk_tar, write_dali_index
+from framefeed.archives import LOCAL_READS, SampleGrouper, walk_tar
 from framefeed.bench import OURS, Comparison, Contender, Findings, Row, Timings, compare_times, ready
 from framefeed.media import FileReader
 
 TARFILE = "tarfile"
-GROUPED, INDEXED = f"{OURS}, with samples", f"{OURS}, by DALI's index"
+GROUPED = f"{OURS}, with samples"
 
 
 def walk_by_tarfile(path: Path) -> int:
@@ -37,21 +37,14 @@ def walk_and_group(path: Path) -> int:
     return count
 
 
-def read_index(path: Path) -> int:
-    with closing(FileReader(str(path))) as reader:
-        return len(read_dali_index(path.with_suffix(".idx").read_bytes(), reader, Limits())[0])
-
-
 def walk_row(media: PackedMedia, key: str, write: Callable[[Path, int], None], title: str) -> Row:
-    """Walk one archive; the row "walk" has its samples and an index of DALI's too."""
-    has_index = key == "walk"
+    """Walk one archive; the row "walk" has its samples too."""
+    has_samples = key == "walk"
     path, count = media.folder / "shard.tar", media.sizes.members
     write(path, count)
     walks: dict[str, Callable[[Path], int]] = {OURS: walk, TARFILE: walk_by_tarfile}
-    if has_index:
-        with closing(FileReader(str(path))) as reader:
-            path.with_suffix(".idx").write_bytes(write_dali_index(read_tar(reader, path.name, Limits())))
-        walks |= {GROUPED: walk_and_group, INDEXED: read_index}
+    if has_samples:
+        walks[GROUPED] = walk_and_group
 
     def check(contender: Contender) -> list[str]:
         number = walks[contender.name](path)
@@ -61,7 +54,7 @@ def walk_row(media: PackedMedia, key: str, write: Callable[[Path, int], None], t
         by(path)
 
     def conclude(timings: Timings) -> Findings:
-        ours = {"tarfile": OURS} | ({"tarfile, samples": GROUPED, "tarfile, index": INDEXED} if has_index else {})
+        ours = {"tarfile": OURS} | ({"tarfile, samples": GROUPED} if has_samples else {})
         return Findings([
             Comparison(key, f"members a second of {name} by those of tarfile", compare_times(timings, name, TARFILE))
             for key, name in ours.items()

@@ -107,11 +107,7 @@ def slow_row(folder: Path, stack: ExitStack) -> Row:
 
 @dataclass(frozen=True)
 class HoldLock:
-    """A transform that holds the interpreter's lock for a time.
-
-    Attributes:
-        turns: Of an empty loop.
-    """
+    """A transform that holds the interpreter's lock for so many turns of an empty loop."""
 
     turns: int
 

@@ -139,13 +139,7 @@ def find_seconds(producers: int, batches: int) -> float:
 
 @dataclass(frozen=True)
 class Loader:
-    """One of the loaders.
-
-    Attributes:
-        name: As it is shown.
-        module: Of the baselines; empty for ours.
-        keeps_order: Whether its batches come in order.
-    """
+    """One of the loaders, of a module of the baselines, or ours without one."""
 
     name: str
     module: str = ""

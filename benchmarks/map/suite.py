@@ -23,12 +23,7 @@ SECONDS, FPS = 60, 25
 
 
 def choose_video(store: OwnStore, height: int) -> BenchVideo:
-    """The user's first video of a height; the trailer; a generated scene.
-
-    Args:
-        store: The media.
-        height: Rows as displayed.
-    """
+    """The user's first video of a height as displayed; the trailer; a generated scene."""
     for video in store.iter_own() if store.media else ():
         if len(video) >= LEAST_FRAMES and video.index.stream.displayed[0] == height:
             return video

@@ -25,16 +25,7 @@ def open_epochs(loader: ClipLoader) -> Callable[[], Iterable[Any]]:
 
 
 class Files:
-    """Encoded pictures and their labels for an external source: shuffled each epoch, dealt to ranks of equal length.
-
-    Args:
-        paths: Files.
-        labels: Their classes.
-        batch_size: Pictures of a batch; the last one may have fewer.
-        rank: Of this process.
-        world_size: Number of processes.
-        seed: Of the order.
-    """
+    """Encoded pictures and labels for an external source: shuffled each epoch, dealt to ranks of equal length."""
 
     def __init__(
         self,
@@ -91,8 +82,7 @@ def open_pictures(
 ) -> Callable[[], Iterator[tuple[Any, Any]]]:
     """Open the pipeline of section C under DALI's iterator for PyTorch.
 
-    Returns:
-        Begins an epoch: batches of pictures, uint8 [B, side, side, 3], and labels, int64 [B].
+    An epoch gives batches of pictures, uint8 [B, side, side, 3], and labels, int64 [B].
     """
     pipe = _build(source, side, batch_size, threads, device, len(STEPS))
     iterator = DALIGenericIterator([pipe], ["pictures", "labels"])

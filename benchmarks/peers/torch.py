@@ -55,13 +55,7 @@ def as_tensor(array: Any) -> Any:
 
 
 class Pictures(Dataset[tuple[Any, int]]):
-    """Files that Pillow decodes and resizes: what most write first.
-
-    Args:
-        paths: Files.
-        labels: Their classes.
-        side: Height and width of what is given, uint8 [side, side, 3].
-    """
+    """Files that Pillow decodes and resizes, to uint8 [side, side, 3]: what most write first."""
 
     def __init__(self, paths: Sequence[str], labels: Sequence[int], side: int) -> None:
         self._paths, self._labels, self._side = paths, labels, side

@@ -80,12 +80,6 @@ class TrainingPictures:
 
     ``torchvision.transforms.v2`` does the same: RandomResizedCrop(224), RandomHorizontalFlip, ToImage,
     ToDtype(float32, scale=True), Normalize.
-
-    Args:
-        paths: Files.
-        labels: Class of each.
-        mean: Of each channel, of values from 0 to 1.
-        std: Of each channel.
     """
 
     def __init__(

@@ -18,11 +18,7 @@ _TILES = 4
 
 
 def find_photos(media: Sequence[Path]) -> list[Path]:
-    """List the real photos of the first folder that has some.
-
-    Raises:
-        MissingMedia: None has.
-    """
+    """List the real photos of the first folder that has some."""
     for folder in media:
         found = sorted((folder / FOLDER).glob("*_1280.jpg"))
         if found:

@@ -91,7 +91,7 @@ def starting(job: Job, work: Path) -> Iterator[subprocess.Popen[str]]:
             tempfile.TemporaryDirectory(prefix="r-", dir="/tmp", ignore_cleanup_errors=True)
         )
         Path(temporary, "ray").mkdir()
-        told = stack.enter_context(Path(temporary, "stderr").open("w+"))
+        errors = stack.enter_context(Path(temporary, "stderr").open("w+"))
         environment = {
             **os.environ, "PYTHONPATH": f"{HERE / 'src'}:{HERE}", "OMP_NUM_THREADS": "1", "RAY_TMPDIR": temporary,
             "RAY_USAGE_STATS_ENABLED": "0", "RAY_enable_metrics_collection": "0",
@@ -103,7 +103,7 @@ def starting(job: Job, work: Path) -> Iterator[subprocess.Popen[str]]:
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=told,
+                stderr=errors,
                 text=True,
                 # Linux may share the cores out among sessions, and Ray's workers have sessions of their own.
                 start_new_session=True,
@@ -113,7 +113,7 @@ def starting(job: Job, work: Path) -> Iterator[subprocess.Popen[str]]:
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
             process.wait()
-            raise SystemExit(f"{job}\n{Path(told.name).read_text()[-3000:]}")
+            raise SystemExit(f"{job}\n{Path(errors.name).read_text()[-3000:]}")
         yield process
 
 

@@ -70,13 +70,7 @@ class Sizes:
 
 
 class ServedMedia:
-    """Files below one folder, each made at its first use.
-
-    Args:
-        folder: The root of the server.
-        sizes: How much.
-        rounds: Until when media may be made.
-    """
+    """Files below the root of the server, each made at its first use."""
 
     def __init__(self, folder: Path, sizes: Sizes, rounds: Rounds) -> None:
         self.folder = folder
@@ -145,11 +139,7 @@ class ServedMedia:
 
 
 def measure_box(path: Path, kind: bytes) -> int:
-    """Bytes of a box at the top of an MP4 file, with its header.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """Bytes of a box at the top of an MP4 file, with its header."""
     with path.open("rb") as file:
         while head := file.read(8):
             size, name = struct.unpack(">I4s", head)

@@ -70,12 +70,7 @@ class Asked:
 
 
 class Server:
-    """A running nginx.
-
-    Args:
-        port: Of this machine.
-        log: One line of JSON for each answer.
-    """
+    """A running nginx, whose log has one line of JSON for each answer."""
 
     def __init__(self, port: int, log: Path) -> None:
         self._base = f"http://127.0.0.1:{port}"
@@ -110,11 +105,7 @@ class Server:
 
 
 def check_nginx() -> str:
-    """Find nginx and its module.
-
-    Raises:
-        MissingMedia: One of them is not there.
-    """
+    """Find nginx and its module."""
     program = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
     if program is None or not _ECHO.is_file():
         raise MissingMedia("it needs nginx and its module echo: apt-get install nginx-light libnginx-mod-http-echo")
@@ -123,11 +114,7 @@ def check_nginx() -> str:
 
 @contextmanager
 def serving(root: Path, *, delay_seconds: float = DELAY_SECONDS, rate: int = BYTES_A_SECOND) -> Iterator[Server]:
-    """Serve a folder until the block ends; nothing is left of the server.
-
-    Raises:
-        MissingMedia: There is no nginx, or it did not start.
-    """
+    """Serve a folder until the block ends; nothing is left of the server."""
     program = check_nginx()
     with TemporaryDirectory(prefix="framefeed-nginx-") as name, socket.create_server(("127.0.0.1", 0)) as listening:
         folder, port = Path(name), listening.getsockname()[1]

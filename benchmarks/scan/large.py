@@ -123,11 +123,7 @@ def videos_row(count: int, work: Path, rounds: Rounds) -> Row:
 
 
 def make_catalog(folder: Path, num_videos: int, num_frames: int = 300) -> Path:
-    """Write a catalog of H.264 videos with B-frames and sound, constant rate, as `scan` would find them.
-
-    Returns:
-        Path of the catalog.
-    """
+    """Write a catalog of H.264 videos with B-frames and sound, constant rate, as `scan` would find them."""
     with TemporaryDirectory(dir=folder) as real:
         for number in range(DISTINCT):
             spec = ClipSpec(num_frames, height=48, width=80, fps=30, gop=50, b_frames=3, seed=number)

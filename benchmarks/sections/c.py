@@ -65,12 +65,7 @@ BeginEpoch = Callable[[int], Iterable[tuple[Any, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Album:
-    """Pictures that are each a class of their own, so that outputs can be compared.
-
-    Attributes:
-        paths: JPEG files.
-        catalog: The same, scanned.
-    """
+    """Pictures that are each a class of their own, so that outputs can be compared."""
 
     paths: Sequence[str]
     catalog: ff.Catalog
@@ -122,11 +117,7 @@ def decode_by_pillow(path: str) -> Pixels:
 
 
 def need(peers: Peers, name: str) -> Any:
-    """The module of a peer.
-
-    Raises:
-        MissingMedia: It is not installed.
-    """
+    """The module of a peer, or MissingMedia."""
     if name not in peers.modules:
         raise MissingMedia(f"it needs {name}: {peers.missing[name]}")
     return peers.modules[name]

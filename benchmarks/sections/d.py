@@ -72,27 +72,24 @@ PUBLISHED = {
 
 OURS, ALONE, OPENCV = "framefeed, ClipLoader", "framefeed, clip by clip", "OpenCV, 4 workers"
 _PRELUDE = "import torch, framefeed, framefeed.torch"
+_loop = partial(Loop, program=Path(__file__).with_name("loops.py"))
 OWN_LOOPS = (
-    Loop(OURS, "framefeed list", _PRELUDE, ("torch",)),
-    Loop("framefeed, torch's DataLoader and a Sampler", "framefeed under torch's DataLoader", _PRELUDE, ("torch",)),
-    Loop("framefeed, its DataLoader and a Sampler", "framefeed under its DataLoader", _PRELUDE, ("torch",)),
-    Loop(ALONE, "framefeed list, clip by clip", _PRELUDE, ("torch",)),
+    _loop(OURS, "framefeed list", _PRELUDE, ("torch",)),
+    _loop("framefeed, torch's DataLoader and a Sampler", "framefeed under torch's DataLoader", _PRELUDE, ("torch",)),
+    _loop("framefeed, its DataLoader and a Sampler", "framefeed under its DataLoader", _PRELUDE, ("torch",)),
+    _loop(ALONE, "framefeed list, clip by clip", _PRELUDE, ("torch",)),
 )
 # A seek a frame, as a data set that is given a list of frames does it.
-OPENCV_LOOP = Loop(OPENCV, "opencv", needs=("opencv", "torch"))
+OPENCV_LOOP = _loop(OPENCV, "opencv", needs=("opencv", "torch"))
 PEER_LOOPS = (
-    Loop(f"{OPENCV}, one seek a clip", "opencv one-seek", needs=("opencv", "torch")),
-    Loop("TorchCodec, exact", "torchcodec exact", needs=("torchcodec",)),
-    Loop("TorchCodec, approximate", "torchcodec approximate", needs=("torchcodec",)),
-    Loop("decord2", "decord2", needs=("decord2",)),
+    _loop(f"{OPENCV}, one seek a clip", "opencv one-seek", needs=("opencv", "torch")),
+    _loop("TorchCodec, exact", "torchcodec exact", needs=("torchcodec",)),
+    _loop("TorchCodec, approximate", "torchcodec approximate", needs=("torchcodec",)),
+    _loop("decord2", "decord2", needs=("decord2",)),
 )
 DALI_LOOPS = (
-    Loop("DALI, frames by number", "dali frames", needs=("dali",)),
-    Loop("DALI, reader", "dali reader", needs=("dali",)),
-)
-PROXY_LOOPS = (
-    Loop("DALI proxy, CPU", "dali proxy cpu", needs=("dali", "torch")),
-    Loop("DALI proxy, mixed", "dali proxy mixed", needs=("dali", "torch")),
+    _loop("DALI, frames by number", "dali frames", needs=("dali",)),
+    _loop("DALI, reader", "dali reader", needs=("dali",)),
 )
 WITHOUT_CUDA = "it needs PyTorch with CUDA, for its marks of a profiler"
 AT_THE_ENDS = {ALONE, OWN_LOOPS[2].name, OPENCV, "TorchCodec, exact"}
@@ -107,15 +104,7 @@ ON_GPU = {
 
 @dataclass(frozen=True, slots=True)
 class LongVideo:
-    """A video of one length, and the same clips of it as of the others.
-
-    Attributes:
-        video: The file.
-        seconds: Its length, rounded.
-        clips: Frames of each clip, by ordinal.
-        catalog: The file that holds its index.
-        indexing: What it took to make that.
-    """
+    """A video of one length, and the same clips of it, by ordinals, as of the others; and what indexing it took."""
 
     video: BenchVideo
     seconds: int
@@ -140,7 +129,6 @@ class LongVideo:
             "side": SIZE,
             "batch": batch,
             "workers": OPENCV_WORKERS if loop.library == "opencv" else WORKERS,
-            "makes_float": True,
             "most_batches": None,
             "dump": os.fspath(folder / "kept.npy"),
             "every": max(1, len(self.clips) // NUM_CHECKED),
@@ -188,12 +176,7 @@ def make_videos(
 
 @dataclass(slots=True)
 class Records:
-    """What the runs have shown beside their times, by contender.
-
-    Attributes:
-        megabytes: Peak memory of each round.
-        kept: Clips of the last round, uint8 [N, T, 3, H, W].
-    """
+    """By contender, peak memory of each round, and clips of the last one, uint8 [N, T, 3, H, W]."""
 
     megabytes: dict[str, list[float]] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
@@ -329,12 +312,6 @@ def _title(route: str, seconds: int | str) -> str:
     return f"{route}, {seconds} s"
 
 
-def find_proxies(peers: Peers, loops: Sequence[Loop]) -> Sequence[Loop]:
-    """Those of DALI's proxy that can run: all, or none."""
-    torch = peers.modules.get("torch")
-    return loops if torch is not None and torch.torch.cuda.is_available() else ()
-
-
 def add_refused(row: Row, reasons: Mapping[str, str]) -> Row:
     """Add the routes that the row does not have, with the reason of each."""
     refused = [
@@ -354,8 +331,7 @@ def plan_rows(
     def make_test(scratch: Path, stack: ExitStack) -> Row:
         begin("making the test video and its longer ones")
         videos = make_videos(store, store.test_video, lengths, clips, scratch)
-        proxies = find_proxies(peers, PROXY_LOOPS[1:])
-        loops = (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS, *proxies)
+        loops = (*OWN_LOOPS, OPENCV_LOOP, *PEER_LOOPS)
         return add_refused(
             clips_row("D:test", "720p60 test video, H.264", videos, loops, peers, scratch, begin), ON_GPU
         )
@@ -369,9 +345,9 @@ def plan_rows(
     def make_vp9(scratch: Path, stack: ExitStack) -> Row:
         begin("making the test video as VP9")
         videos = make_videos(store, store.vp9_test_video, lengths[:1], clips, scratch)
-        loops = (OWN_LOOPS[0], *DALI_LOOPS, *find_proxies(peers, PROXY_LOOPS))
+        loops = (OWN_LOOPS[0], *DALI_LOOPS)
         row = clips_row("D:VP9", "720p60 test video, VP9", videos, loops, peers, scratch, begin)
-        return add_refused(row, {loop.name: WITHOUT_CUDA for loop in PROXY_LOOPS})
+        return add_refused(row, {name: WITHOUT_CUDA for name in ON_GPU if "proxy" in name})
 
     return {"D:test": make_test, "D:trailer": make_trailer, "D:VP9": make_vp9}
 

@@ -18,13 +18,7 @@ Result = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of figures: what was published first, then what was measured here.
-
-    Attributes:
-        header: Names of the columns; the first is that of the routes.
-        lines: A cell for each column.
-        notes: What must be known to read it, a line each.
-    """
+    """A table of figures: what was published first, then what was measured here; notes are needed to read it."""
 
     header: Sequence[str]
     lines: Sequence[Sequence[str]]

@@ -31,7 +31,6 @@ from framefeed.errors import (
     MediaError,
     MissingDependency,
     MissingMedia,
-    NotInThisVersion,
     NoVideoStream,
     ResourceExhausted,
     StaleSource,
@@ -128,7 +127,6 @@ __all__ = [
     "MissingDependency",
     "MissingMedia",
     "NoVideoStream",
-    "NotInThisVersion",
     "OutputSpec",
     "RandomCrop",
     "RandomResizedCrop",
@@ -209,12 +207,7 @@ _ADAPTERS = {"dali": "nvidia.dali", "jax": "jax", "ray": "ray", "tensorflow": "t
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used.
-
-    Raises:
-        AttributeError: There is no such name.
-        MissingDependency: It is an adapter whose framework is not installed.
-    """
+    """Import a public name when it is first used."""
     if name in _ROOM_OF:
         value = getattr(importlib.import_module(_ROOM_OF[name]), name)
         globals()[name] = value

@@ -15,8 +15,7 @@ T = TypeVar("T")
 class cached_property(Generic[T]):  # noqa: N801 - replaces the one in functools
     """Compute an attribute when it is first read; threads that read it at once may each compute it.
 
-    Args:
-        function: Computes the value from the object, which must have a ``__dict__``.
+    The object must have a ``__dict__``.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

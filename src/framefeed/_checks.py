@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from math import isfinite
 from numbers import Integral, Real
@@ -40,9 +41,7 @@ class WrongType(UsageError, TypeError):
 def refuse_names(owner: str, names: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a decorator: arguments of other libraries raise an error that names the equivalent.
 
-    Args:
-        owner: Name of the function, or of the class whose constructor is decorated.
-        names: Arguments of other libraries -> what to write here.
+    ``names`` are arguments of other libraries -> what to write here.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -78,11 +77,7 @@ def name_callable(function: object) -> str:
 
 
 def check_transform(transform: object, *names: str, advice: str) -> None:
-    """Check that a transform, if there is one, can be called with arguments of these names.
-
-    Raises:
-        WrongType: It cannot.
-    """
+    """Check that a transform, if there is one, can be called with arguments of these names; else raise WrongType."""
     if transform is None:
         return
     what = f"a function of ({', '.join(names)})" if len(names) > 1 else f"a function of one {names[0]}"
@@ -96,10 +91,7 @@ def check_transform(transform: object, *names: str, advice: str) -> None:
 def expected(name: str, what: str, given: object) -> UsageError:
     """Build the error for an argument of a wrong kind or value.
 
-    Args:
-        name: Name of the argument, or "" if the caller writes it.
-        what: Expected value, with an example if that helps.
-        given: Given value.
+    ``name`` is that of the argument, or "" if the caller writes it.
     """
     return UsageError(f"{name and f'{name}: '}expected {what}, got {describe_value(given)}")
 
@@ -124,8 +116,7 @@ def describe_value(value: object) -> str:
 def check_path(name: str, path: object, example: str) -> str:
     """Check that a value is a path, and convert it to text, with the home folder in place of ``~``.
 
-    Raises:
-        UsageError: It is neither text nor an `os.PathLike`, or has a NUL character, which no file name has.
+    A NUL character, which no file name has, is refused.
     """
     if not isinstance(path, (str, bytes)) and (isinstance(path, type) or not hasattr(path, "__fspath__")):
         raise expected(name, f"a path such as {example!r}", path)
@@ -141,11 +132,7 @@ def expand_home(path: str) -> str:
 
 
 def check_integer(name: str, number: Any, least: int | None = None, most: int = MAX_INT64) -> int:
-    """Convert an integer of Python or NumPy to an int.
-
-    Raises:
-        UsageError: It is no integer, below ``least`` (None: ``-most``), or above ``most``.
-    """
+    """Convert an integer of Python or NumPy to an int. Without ``least`` it is at least ``-most``."""
     what = "an integer" if least is None else f"an integer of at least {least}"
     if isinstance(number, (bool, type)):
         raise WrongType(str(expected(name, what, number)))
@@ -163,15 +150,7 @@ def check_integer(name: str, number: Any, least: int | None = None, most: int = 
 def check_position(name: str, number: object, count: int, kind: str) -> int:
     """Convert an index of a sequence, negative ones from its end, to one from 0 to ``count`` - 1.
 
-    Args:
-        name: Name of the argument.
-        number: Index.
-        count: Length of the sequence.
-        kind: Kind of the sequence, for the message.
-
-    Raises:
-        OutOfRange: There is no such index.
-        UsageError: It is no integer.
+    ``kind`` is that of the sequence, for the message.
     """
     whole = number if type(number) is int else check_integer(name, number, most=_MAX_UINT64)
     if not -count <= whole < count:
@@ -194,11 +173,7 @@ def is_finite(value: Any) -> bool:
 
 
 def check_count_or_share(name: str, value: Any) -> None:
-    """Check that a value is a count (an integer) or a share (a float).
-
-    Raises:
-        UsageError: It is neither, or a count below 0, or a share that is not from 0.0 to 1.0.
-    """
+    """Check that a value is a count (an integer of at least 0) or a share (a float from 0.0 to 1.0)."""
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     if not (value >= 0 if is_count else isinstance(value, float) and 0 <= value <= 1):
         raise expected(name, "a count (int) such as 10, or a share (float) from 0.0 to 1.0", value)
@@ -210,9 +185,6 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     >>> check_choice("depth", "frame", ("frames", "header"))
     Traceback (most recent call last):
     framefeed.errors.UsageError: depth: expected 'frames' or 'header', got the string 'frame'; did you mean 'frames'?
-
-    Raises:
-        UsageError: It is none of them.
     """
     choices = tuple(choices)
     for choice in choices:
@@ -229,11 +201,7 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
 
 
 def check_known(name: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Check that every name of a list is known.
-
-    Raises:
-        UsageError: Some are not; the message has these and all that are known.
-    """
+    """Check that every name of a list is known; the error has the others, and all that are known."""
     known = sorted(known)
     unknown = sorted(set(given).difference(known))
     if unknown:
@@ -242,11 +210,7 @@ def check_known(name: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_names(name: str, names: object) -> tuple[str, ...]:
-    """Convert a list of names to a tuple.
-
-    Raises:
-        UsageError: It is no list of text.
-    """
+    """Convert a list of names to a tuple."""
     if isinstance(names, str):
         raise UsageError(f"{name}: expected a list of names, got one string: use {name}=[{names!r}]")
     as_tuple = tuple(names) if isinstance(names, Iterable) and not isinstance(names, bytes) else None
@@ -256,11 +220,7 @@ def check_names(name: str, names: object) -> tuple[str, ...]:
 
 
 def check_mapping(name: str, given: Any, example: str) -> None:
-    """Check that a value is a mapping.
-
-    Raises:
-        UsageError: It has no keys and items.
-    """
+    """Check that a value is a mapping: it has keys and items."""
     if isinstance(given, type) or not hasattr(given, "keys") or not hasattr(given, "items"):
         raise expected(name, f"a dict such as {example}", given)
 
@@ -273,16 +233,32 @@ def can_show_bar(progress: bool | None) -> bool:
     return stream.isatty() if progress is None else progress
 
 
+def check_progress(progress: object) -> None:
+    """Raise UsageError unless ``progress`` is one."""
+    is_function = callable(progress) and not isinstance(progress, type)
+    if not (progress is None or isinstance(progress, bool) or is_function):
+        raise expected("progress", "True, False, None or a function of two numbers", progress)
+
+
+@contextmanager
+def showing_progress(
+    total: int | None, progress: bool | Callable[[int, Any], object] | None, *, unit_scale: bool = False
+) -> Iterator[Callable[[int], object]]:
+    """Yield a function that shows the number of frames done, of all or of an unknown number."""
+    if callable(progress):
+        yield lambda done: progress(done, total)
+        return
+    if not can_show_bar(progress):  # tqdm starts a thread even for a bar that is not shown.
+        yield lambda done: None
+        return
+    from tqdm import tqdm  # 30 ms that only a bar needs
+
+    with tqdm(total=total, unit="frame", unit_scale=unit_scale, file=sys.stderr, leave=False) as bar:
+        yield lambda done: bar.update(done - bar.n)
+
+
 def refuse_catalog(source: Any, what: str) -> None:
-    """Refuse a whole catalog where one source is expected.
-
-    Args:
-        source: The user's argument.
-        what: Expected value.
-
-    Raises:
-        UsageError: It is a catalog.
-    """
+    """Refuse a whole catalog where one source is expected."""
     # By an attribute, because this module does not import the class.
     if hasattr(source, "usable_rows"):
         kind = type(source).__name__

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -137,10 +136,7 @@ def get_user_cache(name: str) -> str:
 def remove_unlocked(folder: str, pattern: re.Pattern[str], kept: str) -> None:
     """Remove the scratch files whose lock no process holds: their writers were killed.
 
-    Args:
-        folder: Where the files are.
-        pattern: The whole name of a scratch file must match it.
-        kept: Name of a file that stays, locked or not.
+    ``pattern`` matches the whole name of a scratch file; the file named ``kept`` stays, locked or not.
     """
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if entry.name != kept and pattern.fullmatch(entry.name)]
@@ -198,14 +194,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 def check_writable(path: str, noun: str, example: str, is_own: Callable[[str], bool]) -> None:
     """Check that a file written at a path would replace nothing but a file of its kind, or an empty one.
 
-    Args:
-        path: Of the new file.
-        noun: Name of its kind, for messages.
-        example: A good file name, for messages.
-        is_own: Says whether a regular file that is not empty is of its kind.
-
-    Raises:
-        UsageError: There is no such folder, or something else is at the path.
+    ``noun`` and ``example`` are for messages; ``is_own`` says whether a regular file that is not empty is of its kind.
     """
     folder, kind = os.path.dirname(path) or ".", name_special_kind(path)
     if not os.path.isdir(folder):
@@ -224,12 +213,7 @@ def check_writable(path: str, noun: str, example: str, is_own: Callable[[str], b
 
 @contextmanager
 def write_errors(path: str) -> Iterator[None]:
-    """Turn an OSError of writing a file inside the block into an error with the path and advice.
-
-    Raises:
-        UsageError: The system refused to write.
-        ResourceExhausted: Memory or the like ran out.
-    """
+    """Turn an OSError of writing a file inside the block into an error with the path and advice."""
     try:
         yield
     except OSError as error:
@@ -256,21 +240,11 @@ def replacing(path: str | os.PathLike[str], *, is_durable: bool = False) -> Iter
     """Give the path of an empty file beside a target, which replaces the target when the block ends without an error.
 
     While the block runs, the file is locked: one that is not is left of a process that was killed, see
-    `remove_scratch`.
-
-    Args:
-        path: The target. It keeps its content where the block raises.
-        is_durable: Wait until the disk has the new content, so that a loss of power leaves the old or the new one.
-
-    Yields:
-        Path of the new file, for the block to write. Its name does not depend on the target's, which may be as long as
-        a name can be.
-
-    Raises:
-        OSError: The new file cannot be moved over the target; it is removed.
+    `remove_scratch`. Its name does not depend on the target's, which may be as long as a name can be. With
+    ``is_durable``, the disk has the new content at the end, so that a loss of power leaves the old or the new one.
     """
     target = os.fspath(path)
-    scratch = os.path.join(os.path.dirname(target), f".framefeed-{secrets.token_hex(8)}.tmp")
+    scratch = os.path.join(os.path.dirname(target), f".framefeed-{os.urandom(8).hex()}.tmp")
     try:
         with holding_file(scratch):
             yield scratch
@@ -294,11 +268,7 @@ def remove_scratch(folder: str) -> None:
 
 
 def flush_folder(path: str) -> None:
-    """Wait until the disk has the names of a folder's files, so that they outlast a loss of power.
-
-    Raises:
-        OSError: The folder cannot be opened or flushed.
-    """
+    """Wait until the disk has the names of a folder's files, so that they outlast a loss of power."""
     _flush(path, os.O_RDONLY | os.O_DIRECTORY)
 
 

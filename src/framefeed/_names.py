@@ -72,19 +72,14 @@ def is_url(name: str) -> bool:
 
 
 def check_local_path(name: str, path: object, example: str) -> str:
-    """Check that a value is a path that can be written to, as `check_path` does, and not a URL.
-
-    Raises:
-        UsageError: It is no path, or a URL.
-    """
+    """Check that a value is a path that can be written to, as `check_path` does, and not a URL."""
     return refuse_url(name, check_path(name, path, example))
 
 
 def refuse_url(name: str, path: str) -> str:
     """Return the path of something that is written on this machine alone.
 
-    Raises:
-        UsageError: It is a URL, which would become a folder with the name of its protocol.
+    A URL would become a folder with the name of its protocol.
     """
     if is_url(path):
         kind = "folder" if name.endswith("folder") or path.endswith("/") else "file or folder"
@@ -93,13 +88,7 @@ def refuse_url(name: str, path: str) -> str:
 
 
 class PartName(NamedTuple):
-    """The name of a source inside another, ``tar://member::container``.
-
-    Attributes:
-        scheme: "tar", "zip" or "parquet".
-        member: Name inside of the container.
-        container: Path or URL of the container.
-    """
+    """The name of a source inside another, ``tar://member::container``."""
 
     scheme: str
     member: str

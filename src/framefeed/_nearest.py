@@ -81,11 +81,7 @@ def make_absence(
 ) -> AttributeError:
     """Make the error for a name that a decoder or one of its results does not have.
 
-    Args:
-        owner: The object that was asked.
-        name: The name.
-        known: Names that it has.
-        others: Names of other libraries -> what to use.
+    ``others`` are names of other libraries -> what to use.
     """
     advice = f": {others[name]}" if name in others else did_you_mean(name, known)
     return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{advice}")

@@ -59,11 +59,7 @@ def catch_outcome(function: Callable[[T], R], argument: T) -> Ok[R] | Err:
 
 
 def catch_error(function: Callable[[T], R], argument: T) -> Ok[R] | Err:
-    """Call a function and return its outcome; raise a request to stop, which in the main thread is the user's Ctrl-C.
-
-    Raises:
-        BaseException: KeyboardInterrupt, SystemExit or another that is no Exception.
-    """
+    """Call a function and return its outcome; raise a request to stop, which in a main thread is the user's Ctrl-C."""
     outcome = catch_outcome(function, argument)
     try:
         if isinstance(outcome, Err) and not isinstance(outcome.error, Exception):

@@ -28,9 +28,6 @@ class PerProcess(Generic[T]):
         make: Makes the value. It must not refer to the owner of this object, which would make a cycle.
         begin: Makes the child's value from the parent's, in place of ``make``; it may be the same object. The values of
             other objects may still be the parent's.
-
-    Attributes:
-        value: The value of this process.
     """
 
     __slots__ = ("__weakref__", "_begin", "_make", "value")

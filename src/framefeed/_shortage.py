@@ -64,13 +64,7 @@ def find_shortage(error: BaseException | None) -> str | None:
 
 
 def make_shortage_error(resource: str, name: str, stage: str) -> ResourceExhausted:
-    """Build the error for a shortage.
-
-    Args:
-        resource: Name of the resource, see `find_shortage`.
-        name: Name of the source, or of the work.
-        stage: Stage of the work: "open", "index", "decode", ...
-    """
+    """Build the error for a shortage."""
     advice = _ADVICE.get(resource, "free some of it")
     return ResourceExhausted(
         f"{name}: ran out of {resource} (stage: {stage}); this says nothing about the file: {advice}, and run it again",
@@ -83,14 +77,7 @@ def make_shortage_error(resource: str, name: str, stage: str) -> ResourceExhaust
 def try_again_in_shortage(call: Callable[[], R], name: str, stage: str, again: Callable[[str], R] | None = None) -> R:
     """Call a function; in a shortage, release idle resources and call it once more.
 
-    Args:
-        call: A function that can be called twice.
-        name: Name of the source or the work, for the message.
-        stage: Stage of the work, for the message.
-        again: Called the second time in place of ``call``, with the name of the resource.
-
-    Raises:
-        ResourceExhausted: A shortage both times.
+    ``again`` is called the second time in place of ``call``, with the name of the resource.
     """
     try:
         return call()
@@ -111,15 +98,7 @@ def try_again_in_shortage(call: Callable[[], R], name: str, stage: str, again: C
 def allocate(make: Callable[[], R], nbytes: int, what: str, advice: str, source: str | None = None) -> R:
     """Call a function that allocates memory; without memory, release idle resources and call it once more.
 
-    Args:
-        make: Allocates.
-        nbytes: Bytes that it allocates.
-        what: Purpose of the memory: "a batch of 16 clips".
-        advice: Advice for the message: "use a smaller batch_size".
-        source: Name of the source, if there is one.
-
-    Raises:
-        ResourceExhausted: No memory both times.
+    ``what`` is the purpose of the memory, such as "a batch of 16 clips"; ``advice`` is a next step.
     """
     try:
         return make()

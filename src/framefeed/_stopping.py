@@ -50,12 +50,7 @@ _work = _Work()
 
 
 def check_stop() -> None:
-    """Raise if the work of the calling thread must end.
-
-    Raises:
-        Cancelled: The run of the work was cancelled.
-        LimitExceeded: The work took longer than its time limit.
-    """
+    """Raise `Cancelled`, or LimitExceeded after its time limit, if the work of the calling thread must end."""
     if _work.is_cancelled is not None and _work.is_cancelled():
         raise Cancelled
     if _work.until < math.inf and monotonic() > _work.until:
@@ -90,9 +85,7 @@ class StopDetector:
     def was_stopped(self, began: float, seconds: float) -> bool:
         """Whether this process was stopped during a wait that has just ended, and not already during the one before.
 
-        Args:
-            began: ``perf_counter()`` at the start of the wait.
-            seconds: Longest duration that the wait was to have.
+        ``began`` is ``perf_counter()`` at its start, ``seconds`` its longest duration.
         """
         was_late, self._was_late = self._was_late, perf_counter() - began > seconds + _STOP_SECONDS
         return self._was_late and not was_late
@@ -100,12 +93,7 @@ class StopDetector:
 
 @contextmanager
 def time_limit(seconds: float | None, name: str) -> Iterator[None]:
-    """Limit the time of the work in the block; of nested limits the earlier one counts.
-
-    Args:
-        seconds: Longest duration, or None for no limit.
-        name: Name of the source, for the message.
-    """
+    """Limit the time of the work in the block; of nested limits the earlier one counts. None sets no limit."""
     before = (_work.until, _work.limit_seconds, _work.name)
     until = math.inf if seconds is None else monotonic() + seconds
     if seconds is not None and until < _work.until:
@@ -120,8 +108,7 @@ def time_limit(seconds: float | None, name: str) -> Iterator[None]:
 def fetch_limit(seconds: float | None) -> Iterator[None]:
     """Limit the time until which fetches of the block, those by URL, are waited for; other work is not limited.
 
-    Args:
-        seconds: From now on, or None for no limit.
+    None sets no limit.
     """
     before = _work.fetch_until
     _work.fetch_until = before if seconds is None else min(before, monotonic() + seconds)
@@ -154,12 +141,7 @@ def get_fetch_seconds() -> float:
 
 
 def check_fetch(name: str, stage: str) -> None:
-    """Raise if the calling thread may wait for a fetch no longer.
-
-    Raises:
-        Cancelled: Its run was cancelled.
-        DeadlineExceeded: Its limits are over.
-    """
+    """Raise `Cancelled` or DeadlineExceeded if the calling thread may wait for a fetch no longer."""
     if _work.is_cancelled is not None and _work.is_cancelled():
         raise Cancelled
     if not get_fetch_seconds():
@@ -169,14 +151,8 @@ def check_fetch(name: str, stage: str) -> None:
 class PendingCall(Generic[R]):
     """A call that runs in a thread of its own; it goes on if it is late.
 
-    Args:
-        function: Called once, with ``is_abandoned``.
-
-    Attributes:
-        is_abandoned: Set when the outcome is no longer waited for, so that the function may end early.
-
-    Raises:
-        OSError: EAGAIN, as there is no thread.
+    The function gets ``is_abandoned``, which is set when its outcome is no longer waited for, so that it may end early.
+    Without a thread for it, an OSError (EAGAIN) is raised.
     """
 
     def __init__(self, function: Callable[[threading.Event], R]) -> None:
@@ -223,17 +199,7 @@ class PendingCall(Generic[R]):
 def call_in_time(function: Callable[[T], R], argument: T, seconds: float, name: str, stage: str) -> Ok[R] | Err:
     """Call a function in a thread of its own, and return its outcome.
 
-    Args:
-        function: Called once; it goes on if it is late.
-        argument: Of the function.
-        seconds: Longest wait. The limits of the calling thread, `time_limit` and `fetch_limit`, may end it before.
-        name: Name of the source, for the message.
-        stage: Stage of the work, for the message.
-
-    Raises:
-        DeadlineExceeded: It is late.
-        Cancelled: The run of the calling thread was cancelled.
-        OSError: EAGAIN, as there is no thread.
+    The limits of the calling thread, `time_limit` and `fetch_limit`, may end the wait of ``seconds`` before.
     """
     if monotonic() >= min(_work.until, _work.fetch_until):
         raise make_late_error(seconds, name, stage, is_deadline=True)

@@ -30,13 +30,6 @@ def parse_bytes(size: str | SupportsIndex, name: str = "") -> int:
 
     >>> parse_bytes("200GB"), parse_bytes("1.5 KiB"), parse_bytes(4096)
     (200000000000, 1536, 4096)
-
-    Args:
-        size: Whole bytes, or text such as ``200GB``, ``64MiB`` or ``4096``.
-        name: Name of the argument, for messages.
-
-    Raises:
-        UsageError: It is no size, or below one byte.
     """
     match = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
     if match is not None and match[2].upper() in UNITS:
@@ -145,10 +138,7 @@ def format_table(rows: Sequence[Sequence[str]], sides: str = "", *, indent: str 
     >>> format_table([("CPU", "2 s"), ("wall", "10 s")], "lr")
     ['CPU    2 s', 'wall  10 s']
 
-    Args:
-        rows: Cells, of one length each.
-        sides: A letter for each column: "r" to the right, any other to the left, as all columns without a letter.
-        indent: Text before each line.
+    ``sides`` has a letter for each column: "r" to the right, any other to the left, as all columns without a letter.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []

@@ -108,11 +108,7 @@ DEFAULT_LIMITS = Limits()
 
 
 def resolve_limits(limits: Limits | None) -> Limits:
-    """Return the limits, or the defaults for None.
-
-    Raises:
-        UsageError: What is given is no `Limits`.
-    """
+    """Return the limits, or the defaults for None."""
     if limits is None:
         return DEFAULT_LIMITS
     if not isinstance(limits, Limits):
@@ -134,9 +130,7 @@ def is_size_allowed(limits: Limits, width: int, height: int) -> bool:
 def bound_padded_pixels(limits: Limits, factor: int = 1) -> int:
     """Bound the pixels of a picture within the limits, of any shape, after its decoder has padded it.
 
-    Args:
-        limits: The limits.
-        factor: The decoder's own: `Codec.size_factor`.
+    ``factor`` is the decoder's own: `Codec.size_factor`.
     """
     longest = min(limits.max_side, limits.max_pixels)
     other = min(longest, limits.max_pixels // longest)
@@ -156,13 +150,7 @@ def make_size_error(limits: Limits, size: tuple[int, int], name: str, stage: str
 def make_limit_error(limits: Limits, limit: str, claim: str, name: str, stage: str, option: str = "") -> LimitExceeded:
     """Build the error for a claim beyond one of the limits.
 
-    Args:
-        limits: The limits.
-        limit: Name of the one that is exceeded.
-        claim: What the file has or claims: "65 streams".
-        name: Of the source.
-        stage: "open", "index" or "decode".
-        option: Option of the command line that raises the limit, behind a blank; empty if there is none.
+    ``claim`` is what the file has, such as "65 streams"; ``option`` that of the command line, behind a blank.
     """
     return LimitExceeded(
         f"{name}: has {claim}, more than {limit}={getattr(limits, limit)} allows: "
@@ -276,9 +264,7 @@ class PacketTable:
     def replace_flags(self, is_key: BoolArray, is_disposable: BoolArray | None = None) -> PacketTable:
         """Copy with other flags ``KEY``, and with more flags ``DISPOSABLE``; the other columns are shared.
 
-        Args:
-            is_key: Packets that get ``KEY``, bool [P]; the others lose it.
-            is_disposable: Packets that get ``DISPOSABLE`` too, bool [P].
+        Both masks are bool [P].
         """
         flags = self.flags & np.uint8(DISCARD | DISPOSABLE) | is_key * np.uint8(KEY)
         if is_disposable is not None:
@@ -425,9 +411,7 @@ class BytesReader:
 def announce_reads(reader: ByteReader, make_ranges: Callable[[], Iterable[tuple[int, int]]]) -> None:
     """Say which bytes are read next, first and behind the last, so that a reader of remote ones asks for them at once.
 
-    Args:
-        reader: Any reader; those of files need not know.
-        make_ranges: Makes the ranges, in the order of their bytes; called if they are needed.
+    Those of files need not know, and ``make_ranges`` is called if it is needed.
     """
     announce = getattr(reader, "announce", None)
     if announce is not None:

@@ -4,7 +4,6 @@
 
     FramefeedError
     ├── UsageError            a wrong argument or call              (also ValueError)
-    │   └── NotInThisVersion  a name that a later version will have (also AttributeError)
     ├── MediaError            this file is the problem              (also RuntimeError)
     │   ├── UnreadableMedia   text, empty, folder, FIFO, playlist
     │   │   └── MissingMedia  no such file                          (also FileNotFoundError)
@@ -88,10 +87,6 @@ def _rebuild(kind: type[FramefeedError], message: str, attributes: dict[str, Any
 
 class UsageError(FramefeedError, ValueError):
     """The call is wrong; the message says what to do instead."""
-
-
-class NotInThisVersion(UsageError, AttributeError):
-    """A name that a later version will have; also an AttributeError, so that ``hasattr`` returns False."""
 
 
 class MediaError(FramefeedError, RuntimeError):

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._values import BytesReader, Limits, SourceStat
-from framefeed.archives import LOCAL_READS, MemberKind, MemberTable, ReadSizes, read_tar
+from framefeed._values import ByteReader, BytesReader, Limits, SourceStat
+from framefeed.archives import LOCAL_READS, MemberKind, MemberTable, ReadSizes, walk_tar
+from framefeed.archives._tables import join_tables
 
 BLOCK = 512
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
@@ -106,9 +107,14 @@ def make_mixed(form: int = tarfile.GNU_FORMAT) -> bytes:
     ], form)  # fmt: skip
 
 
+def read_tar(reader: ByteReader, limits: Limits | None = None, reads: ReadSizes = LOCAL_READS) -> MemberTable:
+    """Read the table of all members of "x.tar"."""
+    return join_tables(list(walk_tar(reader, "x.tar", limits or Limits(), reads)))
+
+
 def read(data: bytes, limits: Limits | None = None, reads: ReadSizes = LOCAL_READS) -> MemberTable:
     """Read an archive's members."""
-    table = read_tar(BytesReader(data), "x.tar", limits or Limits(), reads)
+    table = read_tar(BytesReader(data), limits, reads)
     check_ranges(table, len(data))
     return table
 

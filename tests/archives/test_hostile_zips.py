@@ -220,8 +220,8 @@ def test_members_are_bounded_by_what_is_claimed_and_by_what_is_there() -> None:
 @pytest.mark.slow
 def test_C16_a_directory_of_many_entries_is_bounded_in_memory() -> None:
     entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, 0, 8, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0) + b"a"
-    total = 66_000
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, total % 2**16, total % 2**16, total * len(entry), 0, 0)
+    total = 20_000
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, total, total, total * len(entry), 0, 0)
 
     def make(offset: int, count: int) -> bytes:
         start = offset % len(entry)

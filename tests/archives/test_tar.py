@@ -12,16 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed._values import BytesReader, Limits
-from framefeed.archives import (
-    LOCAL_READS,
-    NO_FILE,
-    REMOTE_READS,
-    MemberKind,
-    MemberTable,
-    ReadSizes,
-    read_tar,
-    walk_tar,
-)
+from framefeed.archives import LOCAL_READS, NO_FILE, REMOTE_READS, MemberKind, MemberTable, ReadSizes, walk_tar
 from framefeed.errors import UsageError
 from tests.archives.tars import (
     BLOCK,
@@ -36,6 +27,7 @@ from tests.archives.tars import (
     make_tar,
     pad,
     read,
+    read_tar,
     rows,
     rows_of_tarfile,
     sum_header,
@@ -244,7 +236,7 @@ def test_a_member_larger_than_8_gigabytes(form: str) -> None:
     start = len(head)
     behind = start + info.size + BLOCK - 5
     reader = with_holes({0: head, behind: make_member(b"b.txt", b"1") + END}, behind + 2 * BLOCK + len(END))
-    table = read_tar(reader, "x.tar", Limits())
+    table = read_tar(reader)
     assert [tuple(member) for member in table] == [
         ("huge.mp4", start, info.size, 0), ("b.txt", behind + BLOCK, 1, 0)
     ]  # fmt: skip
@@ -254,7 +246,7 @@ def test_a_member_larger_than_8_gigabytes(form: str) -> None:
 def test_an_archive_of_small_members_is_read_in_windows_and_once() -> None:
     data = make_tar([(make_info(f"{n:06}.txt"), b"x" * 100) for n in range(4000)], FORMATS["gnu"])
     reader = CountingReader(data)
-    read_tar(reader, "x.tar", Limits())
+    read_tar(reader)
     assert len(reader.requests) <= len(data) / 2**20 + 2
     assert sum(count for _, count in reader.requests) < 1.02 * len(data)
 
@@ -269,7 +261,7 @@ def test_members_larger_than_the_window_are_jumped_over() -> None:
     data = make_tar(infos, FORMATS["gnu"])
     for reads, requests, most in ((LOCAL_READS, 21, 2**20 + 20 * 2**12), (REMOTE_READS, 21, 2**18 + 20 * 2**16)):
         reader = CountingReader(data)
-        table = read_tar(reader, "x.tar", Limits(), reads)
+        table = read_tar(reader, reads=reads)
         assert rows(table) == rows_of_tarfile(data)
         assert len(reader.requests) <= requests
         assert sum(count for _, count in reader.requests) <= most

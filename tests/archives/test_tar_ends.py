@@ -10,10 +10,20 @@ from pathlib import Path
 import pytest
 
 import framefeed as ff
-from framefeed._values import Limits
-from framefeed.archives import LOCAL_READS, REMOTE_READS, ReadSizes, read_tar
+from framefeed.archives import LOCAL_READS, REMOTE_READS, ReadSizes
 from framefeed.errors import CorruptMedia
-from tests.archives.tars import BLOCK, END, CountingReader, make_info, make_member, make_pax, make_tar, read, with_holes
+from tests.archives.tars import (
+    BLOCK,
+    END,
+    CountingReader,
+    make_info,
+    make_member,
+    make_pax,
+    make_tar,
+    read,
+    read_tar,
+    with_holes,
+)
 from tests.pictures.made import picture, saved
 from tests.remote import served
 
@@ -92,13 +102,10 @@ def test_D15_an_end_that_lacks_something_is_damage_with_its_reason(case: str, re
 @pytest.mark.slow
 @pytest.mark.parametrize("is_remote", [False, True])
 def test_D15_a_scan_has_all_members_that_are_there_and_one_failed_row_for_the_rest(
-    is_remote: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_remote: bool, tmp_path: Path
 ) -> None:
     if is_remote:
         pytest.importorskip("urllib3", reason="our own reader needs it")
-        for variable in ("http_proxy", "https_proxy", "all_proxy"):
-            monkeypatch.delenv(variable, raising=False)
-            monkeypatch.delenv(variable.upper(), raising=False)
     archives = {each: (data, names, "") for each, (data, names) in SOUND.items() if names} | LACKING
     objects = {f"/{number}.tar": data for number, (data, _, _) in enumerate(archives.values())}
     for path, data in objects.items():
@@ -143,10 +150,10 @@ def test_what_is_missing_is_said_of_a_member_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reads", [LOCAL_READS, REMOTE_READS])
 def test_zeros_at_the_end_are_not_read_further_than_a_record(reads: ReadSizes) -> None:
     huge = with_holes({0: make_member(b"a")}, 2**40 + BLOCK)
-    assert read_tar(huge, "x.tar", Limits(), reads).damage is not None
+    assert read_tar(huge, reads=reads).damage is not None
     assert huge.bytes_read < 2**23
     joined = CountingReader(SHORT_A * 200)
-    assert read_tar(joined, "x.tar", Limits(), reads).damage is None
+    assert read_tar(joined, reads=reads).damage is None
     assert sum(count for _, count in joined.requests) < 3 * 200 * len(SHORT_A)
 
 

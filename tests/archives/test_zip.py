@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from framefeed._values import BytesReader, Limits
 from framefeed.archives import MemberKind, read_zip, walk_zip
+from framefeed.archives._tables import join_tables
 from tests.archives.tars import CountingReader, with_holes
 from tests.archives.zips import make_zip, read, rows, rows_of_zipfile, widen
 
@@ -58,9 +59,8 @@ def test_more_members_than_16_bits_count_come_in_several_tables() -> None:
     data = make_zip((f"{number:06}", b"%d" % number) for number in range(66_000))
     tables = list(walk_zip(BytesReader(data), "x.zip", Limits()))
     assert {len(table) for table in tables[:-1]} == {4096}
-    table = read(data)
+    table = join_tables(tables)
     assert table.damage is None
-    assert list(table.names) == [name for each in tables for name in each.names]
     assert rows(table, data)[65_999] == ("065999", MemberKind.FILE, b"65999")
     assert repr(table) == "MemberTable(66000 members)"
 

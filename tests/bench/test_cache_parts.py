@@ -11,16 +11,14 @@ import pytest
 
 from framefeed.bench._media import BenchVideo
 from framefeed.bench._runner import Reading, Rounds, Timings
-from framefeed.bench.baselines import Peers, load_module
+from framefeed.bench.baselines import Peers
 from framefeed.bench.cache._checking import CROP, check, draw_crops
-from framefeed.bench.cache._codec_figures import CodecFigures, measure_codec
 from framefeed.bench.cache._pages import count_pages, count_resident_pages, forget, measure_disk
 from framefeed.bench.cache._reads import compare_exact
 from framefeed.bench.cache._sample import near_keys, take_sample, video_of
 from framefeed.bench.cache._suite import PEERS
 from framefeed.bench.cache._table import choose_codecs, describe_choice
-from framefeed.cache import find_codec, known_codecs
-from framefeed.decode import Pixels, PlaneLayout
+from framefeed.decode import Pixels
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
 
@@ -150,16 +148,6 @@ def test_every_exact_format_that_is_installed_gives_frames_back(video: BenchVide
             assert np.array_equal(read(path), frame.rgb) or not form.is_exact, form.name
 
 
-def test_the_formats_of_the_write_up_are_all_there() -> None:
-    names = [form.name for form in Peers.find(PEERS).list_all("FORMATS")]
-    for module, titles in (
-        ("opencv", [*(f"JPEG q{quality} (OpenCV)" for quality in (70, 80, 90, 95, 100)), "PNG (OpenCV)"]),
-        ("joblib", ["joblib raw", "joblib gzip 1", "joblib gzip 3",
-                           *(f"joblib lz4 {level}" for level in (1, 2, 3, 5))]),
-    ):  # fmt: skip
-        assert isinstance(load_module(module), str) or set(titles) <= set(names)
-
-
 # --- cold -----------------------------------------------------------------------------------------
 
 
@@ -223,59 +211,6 @@ def test_overheads_are_taken_round_by_round() -> None:
     overhead = timings.ratio("filling", "without").scale(100, -100)
     assert (overhead.low, overhead.median, overhead.high) == pytest.approx((10, 11, 12))
     assert timings.ratio("filling", "without", "wall").scale(100, -100).median == pytest.approx(20)
-
-
-# --- a codec alone ----------------------------------------------------------------------------------
-
-
-class Clock:
-    """Goes on by one second each time that it is read."""
-
-    def __init__(self) -> None:
-        self.seconds = -1.0
-
-    def __call__(self) -> float:
-        self.seconds += 1
-        return self.seconds
-
-
-class Disturbed:
-    """Between every two readings goes by what is next in a list, and then over again."""
-
-    def __init__(self, *durations: float) -> None:
-        self.durations = durations
-        self.num_reads = 0
-
-    def __call__(self) -> float:
-        self.num_reads += 1
-        return float(sum(self.durations[at // 2 % len(self.durations)] for at in range(1, self.num_reads) if at % 2))
-
-
-def noise(layout: PlaneLayout, seed: int = 0) -> Pixels:
-    return np.random.default_rng(seed).integers(0, 256, layout.nbytes, dtype=np.uint8)
-
-
-def test_measuring_counts_bytes_and_reads_the_clock() -> None:
-    layout = PlaneLayout("yuv420p", 64, 48)
-    samples = [(layout, noise(layout, seed)) for seed in range(3)]
-    codec = find_codec("zstd")
-    measured = measure_codec(codec, samples, Clock())
-    stored = sum(len(codec.encode(*sample)) for sample in samples)
-    assert measured == CodecFigures(3, 3 * layout.nbytes, stored, 1.0, 1.0)
-
-
-def test_the_quickest_of_three_rounds_counts() -> None:
-    layout = PlaneLayout("gray", 8, 8)
-    # One frame to begin with, three rounds; the same for reading.
-    measured = measure_codec(find_codec("raw"), [(layout, noise(layout))], Disturbed(9, 7, 3, 5, 9, 8, 6, 4))
-    assert (measured.write_seconds, measured.read_seconds) == (3, 4)
-
-
-@pytest.mark.parametrize("name", known_codecs())
-def test_every_codec_can_be_measured(name: str) -> None:
-    layout = PlaneLayout("yuv420p", 64, 48)
-    measured = measure_codec(find_codec(name), [(layout, noise(layout))], Clock())
-    assert 0.5 < measured.stored_bytes / measured.raw_bytes < 1.6
 
 
 # --- the choice -----------------------------------------------------------------------------------

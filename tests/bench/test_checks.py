@@ -49,23 +49,12 @@ def test_too_few_frames_are_wrong(video: BenchVideo) -> None:
     assert Reference(video, ORDINALS).share_matching(frames[:-1], "NCHW") == 0.0
 
 
-def fail_to_open(video: BenchVideo) -> ReadFrames:
-    raise RuntimeError("cannot open")
-
-
 def open_late(video: BenchVideo) -> ReadFrames:
     """Give the frames behind those that were asked for, at once."""
     return lambda ordinals: decode_clips(video, [[min(ordinal + 1, len(video) - 1) for ordinal in ordinals]])[0][0]
 
 
 SMALL = Workload("small", "small", lambda store: store.test_video, 1, 1)
-
-
-def test_a_peer_that_fails_is_named_and_left_out(store: MediaStore) -> None:
-    row = run_row(workload_row(SMALL, store, [Method("broken", "NHWC", fail_to_open)], Rounds(1)), Rounds(1))
-    assert [each["name"] for each in row["contenders"]] == [OUR_METHOD.name]
-    assert row["failed"] == {"broken": "RuntimeError: cannot open"}
-    assert row["comparisons"] == []
 
 
 def test_a_peer_that_gives_other_frames_is_shown_as_wrong_and_not_compared(store: MediaStore) -> None:

@@ -33,11 +33,6 @@ def long_gops(folder: Path) -> BenchVideo:
     return BenchVideo(write_clip(folder / "long_gops.mp4", spec))
 
 
-@pytest.fixture(scope="module")
-def short_gops(folder: Path) -> BenchVideo:
-    return BenchVideo(write_clip(folder / "short_gops.mp4", ClipSpec(num_frames=FRAMES, gop=12, b_frames=0)))
-
-
 def decode(video: BenchVideo, clips: list[list[int]], decoder: PyAVDecoder | None = None) -> DecodeCounts:
     slots = [
         ClipSlot(np.array(clip, dtype=np.int64), OUTPUT, np.empty((len(clip), 3, SIZE, SIZE), dtype=np.uint8))
@@ -70,52 +65,6 @@ def test_only_what_is_needed_is_read_and_decoded(long_gops: BenchVideo, stride: 
     assert counts.packets_sent == counts.frames_decoded == len(packets)
     assert counts.bytes_read == int(long_gops.index.packets.size[sorted(packets)].sum())
     assert counts.frames_delivered == counts.frames_converted == T
-
-
-def test_skipping_disposable_pictures_saves_much(long_gops: BenchVideo) -> None:
-    ordinals = every(17, 20)
-    kept = decode(long_gops, [ordinals], PyAVDecoder(skip=False))
-    assert decode(long_gops, [ordinals]).frames_decoded <= 0.7 * kept.frames_decoded
-
-
-def test_short_gops_cost_no_more_than_the_gops_that_are_touched(short_gops: BenchVideo) -> None:
-    ordinals = every(2, 100)
-    counts = decode(short_gops, [ordinals])
-    assert counts.packets_sent == len(needed(short_gops, ordinals))
-    # From the key frame before the first to the last, and never past the last wanted frame of a GOP.
-    assert counts.packets_sent <= ordinals[-1] - ordinals[0] // 12 * 12 + 1
-    assert counts.runs <= ordinals[-1] // 12 - ordinals[0] // 12 + 1
-
-
-def test_all_frames_cost_one_packet_each(short_gops: BenchVideo) -> None:
-    counts = decode(short_gops, [list(range(120, 120 + T))])
-    assert counts.packets_sent == T
-
-
-def test_clips_of_one_video_share_the_decoding(long_gops: BenchVideo) -> None:
-    clips = [every(4, start) for start in range(0, 120, 10)]
-    together = decode(long_gops, clips)
-    apart = DecodeCounts()
-    for clip in clips:
-        apart += decode(long_gops, [clip])
-    union = sorted({ordinal for clip in clips for ordinal in clip})
-    assert together.packets_sent == len(needed(long_gops, union))
-    assert together.frames_delivered == apart.frames_delivered == len(clips) * T
-    assert together.frames_converted == len(union)
-    assert 4 * together.packets_sent <= apart.packets_sent
-
-
-def test_files_and_contexts_are_pooled(folder: Path, short_gops: BenchVideo) -> None:
-    decoder = PyAVDecoder()
-    decoder.close()
-    first = decode(short_gops, [every(2, 0)], decoder)
-    again = decode(short_gops, [every(2, 50)], decoder)
-    copy = folder / "copy.mp4"
-    copy.write_bytes(short_gops.path.read_bytes())
-    other = decode(BenchVideo(copy), [every(2, 0)], decoder)
-    assert (first.opens, first.contexts_made) == (1, 1)
-    assert (again.opens, again.contexts_made) == (0, 0)
-    assert (other.opens, other.contexts_made) == (1, 0)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Whole rows, made small."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_own_videos_make_rows_if_they_are_long_enough(own: Path, tmp_path: Path) -> None:
     store = MediaStore([own], tmp_path, Rounds())
     assert [workload.key for workload in own_workloads(store)] == ["own:a.mp4-4"]
+    shutil.copy(own / "a.mp4", tmp_path / "made_720p.mp4")
     assert [workload.key for workload in own_workloads(MediaStore((), tmp_path, Rounds()))] == ["own:made_720p.mp4-4"]
 
 
@@ -48,13 +50,6 @@ def test_the_command_measures_own_videos(own: Path, tmp_path: Path, capsys: pyte
     assert [row["key"] for row in report["rows"]] == ["own:a.mp4-4"]
     assert report["rows"][0]["facts"]["CPU_seconds_to_build_the_index"]["proof"] > 0
     assert str(own) not in out.read_text()
-
-
-def test_missing_benches_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "gpu"]) == 1
-    assert "not in this version" in capsys.readouterr().err
-    assert main(["bench", "scan"]) == 1
-    assert "'bench scan' is 'python -m benchmarks.scan MEDIA' in a checkout of framefeed" in capsys.readouterr().err
 
 
 def make_method(name: str, *, resizes_itself: bool = True) -> Method:

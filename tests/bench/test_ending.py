@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -24,6 +25,7 @@ from framefeed.bench.decode import DECODE
 from framefeed.cli import main
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
+from tests.patience import PATIENCE_SECONDS
 from tests.programs import running
 
 STEPS = 25.0
@@ -118,12 +120,12 @@ for name in sys.argv[2:]:
 def test_no_peer_takes_the_signal_that_ends_a_bench(tmp_path: Path) -> None:
     video = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=40))
     words = [sys.executable, "-c", OPENING, os.fspath(video), *DECODE.peers]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.splitlines() == [f"{name} {int(signal.SIGTERM)}" for name in DECODE.peers]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.test_all), signal.SIGTERM])
 def test_temporary_folders_go_when_a_bench_is_ended(number: signal.Signals, tmp_path: Path) -> None:
     video, folder = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=40)), tmp_path / "temporary"
     folder.mkdir()
@@ -134,10 +136,10 @@ def test_temporary_folders_go_when_a_bench_is_ended(number: signal.Signals, tmp_
     with running([sys.executable, "-c", run, *words], env=environment, **pipes) as process:
         # The folder of what is generated, that of the row, and in it one that is being filled.
         while process.poll() is None and not list(folder.glob("framefeed-bench-*/framefeed-bench-*/cache_*")):
-            os.sched_yield()
+            time.sleep(0.01)
         assert process.poll() is None
         process.send_signal(number)
-        _, printed = process.communicate(timeout=60)
+        _, printed = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     assert printed.splitlines()[-1] in {"framefeed: interrupted", f"framefeed: ended by {number.name}"}
     assert list(folder.glob("framefeed-bench-*")) == []

@@ -1,17 +1,14 @@
 """Rows of decoders on this project's own media, made small."""
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from benchmarks.decode import length, loader
-from benchmarks.decode.suite import SUITE
 from benchmarks.media import OwnStore
-from framefeed.bench import OUR_METHOD, BenchOptions, BenchVideo, Rounds, run_row, run_suite
+from framefeed.bench import OUR_METHOD, BenchVideo, Rounds, run_row
 from framefeed.bench.baselines import Method, Peers
-from framefeed.errors import UsageError
 from framefeed.load import ClipLoader
 from framefeed.testing import ClipSpec, write_clip
 
@@ -24,17 +21,7 @@ def test_ready_clips_come_out_of_the_loader_as_they_are(tmp_path: Path) -> None:
     assert [(batch == clips).all() for batch in delivered] == [True, True]
 
 
-def test_overhead_is_measured_against_decoding_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "OVERHEAD_CLIPS", 16)
-    monkeypatch.setattr(loader, "DECODE_SECONDS", 0.002)
-    with ExitStack() as stack:
-        row = run_row(loader.overhead_row(tmp_path, stack), Rounds(2))
-    figures = row["comparisons"][0]["figures"]
-    assert list(figures) == ["wall, 1 threads", "wall, 2 threads", "wall, 8 threads"]
-    assert -20 < figures["wall, 1 threads"]["median"] < 200
-
-
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_moving_is_measured_against_torch_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "MOVED_BATCHES", 2)
     monkeypatch.setattr(loader, "READY_CLIPS", 4)
@@ -53,12 +40,7 @@ def test_memory_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert 20 < row["comparisons"][0]["figures"]["peak"]["median"] < 700
 
 
-def test_memory_must_be_flat_once_settled() -> None:
-    assert loader.judge_memory([100.0] * 10 + [300.0] * 53).facts["is_flat_after_50"]
-    assert not loader.judge_memory([300.0] * 50 + [310.0]).facts["is_flat_after_50"]
-    assert loader.judge_memory([5.0]).facts == {"batches": 1, "is_flat_after_50": True, "resident_MB": [5.0]}
-
-
+@pytest.mark.test_all
 def test_a_long_video_is_compared_with_the_short_one_that_it_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,16 +53,3 @@ def test_a_long_video_is_compared_with_the_short_one_that_it_repeats(
     }  # fmt: skip
     assert [comparison["key"] for comparison in row["comparisons"]] == ["ours", "peers"]
     assert row["facts"]["long_video"]["frames"] == 128
-
-
-def test_rows_whose_media_are_missing_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    report = run_suite(SUITE, BenchOptions(rows=("trailer-4", "resize"), work=tmp_path))
-    assert report["rows"] == []
-    assert report["skipped"].keys() == {"trailer-4", "resize"}
-    assert json.loads(json.dumps(report)) == report
-
-
-def test_unknown_rows_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"rows: expected some of .*trailer-24.*got nothing"):
-        run_suite(SUITE, BenchOptions(rows=("nothing",)))
-    assert {"length", "gop12-2"} <= SUITE.rows.keys()

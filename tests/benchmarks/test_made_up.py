@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import pytest
 
 from benchmarks.scan.large import DISTINCT, make_catalog
 from framefeed.catalog import Catalog
-from framefeed.plan import ClipRule, Rates, Uniform, plan_clips
 from tests.catalog.synthetic import same
-
-RULES: dict[str, ClipRule] = {"uniform": Uniform(8), "rates": Rates([(2, 8), (4, 8)])}
 
 
 @pytest.fixture(scope="module")
@@ -34,21 +30,3 @@ def test_its_rows_are_videos(made_up: Path) -> None:
     assert opened.source(1234) == f"{made_up.parent}/videos/0000/000001234.mp4"
     assert len(set(opened.column_values("label").tolist())) > 50
     assert len(opened.split([0.9, 0.1], seed=0, stratify=False)[0]) == 1800
-
-
-def test_a_row_takes_little_room(made_up: Path) -> None:
-    frames = made_up.with_suffix(".frames.arrow")
-    assert frames.stat().st_size < 650 * 2000
-    assert made_up.stat().st_size < 60 * 2000
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_plans_over_it_can_be_pickled(made_up: Path, rule: str) -> None:
-    plan = plan_clips(Catalog.open(made_up), RULES[rule], seed=0, size=(224, 224), columns=["label"])
-    assert len(plan) == 2000
-    sent = pickle.dumps(plan)
-    assert len(sent) < 2000
-    there = pickle.loads(sent)
-    for position in (0, 7, 1999):
-        assert there[position] == plan[position]
-        assert there.columns_at(position) == plan.columns_at(position)

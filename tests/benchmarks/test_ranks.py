@@ -21,7 +21,7 @@ def test_figures_are_ratios_to_one_process() -> None:
     assert made[1]["figures"]["wall"] == made[1]["figures"]["CPU"] == {"median": 2.0, "low": 1.0, "high": 2.0}
 
 
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_all_ranks_get_one_catalog(tmp_path: Path) -> None:
     folder = tmp_path / "media"
     assert make_media(folder, seconds=0) == len(list(folder.iterdir())) == 2

@@ -15,13 +15,13 @@ import pytest
 
 import framefeed as ff
 from benchmarks.goals import GOALS
-from benchmarks.remote import server as serving_module
 from benchmarks.remote.media import ServedMedia, Sizes, measure_box
 from benchmarks.remote.requests import choose_neighbours, clip_row
 from benchmarks.remote.server import Server, check_nginx, serving
 from benchmarks.remote.suite import ROWS, make_suite
 from framefeed.bench import BenchOptions, BenchVideo, Rounds, run_row, run_suite
 from framefeed.errors import MissingMedia
+from tests.patience import PATIENCE_SECONDS
 
 SIZES = Sizes(
     object_bytes=1_000_000, files=4, file_bytes=400_000, pictures=6, pictures_in_turn=3, small_videos=3,
@@ -44,7 +44,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fetch(url: str, span: str = "", method: str = "GET") -> bytes:
     request = urllib.request.Request(url, method=method, headers={"Range": f"bytes={span}"} if span else {})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
         data: bytes = answer.read()
     return data
 
@@ -79,24 +79,7 @@ def test_every_request_is_counted_and_nothing_is_left(tmp_path: Path, temporary:
     assert not list(temporary.iterdir())
 
 
-def test_a_block_that_fails_leaves_nothing(tmp_path: Path, temporary: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), serving(tmp_path) as server:
-        raise KeyboardInterrupt
-    with pytest.raises(urllib.error.URLError, match="refused"):
-        fetch(server.url("any"))
-    assert not list(temporary.iterdir())
-
-
-@pytest.mark.slow  # it imports the peers
-def test_without_nginx_every_row_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving_module, "_ECHO", Path("/nowhere"))
-    report = run_suite(make_suite(SIZES), BenchOptions(rounds=Rounds(1)))
-    assert report["rows"] == []
-    assert set(report["skipped"]) == set(ROWS)
-    assert all("apt-get install" in reason and "nginx-light" in reason for reason in report["skipped"].values())
-
-
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_all_rows_run_at_the_smallest_scale(temporary: Path) -> None:
     report = run_suite(make_suite(SIZES), BenchOptions(rounds=Rounds(1)))
     assert not report["skipped"]
@@ -123,12 +106,6 @@ def fetch_twice(server: Server, video: BenchVideo, ordinals: list[int]) -> None:
     fetch(server.url(video.path.name), f"{middle}-{stop - 1}")
 
 
-def fetch_before(server: Server, video: BenchVideo, ordinals: list[int]) -> None:
-    """Ask for a third of their bytes that lie before them."""
-    start, stop = find_span(video, ordinals)
-    fetch(server.url(video.path.name), f"{max(0, start - (stop - start) // 3)}-{max(1, start) - 1}")
-
-
 def find_span(video: BenchVideo, ordinals: list[int]) -> tuple[int, int]:
     packets = video.index.packets
     numbers = video.index.frame_packet[ordinals]
@@ -137,7 +114,7 @@ def find_span(video: BenchVideo, ordinals: list[int]) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("waste", "too_much"), [(fetch_twice, ("bytes", "requests")), (fetch_before, ("bytes",))])
+@pytest.mark.parametrize(("waste", "too_much"), [(fetch_twice, ("bytes", "requests"))])
 def test_a_wasteful_reader_is_over_the_floor(tmp_path: Path, waste: Fetch, too_much: tuple[str, ...]) -> None:
     with serving(tmp_path, delay_seconds=0.001) as server:
 

@@ -11,7 +11,6 @@ import pytest
 from benchmarks.command import main, read_arguments
 from benchmarks.peers.kinds import Engine, Size, one_by_one
 from benchmarks.scan import large, media
-from benchmarks.scan.chart import draw_rates
 from benchmarks.scan.facts import OUR_ENGINES, OURS, headers_row, mp4_row, size_of
 from benchmarks.scan.large import memory_row, videos_row
 from benchmarks.scan.media import Originals, Tree, find_originals, linked_tree, make_stills
@@ -19,7 +18,7 @@ from benchmarks.scan.suite import PEERS, make_suite
 from benchmarks.scan.whole import Pair, scan_row, second_row, wrong_rows
 from framefeed.bench import BenchOptions, Rounds, describe_closing, describe_row, run_row, run_suite
 from framefeed.bench.baselines import Peers
-from framefeed.errors import UnreadableMedia, UsageError
+from framefeed.errors import UnreadableMedia
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 
@@ -79,37 +78,6 @@ def test_an_engine_that_is_wrong_about_one_file_is_caught(tree: Tree, originals:
     assert "WRONG" in "\n".join(describe_row(row))
 
 
-def test_an_engine_that_is_wrong_only_while_it_is_timed_is_caught(tree: Tree, originals: Originals) -> None:
-    def hasty(path: str) -> Size:
-        return (1, 1) if "tree" in path and path.endswith("00000007.png") else size_of(path)
-
-    engines = [OUR_ENGINES[0], Engine("hasty", one_by_one(hasty), "quick")]
-    row = run_headers(tree, originals, engines)
-    assert [engine["num_wrong"] for engine in row["contenders"]] == [0, 1]
-
-
-def test_an_engine_that_raises_is_named_and_left_out(tree: Tree, originals: Originals) -> None:
-    def fails(path: str) -> Size:
-        raise RuntimeError("no such thing")
-
-    engines = [OUR_ENGINES[0], Engine("failing", one_by_one(fails), "quick")]
-    row = run_headers(tree, originals, engines)
-    assert row["failed"] == {"failing": "RuntimeError: no such thing"}
-    assert [engine["name"] for engine in row["contenders"]] == [OURS]
-
-
-def test_the_rates_make_a_picture(tree: Tree, originals: Originals) -> None:
-    row = run_headers(tree, originals, in_process_engines())
-    row["contenders"][-1]["name"] = "<hostile & name>"
-    report = {"rows": [row], "machine": {"processor": "a <processor>", "cores": 2}}
-    drawn = draw_rates(report)
-    assert drawn.count("<rect") == len(row["contenders"]) + 1
-    assert "&lt;hostile &amp; name&gt;" in drawn
-    assert "<processor>" not in drawn
-    scanned = {"key": "scan", "contenders": [{"name": "framefeed, 1 core", "per_cpu_second": 7654.0}]}
-    assert "7,654" in draw_rates({**report, "rows": [scanned, row]})
-
-
 def test_a_whole_scan_has_every_file(originals: Originals, tree: Tree, tmp_path: Path) -> None:
     with linked_tree(originals.stills, tmp_path / "small", 16, ONCE) as small, ExitStack() as stack:
         row = run_row(scan_row(Pair(small, tree), Pair(small, tree), tmp_path, 1, stack), ONCE)
@@ -153,7 +121,7 @@ def test_facts_of_videos_agree(originals: Originals, monkeypatch: pytest.MonkeyP
     assert len(row["comparisons"]) == len(peers.modules)
 
 
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_memory_of_planning_is_of_workers_that_still_hold_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,12 +135,7 @@ def test_memory_of_planning_is_of_workers_that_still_hold_everything(
     assert describe_row(row)
 
 
-def test_unknown_rows_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"rows: expected some of headers.*got nothing"):
-        run_suite(make_suite(16), BenchOptions(rows=("nothing",)))
-
-
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_the_command_writes_a_report(
     originals: Originals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,14 +166,3 @@ def test_a_row_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch, tmp
     assert report["skipped"] == {"mp4": "UnreadableMedia: no facts today"}
     assert "not run: mp4" in "\n".join(describe_closing(report))
     assert [path.name for path in tmp_path.iterdir()] == ["originals"]
-
-
-def test_all_rows_are_there_and_the_end_says_what_is_missing() -> None:
-    assert set(make_suite(16).rows) == {"headers", "scan", "second", "mp4", "memory", "videos"}
-    report = {
-        "missing": {"imagesize": "ModuleNotFoundError: No module named 'imagesize'"},
-        "machine": {"processor": "a processor", "cores": 2, "load_average": 0.5, "packages": {}},
-        "versions": {},
-        "skipped": {},
-    }
-    assert "not installed: imagesize" in "\n".join(describe_closing(report))

@@ -54,25 +54,6 @@ def test_an_epoch_with_wrong_pictures_or_order_is_not_timed(pictures: list[Pixel
     assert len(c.check_epoch(swapped, pictures)) == len(order)
 
 
-@pytest.mark.slow
-def test_steps_add_up_to_the_whole(album: c.Album, peers: Peers) -> None:
-    row = run_row(c.parts_row(album, peers), Rounds(1))
-    steps = row["facts"]["framefeed"]
-    assert list(steps) == list(c.STEPS)
-    whole = next(each for each in row["contenders"] if each["name"] == f"framefeed: {c.STEPS[-1]}")
-    assert sum(steps.values()) == pytest.approx(1e3 / whole["per_cpu_second"], rel=0.01)
-
-
-@pytest.mark.slow
-def test_tables_have_the_published_figures_and_say_why_a_route_is_missing(album: c.Album, peers: Peers) -> None:
-    with ExitStack() as stack:
-        rows = [run_row(c.epochs_row(album, peers, stack), Rounds(1)), run_row(c.parts_row(album, peers), Rounds(1))]
-    alone, parts = c.tabulate({row["key"]: row for row in rows}).values()
-    assert [line[0] for line in alone.lines] == [*c.PUBLISHED[c.ALONE], *c.ROUTES]
-    assert [line[0] for line in parts.lines] == [*c.STEPS, "all"]
-    assert any(note.startswith(f"{c.DALI_MIXED}: it needs") for note in alone.notes)
-
-
 def test_pictures_of_the_user_are_those_that_can_be_decoded(album: c.Album, tmp_path: Path) -> None:
     for number in (3, 5):
         (tmp_path / f"{number}.jpg").write_bytes(Path(album.paths[number]).read_bytes())

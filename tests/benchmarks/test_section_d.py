@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks.media import OwnStore
 from benchmarks.sections import d
-from benchmarks.sections.chart import draw_lengths
 from framefeed.bench import BenchOptions, BenchVideo, Rounds, run_row
 from framefeed.bench.baselines import Peers
 from framefeed.testing import ClipSpec, write_clip
@@ -20,7 +19,7 @@ def test_clips_of_all_lengths_are_the_same_but_for_the_repetition() -> None:
     assert all(clip[-1] + d.STRIDE <= 1200 for clip in drawn[60])
 
 
-@pytest.mark.slow
+@pytest.mark.test_all
 def test_a_route_runs_on_short_and_long_videos_and_its_frames_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,21 +46,3 @@ def test_routes_that_need_a_gpu_say_so(tmp_path: Path) -> None:
     assert set(d.ON_GPU) < set(d.PUBLISHED)
     with ExitStack() as stack, pytest.raises(d.MissingMedia, match="MEDIA"):
         rows["D:trailer"](tmp_path, stack)
-
-
-def test_picture_has_a_line_for_each_route_whose_frames_were_right() -> None:
-    contenders = [
-        {"name": f"{route}, {length} s", "rule": route, "num_wrong": number, "wall_seconds": [1.0 + length / 60]}
-        for number, route in enumerate((d.OURS, "decord2"))
-        for length in (60, 3000)
-    ]
-    row = {
-        "key": "D:test",
-        "title": "clips: 8",
-        "contenders": contenders,
-        "facts": {"indexing_seconds": {"60": 1, "3000": 1}},
-    }
-    drawn = draw_lengths({"rows": [row], "machine": {"processor": "a", "cores": 2}})
-    assert drawn.count("<polyline") == 1
-    assert "2.0, 51.0 s" in drawn
-    assert "decord2" not in drawn

@@ -11,7 +11,6 @@ import pytest
 from benchmarks.load import simulation
 from benchmarks.load.chart import draw_use
 from benchmarks.load.simulation import BATCH, FRAMES, Loader, Records, find_period, find_wrong
-from benchmarks.peers import queues
 from benchmarks.peers.kinds import Producers
 from framefeed.bench import Reading, Rounds, Timings, run_row
 from framefeed.bench.baselines import Peers, load_module
@@ -45,22 +44,6 @@ def test_loaders_of_threads_make_whole_batches(name: str) -> None:
     assert find_wrong(loader, take(offered, 6, 3)) == []
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_torch_makes_whole_batches_in_order() -> None:
-    module = load_module("benchmarks.peers.torch")
-    if isinstance(module, str):
-        pytest.skip(module)
-    (offered,) = module.PRODUCERS
-    assert find_wrong(Loader(offered.name, "torch"), take(offered, 3, 1)) == []
-
-
-def test_the_queue_ends_with_its_last_batch() -> None:
-    (offered,) = queues.PRODUCERS
-    batches = list(offered.begin(lambda position: np.full(1, position), 3 * BATCH, BATCH, 2))
-    assert sorted(int(each) for batch in batches for each in batch[:, 0]) == list(range(3 * BATCH))
-
-
 def test_our_loader_gives_the_samples_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "PRODUCER_SECONDS", 0.0)
     simulation.make_files(tmp_path)
@@ -90,12 +73,6 @@ def test_a_program_trains_until_its_time_is_over(tmp_path: Path, monkeypatch: py
         assert result["cpu"] >= 0
 
 
-def test_the_ideal_rate_is_that_of_the_slower_side() -> None:
-    assert find_period(1) == pytest.approx(0.1)
-    assert find_period(4) == pytest.approx(0.025)
-    assert find_period(5) == find_period(30) == pytest.approx(0.02)
-
-
 def test_shares_and_samples_are_concluded() -> None:
     by_name = {f"{each.name}, {count}": (each, count) for each in (OURS, QUEUE) for count in (1, 10)}
     walls = {"framefeed, 1": 0.1, "framefeed, 10": 0.025, "threads + queue.Queue, 1": 0.2}
@@ -123,14 +100,6 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(Loader, "run", run_ready)
     row = run_row(simulation.simulation_row(Peers.find(["benchmarks.peers.queues"]), tmp_path), Rounds(2))
     return {"rows": [row], "machine": {"processor": "a <processor>", "cores": 2}}
-
-
-def test_the_row_has_all_producers_of_all_loaders(report: dict[str, Any]) -> None:
-    (row,) = report["rows"]
-    assert len(row["contenders"]) == 2 * len(simulation.PRODUCERS)
-    assert not any(each["num_wrong"] for each in row["contenders"])
-    shares = {each["key"]: each["figures"] for each in row["comparisons"]}["share"]
-    assert {name: round(of["median"]) for name, of in shares.items()} == dict.fromkeys(shares, 100)
 
 
 def test_the_plot_has_a_line_for_each_loader(report: dict[str, Any]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from framefeed._values import DEFAULT_LIMITS
-from framefeed.bitstreams import OddUnits, Vp9Reader
+from framefeed.bitstreams import OddUnits
 from framefeed.bitstreams._av1 import Av1Reader, read_sequence
+from framefeed.bitstreams._vpx import Vp9Reader
 from tests.bitstreams import vpx_mutants as made
 from tests.bitstreams.vpx_mutants import packets
 

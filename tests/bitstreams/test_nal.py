@@ -7,13 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.bitstreams._nal import (
-    PictureFacts,
     find_recovery_frames,
-    read_h264_facts,
-    read_hevc_facts,
     read_nal_length_size,
     split_nal_units,
 )
+from tests.bitstreams.test_units import walk
 
 # H.264 NAL unit headers: nal_ref_idc << 5 | nal_unit_type (ITU-T H.264 7.3.1).
 NON_REFERENCE, REFERENCE, IDR = b"\x01\x9a", b"\x61\x9a", b"\x65\x88"
@@ -57,8 +55,8 @@ def test_units_by_start_code_come_back(units: list[bytes]) -> None:
 def test_D01_garbage_is_read_without_an_error(data: bytes, size: int) -> None:
     for unit in split_nal_units(data, size):
         assert len(unit) > 0
-    for facts in (read_h264_facts(data, size), read_hevc_facts(data, size)):
-        assert facts is None or isinstance(facts, PictureFacts)
+    for codec in ("h264", "hevc"):
+        assert len(walk([data or b"\0"], codec, size, 1).is_start) == 1
 
 
 def test_a_length_beyond_the_packet_ends_it() -> None:
@@ -82,30 +80,38 @@ def test_length_size_from_the_configuration(codec: str, extradata: bytes | None,
     assert read_nal_length_size(codec, extradata) == size
 
 
+def facts_of(packet: bytes, codec: str = "h264", size: int = 4) -> tuple[bool, bool, int]:
+    """Whether other pictures refer to a packet's, or it has more; whether decoding can start there; and its layer."""
+    facts = walk([packet], codec, size, 1)
+    return bool(facts.is_reference[0]), bool(facts.is_start[0]), int(facts.layer[0])
+
+
 @pytest.mark.parametrize(
     ("units", "facts"),
     [
-        ((IDR,), PictureFacts(True, False, True)),
-        ((SPS, PPS, IDR), PictureFacts(True, False, True)),
-        ((REFERENCE,), PictureFacts(True, True, False)),
-        ((NON_REFERENCE,), PictureFacts(False, True, False)),
-        ((DELIMITER, SEI + b"\x01\x01\xff\x80", NON_REFERENCE, FILLER), PictureFacts(False, True, False)),
+        ((IDR,), (True, True, 3)),
+        ((SPS, PPS, IDR), (True, True, 3)),
+        ((REFERENCE,), (True, False, 3)),
+        ((NON_REFERENCE,), (False, False, 0)),
+        ((DELIMITER, SEI + b"\x01\x01\xff\x80", NON_REFERENCE, FILLER), (False, False, 0)),
         # A picture of several slices is needed if one of them is.
-        ((NON_REFERENCE, REFERENCE), PictureFacts(True, True, False)),
+        ((NON_REFERENCE, REFERENCE), (True, False, 0)),
         # Leaving it out would lose a parameter set, or the end of a sequence.
-        ((PPS, NON_REFERENCE), PictureFacts(False, False, False)),
-        ((NON_REFERENCE, END), PictureFacts(False, False, False)),
+        ((PPS, NON_REFERENCE), (True, False, 0)),
+        ((NON_REFERENCE, END), (True, False, 0)),
     ],
 )
-def test_h264_pictures(units: tuple[bytes, ...], facts: PictureFacts) -> None:
-    assert read_h264_facts(sized(*units), 4) == facts
-    assert read_h264_facts(started(*units), 0) == facts
+def test_h264_pictures(units: tuple[bytes, ...], facts: tuple[bool, bool, int]) -> None:
+    assert facts_of(sized(*units)) == facts
+    assert facts_of(started(*units), size=0) == facts
 
 
-def test_packets_without_a_slice_have_no_facts() -> None:
-    assert read_h264_facts(sized(SPS, PPS), 4) is None
-    assert read_hevc_facts(sized(hevc(32), hevc(33)), 4) is None
-    assert read_h264_facts(b"", 4) is None
+def test_packets_without_a_slice_are_no_start() -> None:
+    for packet, codec in ((sized(SPS, PPS), "h264"), (sized(hevc(32), hevc(33)), "hevc"), (b"\0", "h264")):
+        facts = walk([packet], codec, 4, 1)
+        assert (facts.is_start.tolist(), facts.is_reference.tolist(), facts.has_slice.tolist()) == (
+            [False], [True], [False],
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("frames", [0, 1, 7, 40, 300])
@@ -122,17 +128,13 @@ def test_packets_without_a_slice_have_no_facts() -> None:
 def test_M14_recovery_points(frames: int, before: bytes) -> None:
     unit = recovery_point(frames, before)
     assert find_recovery_frames(unit[1:]) == frames
-    facts = read_h264_facts(sized(unit, REFERENCE), 4)
-    assert facts is not None
-    assert facts.is_random_access == (frames == 0)
+    assert facts_of(sized(unit, REFERENCE))[1] == (frames == 0)
 
 
 def test_M14_without_a_recovery_point_only_an_idr_is_a_start() -> None:
     unit = SEI + b"\x05\x04abcd\x80"
     assert find_recovery_frames(unit[1:]) is None
-    facts = read_h264_facts(sized(unit, REFERENCE), 4)
-    assert facts is not None
-    assert not facts.is_random_access
+    assert not facts_of(sized(unit, REFERENCE))[1]
 
 
 @pytest.mark.parametrize(
@@ -150,18 +152,13 @@ def test_M14_without_a_recovery_point_only_an_idr_is_a_start() -> None:
     ],
 )
 def test_M04_hevc_pictures(kind: int, is_reference: bool, is_start: bool) -> None:
-    facts = read_hevc_facts(sized(hevc(kind)), 4)
-    assert facts == PictureFacts(is_reference, True, is_start)
+    assert facts_of(sized(hevc(kind)), "hevc") == (is_reference, is_start, 0)
 
 
 @pytest.mark.parametrize(("other", "droppable"), [(39, True), (40, True), (35, True), (34, False), (36, False)])
 def test_hevc_pictures_beside_other_units(other: int, droppable: bool) -> None:
-    facts = read_hevc_facts(sized(hevc(other), hevc(0)), 4)
-    assert facts is not None
-    assert facts.is_droppable == droppable
+    assert facts_of(sized(hevc(other), hevc(0)), "hevc")[0] == (not droppable)
 
 
 def test_hevc_temporal_layers() -> None:
-    facts = read_hevc_facts(sized(hevc(0, temporal_id=2)), 4)
-    assert facts is not None
-    assert facts.temporal_id == 2
+    assert facts_of(sized(hevc(0, temporal_id=2)), "hevc")[2] == 2

@@ -12,8 +12,7 @@ from framefeed.bitstreams import _units
 from framefeed.bitstreams._nal import (
     MAX_PARAMETER_SETS,
     cut_first_slice,
-    read_h264_facts,
-    read_hevc_facts,
+    find_recovery_frames,
     split_nal_units,
 )
 from framefeed.bitstreams._units import BLOCK_PADDING, HEAD_BYTES, UnitWalk
@@ -22,8 +21,8 @@ RECOVERY, RECOVERY_LATER, OTHER = b"\x06\x06\x01\xc4\x80", b"\x06\x06\x01\x44\x8
 TWO_MESSAGES = b"\x06\x05\x01\x01\x06\x01\xc4\x80"
 
 
-def _walk(packets: list[bytes], codec: str, length_size: int, block: int) -> UnitFacts:
-    """Look at packets, some at a time."""
+def walk(packets: list[bytes], codec: str, length_size: int, block: int) -> UnitFacts:
+    """Read packets, some at a time."""
     walk = UnitWalk(codec, length_size)
     for first in range(0, len(packets), block):
         data, extents = bytearray(), []
@@ -75,45 +74,51 @@ def _expected_sets(packets: list[bytes], codec: str, size: int) -> tuple[bytes, 
     return tuple(sets)
 
 
-@given(packets_of("h264"), st.sampled_from([1, 3, 10]))
-def test_h264_packets_are_described_alike(some: tuple[list[bytes], int], block: int) -> None:
-    packets, size = some
-    result = _walk(packets, "h264", size, block)
+@given(
+    st.sampled_from(["h264", "hevc"]).flatmap(lambda codec: st.tuples(st.just(codec), packets_of(codec))),
+    st.sampled_from([1, 3, 10]),
+)
+def test_packets_are_described_as_their_units_are_one_by_one(
+    codec_and_packets: tuple[str, tuple[list[bytes], int]], block: int
+) -> None:
+    codec, (packets, size) = codec_and_packets
+    result, is_h264 = walk(packets, codec, size, block), codec == "h264"
     for number, packet in enumerate(packets):
-        facts = read_h264_facts(packet, size)
-        if facts is None:
+        units = [bytes(unit) for unit in split_nal_units(packet, size)]
+        kinds = [unit[0] & 31 if is_h264 else unit[0] >> 1 & 63 for unit in units]
+        slices = [
+            unit for unit, kind in zip(units, kinds, strict=True) if (kind in (1, 2, 5) if is_h264 else kind < 32)
+        ]
+        assert result.has_slice[number] == bool(slices)
+        if not slices:
             assert result.is_reference[number]
             continue
-        assert result.is_start[number] == facts.is_random_access
-        assert result.is_reference[number] == (facts.is_reference or not facts.is_droppable)
-        slices = [bytes(unit) for unit in split_nal_units(packet, size) if unit[0] & 31 in (1, 2, 5)]
-        assert result.slice_kind[number] == slices[0][0] & 31
-        assert result.layer[number] == slices[0][0] >> 5 & 3
-        kept = int(result.head_bytes[number])
-        assert result.head[number, :kept].tobytes() == slices[0][1 : 1 + HEAD_BYTES]
-    assert result.parameter_sets == _expected_sets(packets, "h264", size)
-
-
-@given(packets_of("hevc"), st.sampled_from([1, 3, 10]))
-def test_hevc_packets_are_described_alike(some: tuple[list[bytes], int], block: int) -> None:
-    packets, size = some
-    result = _walk(packets, "hevc", size, block)
-    for number, packet in enumerate(packets):
-        facts = read_hevc_facts(packet, size)
-        if facts is None:
-            assert result.is_reference[number]
-            continue
-        assert result.is_start[number] == facts.is_random_access
-        assert result.is_reference[number] == (facts.is_reference or not facts.is_droppable)
-        assert result.layer[number] == facts.temporal_id
-    assert result.parameter_sets == _expected_sets(packets, "hevc", size)
+        if is_h264:
+            messages = [
+                frames for unit in units if unit[0] & 31 == 6 if (frames := find_recovery_frames(unit[1:])) is not None
+            ]
+            is_start = 5 in kinds or messages[:1] == [0]
+            is_reference = 5 in kinds or any(unit[0] & 0x60 for unit in slices)
+            harmless, layer = {1, 5, 6, 9, 12}, slices[0][0] >> 5 & 3
+            assert result.slice_kind[number] == slices[0][0] & 31
+            kept = int(result.head_bytes[number])
+            assert result.head[number, :kept].tobytes() == slices[0][1 : 1 + HEAD_BYTES]
+        else:
+            own = [kind for kind in kinds if kind < 32]
+            is_start = any(16 <= kind <= 23 for kind in own)
+            is_reference = any(kind >= 16 or kind % 2 for kind in own)
+            harmless, layer = {*range(32), 35, 38, 39, 40}, (slices[-1][1] & 7) - 1
+        assert result.is_start[number] == is_start
+        assert result.is_reference[number] == (is_reference or not harmless.issuperset(kinds))
+        assert result.layer[number] == layer
+    assert result.parameter_sets == _expected_sets(packets, codec, size)
 
 
 def test_packets_of_very_many_units_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     packets = [_stored(b"\x09", 4) * 20 + _stored(b"\x65\x88\x11", 4), _stored(b"\x41\x9a\x22", 4)]
-    expected = _walk(packets, "h264", 4, 2)
+    expected = walk(packets, "h264", 4, 2)
     monkeypatch.setattr(_units, "_MAX_STEPS", 5)
-    result = _walk(packets, "h264", 4, 2)
+    result = walk(packets, "h264", 4, 2)
     assert result.is_start.tolist() == expected.is_start.tolist() == [True, False]
     assert result.slice_kind.tolist() == expected.slice_kind.tolist() == [5, 1]
     assert expected.is_plain
@@ -124,8 +129,7 @@ def test_packets_of_very_many_units_are_read(monkeypatch: pytest.MonkeyPatch) ->
 def test_M14_the_first_of_several_recovery_points_counts(first: bytes, second: bytes) -> None:
     packet = b"".join(_stored(unit, 4) for unit in (first, second, b"\x41\x9a\x22"))
     is_start = first == RECOVERY
-    assert _walk([packet], "h264", 4, 1).is_start.tolist() == [is_start]
-    assert read_h264_facts(packet, 4).is_random_access == is_start
+    assert walk([packet], "h264", 4, 1).is_start.tolist() == [is_start]
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 4])
@@ -144,6 +148,6 @@ def test_more_sets_than_a_stream_needs_are_not_kept() -> None:
         b"".join(_stored(bytes([kind << 1, 1, *number.to_bytes(2, "big")]), 4) for kind in kinds)
         for number in range(2 * MAX_PARAMETER_SETS)
     ]
-    sets = _walk(packets, "hevc", 4, 10).parameter_sets
+    sets = walk(packets, "hevc", 4, 10).parameter_sets
     assert len(sets) == MAX_PARAMETER_SETS
     assert {unit[0] >> 1 for unit in sets} == {32, 33, 34}

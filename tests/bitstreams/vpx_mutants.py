@@ -6,12 +6,15 @@ import io
 import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from unittest.mock import patch
 
 import av
 from PIL import Image
 
-from framefeed.bitstreams import _av1
-from framefeed.bitstreams._vpx import make_header_syntax, make_tile_syntax
+from framefeed._values import DEFAULT_LIMITS
+from framefeed.bitstreams import _av1, _vpx
+from framefeed.bitstreams._bits import HeaderBits
+from framefeed.bitstreams._vpx import Vp9Reader
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.pathologies.bitstreams import BitWriter
 
@@ -77,6 +80,11 @@ def hidden_vp9(frame: bytes) -> bytes:
     return bytes([frame[0] & ~0x02]) + frame[1:]
 
 
+def started_vp9(frame: bytes, sync_code: int = 0x498342, space: int = 1) -> bytes:
+    """Change what a key frame of profile 0 begins with: its start code, and the number of its colour space."""
+    return frame[:1] + sync_code.to_bytes(3, "big") + bytes([frame[4] & 0x1F | space << 5]) + frame[5:]
+
+
 def hidden_inter_vp9(frame: bytes) -> bytes:
     """Say that an inter frame of profile 0 is not shown, and not intra-only."""
     return _with_header(frame, lambda text: text[:6] + "0" + text[7] + "0" + text[8:])
@@ -98,14 +106,27 @@ def padded_vp9(frame: bytes) -> bytes:
     return _with_header(frame, lambda text: text + "1" * (-len(text) % 8))
 
 
+class _SpiedBits(HeaderBits):
+    """Keeps where the last header ended, and the number before that."""
+
+    last, ended = 0, (0, 0)
+
+    def read(self, count: int) -> int:
+        self.last = super().read(count)
+        return self.last
+
+    def align(self) -> tuple[int, int]:
+        _SpiedBits.ended = self._size - self._left, self.last
+        return super().align()
+
+
 def _header_of(frame: bytes) -> tuple[int, int]:
-    """Find how many bits the header of a frame 128 columns wide takes, and how many bytes the one behind it."""
-    text = _text(frame)
-    header = make_header_syntax(0).match(text)
-    assert header is not None
-    tiles = make_tile_syntax(128)[1].match(text, header.end())
-    assert tiles is not None
-    return tiles.end(), int(tiles["bytes"], 2)
+    """Find how many bits the header of a frame takes, and how many bytes the one behind it."""
+    reader = Vp9Reader(DEFAULT_LIMITS)
+    with patch.object(_vpx, "HeaderBits", _SpiedBits):
+        for data in (packets("vp9")[0], frame):
+            reader.read(memoryview(data))
+    return _SpiedBits.ended
 
 
 def _with_header(frame: bytes, change: Callable[[str], str]) -> bytes:

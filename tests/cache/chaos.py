@@ -243,7 +243,7 @@ class Run:
         cache.close()
 
     def _check(self, scenario: Scenario, pipe: int) -> None:
-        left = len(list(self._folder.glob("*.part")))
+        left = len(list(self._folder.glob("*.new")))
         with scenario.cache(self._folder) as cache:
             verified = cache.verify()
             assert not verified.damaged, verified.damaged
@@ -261,7 +261,7 @@ class Run:
         with scenario.cache(self._folder) as cache:
             assert_served(self._plan, cache)
             assert built(self._plan.with_epoch(1), cache, workers=scenario.workers).frames_stored
-        assert not list(self._folder.glob("*.part")), "who writes removes what dead writers left"
+        assert not list(self._folder.glob("*.new")), "who writes removes what dead writers left"
         summary = {"found": report.frames_present, "of": num_needed, "unfinished": left, "verdict": "exact"}
         _WRITE(pipe, json.dumps(summary).encode())
 
@@ -280,31 +280,33 @@ def made_plan(folder: Path) -> EpochPlan:
     return plan_clips(scan(folder, workers=0), RandomSegments(8), seed=1, clips_per_video=2, size=(32, 40))
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--log", type=Path)
-    parser.add_argument("--sabotage", action="store_true", help="kill builders that do what they must not")
-    args = parser.parse_args(words)
-    warnings.simplefilter("ignore", UserWarning)
+def run_seeds(seeds: range, *, sabotage: bool = False) -> list[dict[str, Any]]:
+    """Say what became of each seed."""
     folder = Path(tempfile.mkdtemp(prefix="framefeed-chaos-"))
     try:
         plan = made_plan(folder)
         fresh = list(clips_through(plan, None, find_decoder()))
         reports = []
-        for seed in range(args.first, args.first + args.seeds):
-            reports.append(Run(plan, fresh, folder / f"cache{seed}", args.sabotage).report(seed))
+        for seed in seeds:
+            reports.append(Run(plan, fresh, folder / f"cache{seed}", sabotage).report(seed))
             shutil.rmtree(folder / f"cache{seed}", ignore_errors=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    return reports
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--log", type=Path)
+    args = parser.parse_args(words)
+    warnings.simplefilter("ignore", UserWarning)
+    reports = run_seeds(range(args.first, args.first + args.seeds))
     wrong = sum("wrong" in report for report in reports)
     killed = sum(report["killed"].count(" at ") for report in reports)
     summary = f"{len(reports)} runs, {killed} builders killed: {f'{wrong} WRONG' if wrong else 'all exact'}"
-    if args.log is not None:
-        report_lines([*HEADER, *map(line_of, reports), summary], args.log)
-    else:
-        sys.stdout.write(json.dumps(reports) + "\n")
+    report_lines([*HEADER, *map(line_of, reports), summary], args.log)
     return 1 if wrong else 0
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import resource
 import shutil
-import subprocess
-import sys
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,7 +21,6 @@ from PIL import Image
 import framefeed.cache.prefill._build
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.prefill._build import BuildReport, build
-from framefeed.cache.prefill._estimate import estimate
 from framefeed.decode import find_decoder
 from framefeed.errors import CacheError, FramefeedError, MissingDependency, UsageError
 from framefeed.media import ImageSequence
@@ -39,12 +39,15 @@ from tests.cache.builders import (
     fewest_decoded,
     needed_frames,
 )
-from tests.conftest import CHECKOUT
+from tests.cache.chaos import run_seeds
 from tests.corpus import corpus_file
+from tests.decode.forks import Child, result_of_child
 from tests.fakes import FlatDecoder
 from tests.judges import assert_same_arrays
 from tests.makers import catalog, plan_of
-from tests.programs import report_of
+from tests.patience import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 PLANS: dict[str, Callable[[], EpochPlan]] = {
     "random segments": lambda: plan_of(size=(24, 32)),
@@ -289,84 +292,68 @@ def test_C17_a_folder_that_cannot_be_made(folder: str) -> None:
         assert len(watched.asked) < count_needed(plan)
 
 
-LIMITED = """
-import resource, signal, sys
-from framefeed.cache._frame_cache import FrameCache
-from tests.cache.builders import built
-from tests.cache.test_building import PLANS
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-plan = PLANS["random segments"]()
-limit = int(sys.argv[2])
-resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-report = built(plan, FrameCache(sys.argv[1], codec="raw"))
-print(report.frames_stored, report.is_complete, report.stopped_because)
-"""
-
-
 @pytest.mark.parametrize("limit", [0, 20_000])
 def test_C04_a_full_disk_ends_the_build(limit: int, tmp_path: Path) -> None:
-    result = in_another_process(LIMITED, tmp_path / "c", str(limit))
-    assert result.returncode == 0, result.stderr
-    _, is_complete, *said = result.stdout.split()
-    assert is_complete == "False"
-    assert "File too large" in " ".join(said)
-    assert os.listdir(tmp_path / "c") in (["lock"], ["building.lock", "lock"], ["lock", "building.lock"])
     plan = PLANS["random segments"]()
+
+    def build_on_a_full_disk() -> list[Any]:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        with quiet():
+            report = built(plan, FrameCache(tmp_path / "c", codec="raw"))
+        return [report.is_complete, report.stopped_because]
+
+    is_complete, reason = result_of_child(build_on_a_full_disk)
+    assert not is_complete
+    assert "File too large" in reason
+    assert os.listdir(tmp_path / "c") == ["lock"]
     with FrameCache(tmp_path / "c") as cache:
         assert built(plan, cache).frames_stored == count_needed(plan)
         assert_served(plan, cache)
 
 
-def test_C01_killed_builders_leave_exact_frames_or_none() -> None:
-    reports = report_of("tests.cache.chaos", "--seeds", "10")  # make chaos: 200
-    assert [report["verdict"] for report in reports] == ["exact"] * 10
-    assert sum(report["killed"].count(" at ") for report in reports) >= 10
-    assert len({report["found"] for report in reports}) > 3, "they died at different places"
+@pytest.mark.parametrize(
+    "seeds", [range(5), pytest.param(range(5, 10), marks=pytest.mark.test_all)], ids=["first", "others"]
+)
+def test_C01_killed_builders_leave_exact_frames_or_none(seeds: range) -> None:
+    reports = result_of_child(lambda: run_seeds(seeds))  # make chaos: 200
+    assert [report["verdict"] for report in reports] == ["exact"] * len(seeds)
+    assert sum(report["killed"].count(" at ") for report in reports) >= len(seeds)
+    assert len({report["found"] for report in reports}) > 2, "they died at different places"
 
 
-def test_C01_a_store_that_leaves_half_a_file_is_caught() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.cache.chaos", "--first", "1", "--seeds", "1", "--sabotage"],
-        cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"}, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert result.returncode == 1
-    assert "AssertionError" in result.stderr
+def test_C01_a_store_that_leaves_half_a_file_is_caught(capfd: pytest.CaptureFixture[str]) -> None:
+    (report,) = result_of_child(lambda: run_seeds(range(1, 2), sabotage=True))
+    assert "wrong" in report
+    assert "AssertionError" in capfd.readouterr().err
 
 
 # --- several at once ----------------------------------------------------------------------------------
 
-BUILDING = """
-import sys
-from framefeed.cache._frame_cache import FrameCache
-from tests.cache.builders import built
-from tests.cache.test_building import PLANS
-with FrameCache(sys.argv[1]) as cache:
-    sys.stdin.readline()
-    report = built(PLANS["every frame, whole"](), cache)
-    print(report.frames_stored, report.frames_present, report.is_complete)
-"""
 
+@pytest.mark.parametrize("world_size", [1, 2], ids=["the same plan", "ranks"])
+def test_C05_two_processes_fill_one_cache(world_size: int, tmp_path: Path) -> None:
+    whole, (begin, end) = PLANS["every frame, whole"](), os.pipe()
 
-def test_C05_two_processes_share_the_work(tmp_path: Path) -> None:
-    plan = PLANS["every frame, whole"]()
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", BUILDING, tmp_path / "c"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"},
-        )
-        for _ in range(2)
-    ]  # fmt: skip
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    counts = [process.communicate(timeout=60)[0].split() for process in processes]
+    def build_part(rank: int) -> str:
+        plan = plan_of(EveryFrame(), clips_per_video=1, shuffle=False, rank=rank, world_size=world_size)
+        with FrameCache(tmp_path / "c") as cache:
+            os.read(begin, 1)
+            report = built(plan, cache)
+        return f"{report.frames_stored} {report.frames_present} {report.is_complete}"
+
+    children = [Child(functools.partial(build_part, number % world_size)) for number in range(2)]
+    os.write(end, b"go")
+    counts = [child.report().split() for child in children]
+    for each in (begin, end):
+        os.close(each)
     assert [count[2] for count in counts] == ["True", "True"]
-    assert sum(int(count[0]) for count in counts) == count_needed(plan), "no frame is decoded by both"
-    assert all(int(count[0]) + int(count[1]) == count_needed(plan) for count in counts)
+    assert all(int(count[0]) + int(count[1]) == count_needed(whole) // world_size for count in counts)
     with FrameCache(tmp_path / "c") as cache:
-        assert cache.info().num_frames == count_needed(plan)
-        assert_served(plan, cache)
+        num_stored = sum(int(count[0]) for count in counts)
+        assert cache.info().num_frames == num_stored
+        assert num_stored == count_needed(whole) if world_size == 2 else num_stored >= count_needed(whole)
+        assert_served(whole, cache)
 
 
 def test_C05_two_threads_build_the_same(tmp_path: Path) -> None:
@@ -376,7 +363,7 @@ def test_C05_two_threads_build_the_same(tmp_path: Path) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(PATIENCE_SECONDS)
         assert all(report.frames_stored + report.frames_present == count_needed(plan) for report in reports)
         assert_served(plan, cache)
 
@@ -391,6 +378,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
         lambda: build([plan], cache),  # type: ignore[arg-type]
         lambda: build(plan, tmp_path / "c"),  # type: ignore[arg-type]
         lambda: build(plan, cache, epochs=0),
+        lambda: build(plan, cache, clips=0),
         lambda: build(plan, cache, backend="none"),
         lambda: build(plan_of(), FrameCache(tmp_path / "c", form="planes"), backend=FlatDecoder()),
     ):
@@ -400,7 +388,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
     taken.write_text("")
     with pytest.raises(CacheError, match="expected a folder"):
         build(plan, FrameCache(taken))
-    assert sorted(os.listdir(tmp_path)) in (["taken"], ["c", "taken"])
+    assert os.listdir(tmp_path) == ["taken"]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -416,9 +404,8 @@ def test_what_says_nothing_about_a_file_ends_the_build(
 
     plan = plan_of(size=(24, 32))
     for number, decoder in enumerate([FlatDecoder(raise_it), FlatDecoder(spoil=fail)]):
-        for call in (build, estimate):
-            with FrameCache(tmp_path / str(number)) as cache, pytest.raises(kind, match="pip install a-plug-in"):
-                call(plan, cache, backend=decoder, workers=workers)
+        with FrameCache(tmp_path / str(number)) as cache, pytest.raises(kind, match="pip install a-plug-in"):
+            build(plan, cache, backend=decoder, workers=workers)
 
 
 def test_a_progress_bar_is_shown_on_request(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -436,10 +423,3 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
-
-
-def in_another_process(script: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script, *words], cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip

@@ -33,7 +33,7 @@ from tests.corpus import clip_file, corpus_file
 from tests.fakes import FlatDecoder
 from tests.judges import assert_same_arrays
 from tests.parallel.awaited import AwaitedLock
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS
 
 EXACT = [name for name, entry in CODECS.items() if entry.is_exact]
 WHOLE = OutputSpec()
@@ -325,7 +325,7 @@ def noise(ordinal: int) -> np.ndarray:
 
 def long_clip(folder: Path) -> Path:
     """A clip of more bytes than its fingerprint looks at."""
-    spec = ClipSpec(num_frames=120, gop=6, height=144, width=176, codec_options={"crf": "4"}, draw=noise)
+    spec = ClipSpec(num_frames=36, gop=6, height=144, width=176, codec_options={"crf": "4"}, draw=noise)
     path = Path(shutil.copy(clip_file("long_noise.mp4", spec), folder / "long.mp4"))
     assert path.stat().st_size > 4 * 64 * 1024
     return path
@@ -367,10 +367,10 @@ def test_C03_bytes_of_the_fingerprint_changed_under_the_same_size_and_time(
     video = Video.of(path)
     before = path.stat()
     with FrameCache(tmp_path / "c", form=form, memory_bytes=memory) as cache:
-        filled(cache, video, [0, 60])
+        filled(cache, video, [0, 30])
         patched(path, path.stat().st_size - 1)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        _, report = video.decoded(cache.decoder(find_decoder()), ([0, 60], SMALL))
+        _, report = video.decoded(cache.decoder(find_decoder()), ([0, 30], SMALL))
         assert (report.counts.frames_cached, report.counts.frames_stored) == (0, 0)
         assert cache.stats().frames_outdated == 2
 
@@ -402,12 +402,12 @@ def test_C03_a_source_is_read_once_to_confirm_its_fingerprint(tmp_path: Path, mo
     monkeypatch.setattr(MediaSource, "fingerprint", fingerprint)
     monkeypatch.setattr(_keys, "_hash_spans", None)  # which reads encoded bytes
     with FrameCache(tmp_path / "c") as cache:
-        for first in (0, 30, 60):
+        for first in (0, 12, 30):
             filled(cache, video, [first, first + 1])
         assert len(hashed) == 1
         os.utime(path, ns=(1, 1))
         _keys.read_lasting_stamp(str(path))
-        for first in (0, 30, 60):
+        for first in (0, 12, 30):
             _, report = video.decoded(cache.decoder(find_decoder()), ([first, first + 1], SMALL))
             assert report.counts.frames_cached == 2
         assert len(hashed) == 3, "once by the source itself, and once by the cache"
@@ -684,7 +684,7 @@ class Flag:
         if self.is_asked:
             self.has_other_come.set()
         self.is_asked = True
-        assert self.has_other_come.wait(PATIENCE)
+        assert self.has_other_come.wait(PATIENCE_SECONDS)
         return False
 
 
@@ -699,7 +699,7 @@ def test_of_threads_that_see_the_same_trouble_one_warns(tmp_path: Path) -> None:
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(PATIENCE)
+                thread.join(PATIENCE_SECONDS)
         state._store = None
     assert [str(each.message) for each in seen] == ["the disk is full"]
 

@@ -12,8 +12,7 @@ import pytest
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._state import PlannedFrames, choose_codec, find_stored_codec
 from framefeed.cache.codecs._registry import known_codecs
-from framefeed.cache.prefill._estimate import estimate
-from framefeed.cache.prefill._opening import make_decoder
+from framefeed.cache.prefill._build import make_decoder
 from framefeed.cache.store._format import Kind, StoreInfo
 from framefeed.decode import RGB_PLANAR, PlaneLayout, find_decoder
 from framefeed.load import ClipLoader
@@ -43,7 +42,7 @@ def contents(max_bytes: int | None = None, bytes_on_disk: int = 0, **kinds: int)
 
 
 def choose(form: Any, info: StoreInfo, planned: PlannedFrames | None = None) -> str:
-    return choose_codec("auto", form, PLANES if form == "planes" else OUTPUT, info, planned)[0].label
+    return choose_codec("auto", form, PLANES if form == "planes" else OUTPUT, info, planned).label
 
 
 # --- the rule -----------------------------------------------------------------------------------------
@@ -68,8 +67,7 @@ def test_outputs_are_lz4_if_raw_would_not_fit(max_bytes: int | None, on_disk: in
 
 def test_a_given_codec_is_used() -> None:
     for name in known_codecs():
-        codec, reason = choose_codec(name, "planes", PLANES, contents(1, raw=5), PlannedFrames(9, 9))
-        assert (codec.name, reason) == (name, "the codec that was given")
+        assert choose_codec(name, "planes", PLANES, contents(1, raw=5), PlannedFrames(9, 9)).name == name
 
 
 def test_a_cache_keeps_its_codec() -> None:
@@ -154,7 +152,6 @@ def test_a_build_and_a_loader_follow_the_rule(form: Any, codec: str, is_built: b
         with FrameCache(tmp_path / f"{max_bytes}", form=form, max_bytes=max_bytes) as cache, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if is_built:
-                assert estimate(plan, cache, clips=2).codec == expected
                 built(plan, cache)
             else:
                 # Two workers may both store a frame that both decoded, and 60,000 bytes have no space for that.
@@ -181,10 +178,7 @@ def test_a_cache_that_was_begun_is_continued_with_its_codec(codec: str, tmp_path
     with FrameCache(tmp_path / "c", codec=codec) as cache:
         built(plan, cache)
     with FrameCache(tmp_path / "c", max_bytes="1GB") as cache:
-        more = plan_of(size=(32, 32))
-        said = estimate(more, cache, clips=2)
-        assert (said.codec, said.reason) == (codec, f"{codec}: the cache already has such frames with this codec")
-        built(more, cache)
+        built(plan_of(size=(32, 32)), cache)
         assert codecs_of(cache) == {codec}
 
 

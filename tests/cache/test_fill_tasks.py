@@ -43,7 +43,6 @@ def check_tasks(maker: TaskMaker, plan: EpochPlan, epochs: int, options: FillOpt
             key = run.output if options.by_output else None
             frames.update((plan.catalog.source(task.row), ordinal, key) for ordinal in run.ordinals.tolist())
     assert frames == frames_of(plan, epochs, options.by_output), "each frame once"
-    assert [task.number for task in tasks] == list(range(len(tasks)))
     assert [task.row for task in tasks] == sorted(task.row for task in tasks)
     num_frames = sum(len(request) for epoch in range(epochs) for request in plan.with_epoch(plan.epoch + epoch))
     assert sum(task.clip_frames for task in tasks) == num_frames

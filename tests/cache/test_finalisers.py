@@ -22,6 +22,7 @@ from framefeed.decode import VideoDecoder, find_decoder
 from framefeed.testing import ClipSpec, write_clip
 from tests.cache.media import SMALL, Video
 from tests.cache.store.made import KEYS, add, frames_of, parts, read_all
+from tests.patience import PATIENCE_SECONDS
 
 FRAMES = 40
 PACKAGE = Path(framefeed.cache.__file__).parent
@@ -39,10 +40,10 @@ def collecting(threshold: int) -> Iterator[None]:
 
 
 def ends(call: Callable[[], object]) -> bool:
-    """Whether a call ends within some seconds; one that hangs stays behind in a thread that ends with the process."""
+    """Whether a call ends; one that hangs stays behind in a thread that ends with the process."""
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(PATIENCE_SECONDS)
     return not thread.is_alive()
 
 
@@ -50,7 +51,7 @@ def locks_of(store: FrameStore) -> list[Any]:
     index: Any = store._segments
     return [
         store._state.value.lock,
-        store._appender._lock,
+        store.appender._lock,
         index._lock,
         index._directories._lock,
         index._descriptors._lock,
@@ -111,8 +112,14 @@ class Node:
         self.kept = [self, *kept]
 
 
-@pytest.mark.parametrize("threshold", [1, 7, 60, 500])
-@pytest.mark.parametrize("form", ["output", "planes"])
+@pytest.mark.parametrize(
+    ("form", "threshold"),
+    [
+        *(("output", 1), ("planes", 7), ("output", 60), ("planes", 500)),
+        *(pytest.param("planes", threshold, marks=pytest.mark.test_all) for threshold in (1, 60)),
+        *(pytest.param("output", threshold, marks=pytest.mark.test_all) for threshold in (7, 500)),
+    ],
+)
 def test_cached_iterators_are_abandoned_in_a_cycle_at_every_stage(form: Any, threshold: int, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "v.mp4", ClipSpec(num_frames=FRAMES, gop=8))
     video = Video.of(path)

@@ -13,7 +13,7 @@ import pytest
 from framefeed.cache._state import CacheOptions, CacheState
 from framefeed.cache.store._format import Kind, StoredFrame
 from tests.parallel.awaited import AwaitedLock
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS
 
 KIND = Kind("raw", "rgbp 1x1 2 0 p 0")
 OVERHEAD = 400
@@ -49,7 +49,7 @@ class Meeting(OrderedDict[Any, Any]):
     def __setitem__(self, name: Any, held: Any) -> None:
         if not self.is_inside.is_set():
             self.is_inside.set()
-            assert self.has_other_come.wait(PATIENCE)
+            assert self.has_other_come.wait(PATIENCE_SECONDS)
         super().__setitem__(name, held)
 
 
@@ -67,11 +67,11 @@ def assert_counted(state: Any, make_lock: Callable[..., Any] = AwaitedLock) -> N
 
     first = threading.Thread(target=state.keep_in_memory, args=(b"k", frame_of(1, 150)))
     first.start()
-    assert frames.is_inside.wait(PATIENCE)
+    assert frames.is_inside.wait(PATIENCE_SECONDS)
     second = threading.Thread(target=work)
     second.start()
     for thread in (first, second):
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_SECONDS)
     assert values.weight == sum(len(held.data) + OVERHEAD for held in frames.values()) <= 1600
 
 

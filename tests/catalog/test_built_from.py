@@ -18,8 +18,9 @@ from framefeed.testing import ClipSpec, write_clip
 from tests.media.pictures import write_folder
 
 
-def folder_of(folder: Path) -> Path:
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("media")
     for number in range(5):
         write_clip(folder / f"{number}.mp4", ClipSpec(num_frames=3 + number))
     write_clip(folder / "codec.mp4", ClipSpec(num_frames=4, codec="mpeg4", b_frames=0))
@@ -29,8 +30,7 @@ def folder_of(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("verify", ["proof", "ends", "none", "full"])
-def test_counts_are_those_of_the_indexes(verify: str, tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "media")
+def test_counts_are_those_of_the_indexes(verify: str, folder: Path, tmp_path: Path) -> None:
     for catalog in (
         scan(folder, verify=verify, workers=0),
         scan(folder, verify=verify, workers=0, out=tmp_path / "cat.parquet"),
@@ -47,8 +47,7 @@ def test_every_built_from_has_a_description() -> None:
     assert set(BUILT_FROM_IN_WORDS) == set(get_args(BuiltFrom))
 
 
-def test_without_frame_tables_nothing_is_counted(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "media")
+def test_without_frame_tables_nothing_is_counted(folder: Path, tmp_path: Path) -> None:
     assert count_built_from(scan(folder, depth="header", workers=0)) == {}
     scan(folder, workers=0, out=tmp_path / "cat.parquet")
     (tmp_path / "elsewhere").mkdir()
@@ -56,8 +55,7 @@ def test_without_frame_tables_nothing_is_counted(tmp_path: Path) -> None:
     assert count_built_from(Catalog.open(tmp_path / "elsewhere" / "cat.parquet", root=tmp_path)) == {}
 
 
-def test_damaged_tables_are_an_error_of_ours(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "media")
+def test_damaged_tables_are_an_error_of_ours(folder: Path, tmp_path: Path) -> None:
     scan(folder, workers=0, out=tmp_path / "cat.parquet")
     path = tmp_path / "cat.frames.arrow"
     whole = path.read_bytes()

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import framefeed as ff
-from framefeed.catalog._cached_files import map_array, map_arrays
+from framefeed.catalog._cached_files import map_arrays
+from tests.patience import PATIENCE_SECONDS
 
 NAMES = ("a", "b", "c")
 
@@ -36,7 +37,7 @@ class Maker:
 
 def test_missing_arrays_are_made_together() -> None:
     make = Maker()
-    assert map_array("b", "1", lambda path: make({"b": path})).tolist() == ["b"]
+    assert map_arrays({"b": "1"}, make)["b"].tolist() == ["b"]
     for _ in range(2):
         mapped = map_arrays(dict.fromkeys(NAMES, "1"), make)
         assert {name: values.tolist() for name, values in mapped.items()} == {name: [name] for name in NAMES}
@@ -67,13 +68,13 @@ def ask(names: tuple[str, ...], barrier: Any, results: Any) -> None:
 
 
 def test_processes_that_ask_in_other_orders_make_each_array_once() -> None:
-    spawn = multiprocessing.get_context("spawn")
-    barrier, results = spawn.Barrier(3), spawn.Queue()
+    fork = multiprocessing.get_context("fork")
+    barrier, results = fork.Barrier(3), fork.Queue()
     orders = [("a", "b", "c"), ("c", "b"), ("b", "a")]
-    processes = [spawn.Process(target=ask, args=(names, barrier, results)) for names in orders]
+    processes = [fork.Process(target=ask, args=(names, barrier, results)) for names in orders]
     for process in processes:
         process.start()
-    given = [results.get(timeout=60) for _ in orders]
+    given = [results.get(timeout=PATIENCE_SECONDS) for _ in orders]
     for process in processes:
         process.join()
     assert sorted(name for made, _ in given for names in made for name in names) == [*NAMES]

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,15 @@ from framefeed.catalog import _catalog_urls
 from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file
 from tests.media.remote.buckets import URL, VIDEOS, empty, keys_of, options_of, scan
-from tests.media.remote.stores import Store, serving
+from tests.media.remote.stores import Store
 
 SIZE = (24, 32)
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Store]:
-    with serving() as opened:
-        yield opened
-
-
 @pytest.fixture
-def store(served: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def store(s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The server with an empty bucket, and an empty cache folder of the user."""
-    return empty(served, tmp_path, monkeypatch)
+    return empty(s3, tmp_path, monkeypatch)
 
 
 def read_store(store: Store) -> dict[str, bytes]:
@@ -86,6 +79,7 @@ def test_batches_are_those_of_the_local_catalog(store: Store, tmp_path: Path, ki
     np.testing.assert_array_equal(*batches)
 
 
+@pytest.mark.test_all  # of processes of ours, see above
 def test_workers_of_a_data_loader_open_the_copy(store: Store) -> None:
     torch = pytest.importorskip("torch")
     from framefeed.torch import ClipDataset
@@ -161,6 +155,11 @@ def test_to_parquet_writes_to_a_bucket_by_the_catalogs_options(store: Store, tmp
     opened = ff.Catalog.open("s3://videos/copy.parquet", storage_options=options_of(store))
     assert opened.table.equals(catalog.table)
     assert pickle.loads(pickle.dumps(catalog)).fingerprint == opened.fingerprint
+    objects = read_store(store)
+    catalog.to_parquet("s3://videos/copy.parquet")
+    assert (len(objects), read_store(store)) == (2, objects)
+    shutil.rmtree(tmp_path / "cache")
+    assert ff.Catalog.open("s3://videos/copy.parquet", storage_options=options_of(store)).has_frame_indexes
     catalog[:1].to_parquet("s3://videos/copy.parquet")
     assert len(ff.Catalog.open("s3://videos/copy.parquet", storage_options=options_of(store))) == 1
     for url in ("https://host/cat.parquet", "gs://bucket/cat.parquet"):
@@ -168,18 +167,6 @@ def test_to_parquet_writes_to_a_bucket_by_the_catalogs_options(store: Store, tmp
             catalog.to_parquet(url)
         with pytest.raises(ff.UsageError, match="of URLs, only those of S3"):
             scan(store, out=url)
-
-
-def test_to_parquet_twice_keeps_the_frame_tables(store: Store, tmp_path: Path) -> None:
-    scan(store, out=str(tmp_path / "cat.parquet"))
-    catalog = ff.Catalog.open(tmp_path / "cat.parquet", storage_options=options_of(store))
-    catalog.to_parquet(URL)
-    objects = read_store(store)
-    catalog.to_parquet(URL)
-    assert read_store(store) == objects
-    assert len(objects) == 2
-    shutil.rmtree(tmp_path / "cache")
-    assert ff.Catalog.open(URL, storage_options=options_of(store)).has_frame_indexes
 
 
 def test_a_bucket_is_asked_before_the_scan(store: Store, tmp_path: Path) -> None:

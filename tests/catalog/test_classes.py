@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from framefeed.catalog._catalog import Catalog
+from framefeed.cli import main
 from framefeed.errors import UsageError
 from framefeed.scanning import scan
-from tests.cli.running import run
 
 
 def write(folder: Path, name: str, *labels: object) -> Path:
@@ -94,6 +94,6 @@ def test_integers_written_as_floats_are_integers(tmp_path: Path) -> None:
 def test_the_command_takes_the_classes_of_a_catalog(tmp_path: Path) -> None:
     scan(write(tmp_path, "train.csv", "run", "jump", "sit"), out=tmp_path / "train.parquet")
     write(tmp_path, "val.csv", "sit", "run")
-    done = run("scan", "val.csv", "-o", "val.parquet", "--classes-of", "train.parquet", cwd=tmp_path)
-    assert done.returncode == 3, done.stderr  # none of the files is there
+    listed, out, known = (str(tmp_path / name) for name in ("val.csv", "val.parquet", "train.parquet"))
+    assert main(["scan", listed, "-o", out, "--classes-of", known]) == 3  # none of the files is there
     assert list(Catalog.open(tmp_path / "val.parquet").column_values("label")) == [2, 1]

@@ -15,7 +15,6 @@ from framefeed.catalog import _catalog_file
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._columns import compute_label_codes, content_fingerprint, hash_column
 from framefeed.catalog._plan_columns import PlanColumns, find_usable_rows, hash_plan_columns, make_plan_columns
-from framefeed.catalog._selecting import assign_rows
 from framefeed.errors import UnreadableMedia
 from tests.catalog.synthetic import catalog, names
 
@@ -78,13 +77,6 @@ def test_labels_of_many_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     opened = Catalog.open(tmp_path / "cat.parquet")
     assert opened.column_values("label").tolist() == made.column_values("label").tolist()
     assert opened.take([9, 0]).column_values("label").tolist() == [0, 2]
-
-
-@pytest.mark.parametrize("fractions", [[1, 0], [0, 1], [0, 1, 0], [0.5, 0.5, 0], [0.3, 0.3, 0.4]])
-def test_parts_take_all_rows_once(fractions: list[float]) -> None:
-    parts = assign_rows(pa.chunked_array([[f"{n}" for n in range(500)], [None]]), fractions, 3)
-    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(501))
-    assert all(bool(len(part)) == bool(share) for part, share in zip(parts, fractions, strict=True))
 
 
 # --- columns for plans ------------------------------------------------------------------------------

@@ -62,14 +62,6 @@ def test_patterns_take_few_bytes(values: np.ndarray, most: int) -> None:
     assert len(pack(values)) <= most
 
 
-@given(st.lists(columns(), max_size=5))
-def test_compressed_columns_come_back(several: list[np.ndarray]) -> None:
-    lengths = list(map(len, several))
-    cursor = decompress(memoryview(compress(map(pack, several))), bound_packed_bytes(lengths))
-    for values in several:
-        assert np.array_equal(cursor.column(len(values)), values)
-
-
 @given(st.binary(max_size=60), st.integers(0, 100))
 def test_foreign_bytes_give_an_error_or_numbers(data: bytes, count: int) -> None:
     cursor = ByteCursor(memoryview(data))

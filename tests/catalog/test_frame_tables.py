@@ -89,11 +89,6 @@ def test_cached_indexes_are_read_only() -> None:
             array[0] = 1
 
 
-def test_a_row_is_read_once_while_it_is_used() -> None:
-    read = tables(frame_index())
-    assert read.index(0) is read.index(0)
-
-
 @pytest.mark.parametrize("limits", [(1, 2**25), (7, 2**25), (65_536, 2**25), (65_536, 1000), (5, 900)])
 def test_a_file_does_not_depend_on_the_batches_of_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int]

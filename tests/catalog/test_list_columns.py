@@ -88,6 +88,14 @@ def test_lists_of_other_things_are_refused(kind: pa.DataType) -> None:
         convert_lists("box", pa.chunked_array([pa.array([None, []], kind)]))
 
 
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of the user, where columns of any length are mapped from."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
+    return tmp_path / "cache"
+
+
 def write_list(folder: Path, boxes: list[Any]) -> Path:
     path = clip_file("listed.mp4", ClipSpec(num_frames=4))
     lines = [json.dumps({"path": str(path), "box": box, "label": f"c{row}"}) for row, box in enumerate(boxes)]
@@ -146,12 +154,9 @@ def read_in_worker(plan: ff.EpochPlan, queue: Any) -> None:
     queue.put((plan.columns_of([0, 1, 2])["box"].tolist(), type(column.values).__name__))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_map_the_array_that_one_process_wrote(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.test_all)])
+@pytest.mark.usefixtures("cache")
+def test_workers_map_the_array_that_one_process_wrote(method: str, tmp_path: Path) -> None:
     catalog = ff.scan(write_list(tmp_path, BOXES), out=tmp_path / "cat.parquet", workers=1)
     plan = plan_boxes(catalog[[2, 0, 1]], shuffle=False)
     assert isinstance(plan.tables.columns["box"].values, np.memmap)
@@ -166,9 +171,8 @@ def test_workers_map_the_array_that_one_process_wrote(
     assert kind == ("memmap" if method == "fork" else "ndarray")
 
 
+@pytest.mark.usefixtures("cache")
 def test_a_mapped_column_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
     reads = list[str]()
     read = Facts.read
 
@@ -189,9 +193,8 @@ def test_a_mapped_column_is_read_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert reads == ["box", "box"]
 
 
-def test_each_mapped_column_has_its_own_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
+@pytest.mark.usefixtures("cache")
+def test_each_mapped_column_has_its_own_numbers(tmp_path: Path) -> None:
     path = str(clip_file("listed.mp4", ClipSpec(num_frames=4)))
     columns = {"path": [path] * 3, "box": BOXES, "more": [box[::-1] for box in BOXES], "few": [[1], [2], [3]]}
     ff.scan(pa.table(columns), out=tmp_path / "cat.parquet", workers=1)
@@ -202,35 +205,30 @@ def test_each_mapped_column_has_its_own_numbers(tmp_path: Path, monkeypatch: pyt
         assert {name: delivered[name].tolist() for name in names} == {name: columns[name] for name in names}
 
 
-def test_a_file_that_was_cut_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
+def test_a_file_that_was_cut_is_made_again(tmp_path: Path, cache: Path) -> None:
     catalog = ff.scan(write_list(tmp_path, BOXES), out=tmp_path / "cat.parquet", workers=1)
     plan_boxes(catalog)
-    files = sorted((tmp_path / "cache").rglob("*.npy"))
+    files = sorted(cache.rglob("*.npy"))
     assert len(files) == 2
     for path in files:
         path.write_bytes(path.read_bytes()[:-8] if path.stat().st_size > 200 else b"")
     assert plan_boxes(catalog, shuffle=False).columns_of([0, 1, 2])["box"].tolist() == BOXES
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, cache: Path) -> None:
+    cache.write_text("")
     catalog = ff.scan(write_list(tmp_path, BOXES), out=tmp_path / "cat.parquet", workers=1)
     with pytest.raises(UsageError, match=r"cannot write to .*XDG_CACHE_HOME in the environment"):
         plan_boxes(catalog)
 
 
+@pytest.mark.usefixtures("cache")
 def test_an_error_of_the_catalog_is_not_one_of_the_cache_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(facts: Facts, name: str) -> pa.ChunkedArray:
         raise MissingMedia("cat.parquet: no such file", source="cat.parquet")
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
     monkeypatch.setattr(Facts, "read", fail)
     catalog = ff.scan(write_list(tmp_path, BOXES), out=tmp_path / "cat.parquet", workers=1)
     with pytest.raises(MissingMedia, match=r"cat\.parquet: no such file"):

@@ -13,7 +13,7 @@ import framefeed as ff
 from framefeed.catalog import _packed_values
 from framefeed.catalog._catalog_rows import _read_limits
 from framefeed.decode.backends.pyav import PyAVDecoder
-from tests.packed import Members, make_media
+from tests.packed import Members, choose_videos, make_media
 
 MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 SMALL, LARGE = ff.Limits(max_row_group_bytes=1000), ff.Limits(max_row_group_bytes=2**31)
@@ -25,8 +25,7 @@ CLAIMED = 2**30 + 2**20
 @pytest.fixture(scope="module")
 def media(tmp_path_factory: pytest.TempPathFactory) -> Members:
     members = make_media(tmp_path_factory.mktemp("media"))
-    videos = [each for each in members if each[0].endswith(".mp4") and each[1]][:2]
-    return [*videos, *(each for each in members if each[0].endswith(".png"))]
+    return [*choose_videos(members)[:2], *(each for each in members if each[0].endswith(".png"))]
 
 
 @pytest.fixture

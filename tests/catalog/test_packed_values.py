@@ -15,6 +15,8 @@ from framefeed._values import BytesReader, Limits, SourceStat
 from framefeed.archives import LOCAL_READS, NULL
 from framefeed.catalog import PackedFile, find_kept_value
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, MissingMedia, UnreadableMedia
+from tests.lengths import IS_ALL
+from tests.patience import PATIENCE_SECONDS
 
 MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 ROWS = [
@@ -118,7 +120,7 @@ def test_values_of_several_files_are_found_at_once(monkeypatch: pytest.MonkeyPat
             others.remove(other)
             thread = threading.Thread(target=other.find_values, args=(column, LOCAL_READS))
             thread.start()
-            thread.join(30)
+            thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive()
         return original(self, column, group)
 
@@ -199,7 +201,7 @@ def test_what_is_no_parquet_file_is_refused(data: bytes) -> None:
 def test_damaged_files_give_typed_errors(written: str) -> None:
     data, rng = write(ROWS, **WRITTEN[written]), random.Random(written)
     failures = 0
-    for _ in range(300):
+    for _ in range(300 if IS_ALL else 100):
         changed = bytearray(data)
         for _ in range(rng.randint(1, 3)):
             changed[rng.randrange(4, len(data))] = rng.randrange(256)

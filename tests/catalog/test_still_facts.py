@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from framefeed.catalog import Catalog
 from framefeed.catalog import _still_facts as still_facts
 from framefeed.errors import UsageError
-from framefeed.index import build_index
+from framefeed.index import FrameIndex, build_index
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.catalog.synthetic import same
@@ -31,6 +32,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@cache
+def index_of(path: str) -> FrameIndex:
+    return build_index(path)
+
+
 def check_rows(catalog: Catalog) -> None:
     failed = set(catalog.failed_rows.tolist())
     for row in [*range(len(catalog)), *range(len(catalog))]:
@@ -38,7 +44,7 @@ def check_rows(catalog: Catalog) -> None:
             with pytest.raises(UsageError, match="has no frame index"):
                 catalog.frame_index(row)
         else:
-            assert same(catalog.frame_index(row), build_index(catalog.source(row)))
+            assert same(catalog.frame_index(row), index_of(str(catalog.source(row))))
 
 
 @pytest.mark.parametrize("most_recent", [1, 1024])

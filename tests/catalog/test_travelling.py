@@ -44,7 +44,7 @@ def assert_same(one: Catalog, other: Catalog) -> None:
 
 
 def test_a_saved_catalog_travels_as_its_path(tmp_path: Path) -> None:
-    whole = saved(tmp_path, 500)
+    whole = saved(tmp_path, 100)
     view = whole.filter(pc.field("label") == 2)
     assert len(pickle.dumps(whole)) < 500
     assert_same(there_and_back(whole), whole)
@@ -127,7 +127,7 @@ def _frames_of(part: Catalog) -> list[int]:
     return [len(part.frame_index(row)) for row in part.usable_rows.tolist()]
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.test_all)])
 def test_other_processes_read_the_same(tmp_path: Path, method: str) -> None:
     view = saved(tmp_path).take([2, 1, 5])
     with multiprocessing.get_context(method).Pool(1) as pool:

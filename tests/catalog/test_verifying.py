@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -19,10 +18,8 @@ from framefeed.catalog import _verifying
 from framefeed.catalog._assembly import ListedRows, assemble_rows
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._survey import SurveyOptions, survey
-from framefeed.decode import VideoDecoder
 from framefeed.errors import FramefeedError, MissingDependency, ResourceExhausted, UsageError
-from framefeed.index import FrameIndex, index_media
-from framefeed.plan import Uniform, plan_clips
+from framefeed.index import FrameIndex
 from framefeed.scanning import scan
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
@@ -228,25 +225,6 @@ def test_a_catalog_moves_with_its_data(data: Path, tmp_path: Path) -> None:
     assert all(str(moved.source(row)).startswith(os.fspath(away)) for row in range(len(moved)))
     assert moved.fingerprint == before.fingerprint
     assert moved.verify().ok
-    plan = plan_clips(moved, Uniform(2), seed=0, size=(32, 32))
-    for position in range(len(plan)):
-        entry = plan.entry_at(position)
-        with VideoDecoder(entry, frame_index=entry.frame_index) as decoder:
-            frames = decoder.get_frames_at(plan[position].ordinals.tolist())
-        assert len(frames.data) == 2
     again = scan(away, out=tmp_path / "again.parquet", root=away)
     assert again.table.column("fingerprint").equals(moved.table.column("fingerprint"))
     assert again.fingerprint == moved.fingerprint
-
-
-def test_a_still_is_an_index_of_one(data: Path) -> None:
-    made = scanned(data)
-    row = next(row for row in range(len(made)) if made.name(row) == "still.png")
-    index = made.frame_index(row)
-    assert len(index) == 1
-    _, known = index_media(data / "still.png")
-    assert (index.stream, index.identity, index.pts.tolist()) == (known.stream, known.identity, known.pts.tolist())
-    assert row in made.usable_rows
-    assert pq.read_table(data / "cat.parquet").num_rows == 6
-    plan = plan_clips(made, Uniform(4), seed=0, size=(30, 40))
-    assert any(request.source == os.fspath(data / "still.png") for request in plan)

@@ -12,9 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE_SECONDS
+
 CHECKOUT = Path(__file__).resolve().parents[2]
-SECONDS = 60
-"""Far more than anything here takes; a hang is a failure."""
+SECONDS = 3 * PATIENCE_SECONDS
+"""Of a whole program, which imports much; a hang is a failure."""
 
 Result = subprocess.CompletedProcess[bytes]
 Answer = Callable[..., Any]

@@ -17,6 +17,7 @@ from framefeed.cli import main
 from tests.cli.bad_media import BAD, READS_OTHERS
 from tests.cli.running import Answer, only_line, run
 from tests.corpus import clip_file
+from tests.lengths import IS_ALL
 
 OPENING = {"open", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen", "socket.connect"}
 _opened: list[list[str]] = []
@@ -72,10 +73,11 @@ def test_an_error_is_one_line_in_a_pipe_too(tmp_path: Path) -> None:
 def test_D10_a_name_that_is_not_utf8_is_shown_with_escapes(tmp_path: Path) -> None:
     bad = BAD["not UTF-8"](tmp_path)
     assert rb"caf\xe9.mp4: is text" in run("clip", bad, "--at", "0", "-o", tmp_path / "out").stderr
-    for encoding in ("ascii", "latin-1", "utf-8"):
+    for encoding in ("ascii", "latin-1", "utf-8")[: 3 if IS_ALL else 1]:
         result = run("scan", bad, extra={"PYTHONIOENCODING": encoding})
         assert result.returncode == 3
         assert b"Traceback" not in result.stderr
+        assert result.stderr.count(b"caf") == 1, "the name is printed once"
 
 
 def test_D10_each_odd_name_opens_its_own_file(tmp_path: Path, answer: Answer) -> None:

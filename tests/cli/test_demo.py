@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from framefeed.testing import make_folder
-from tests.cli.running import SECONDS, Answer, environment, only_line, run, run_script
+from tests.cli.running import SECONDS, Answer, environment, only_line, run_script
 from tests.corpus import corpus_file
 from tests.programs import running
 
@@ -27,10 +27,12 @@ def _sheet(path: Path) -> np.ndarray:
         return np.asarray(image)
 
 
-def test_demo_without_arguments_generates_videos_and_trains(tmp_path: Path) -> None:
-    result = run("demo", cwd=tmp_path)
-    assert (result.returncode, result.stderr) == (0, b"")
-    out = result.stdout.decode()
+def test_demo_without_arguments_generates_videos_and_trains(
+    tmp_path: Path, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out, err = answer("demo")
+    assert err == ""
     assert "8 of 8 files can be read: 3,840 frames" in out
     assert "2 classes: blue, red" in out
     assert "128 of 128 frames of the first batch show the frame number that the plan asked for" in out
@@ -47,10 +49,12 @@ def test_demo_without_arguments_generates_videos_and_trains(tmp_path: Path) -> N
     assert len(np.unique(sheet.astype(np.int32) @ (1, 1 << 8, 1 << 16))) > 1000  # colours
     assert sorted(os.listdir(tmp_path)) == ["framefeed-demo"]
     catalog = out.rpartition("a page about it: framefeed report ")[2].strip()  # the next step, as it is printed
-    assert run("report", catalog, cwd=tmp_path).returncode == 0
+    answer("report", catalog)
 
 
-def test_demo_of_a_folder_lists_its_bad_files_and_leaves_clips_out_that_cannot_be_decoded(tmp_path: Path) -> None:
+def test_demo_of_a_folder_lists_its_bad_files_and_leaves_clips_out_that_cannot_be_decoded(
+    tmp_path: Path, answer: Answer
+) -> None:
     videos = tmp_path / "videos"
     files = make_folder(videos, videos_per_class=2, seconds=2)
     (videos / "red" / "bad\x1b.mp4").write_text("no film")
@@ -61,14 +65,12 @@ def test_demo_of_a_folder_lists_its_bad_files_and_leaves_clips_out_that_cannot_b
     damaged = bytearray(files[-1].read_bytes())
     damaged[2000:3000] = bytes(1000)  # of the first group of pictures: the headers stay
     files[-1].write_bytes(damaged)
-    result = run("demo", videos, "-o", tmp_path / "out")
-    assert result.returncode == 3
-    lines = result.stderr.decode().splitlines()
+    out, err = answer("demo", videos, "-o", tmp_path / "out", code=3)
+    lines = err.splitlines()
     assert all(line.startswith("framefeed: failed: ") and line.isprintable() for line in lines)
     assert any(r"red/bad\x1b.mp4: is text, not media (UnreadableMedia)" in line for line in lines)
     assert any(os.fspath(files[0]) in line for line in lines)
     assert [line.endswith("(CorruptMedia)") for line in lines if os.fspath(files[-1]) in line] == [True]
-    out = result.stdout.decode()
     assert "2 classes: blue, red" in out
     # Clips are shuffled, in batches of 8: nearly every batch has clips that can be decoded.
     assert re.search(r"^\d+ clips of 2 epochs could not be decoded: the other clips of these", out, re.MULTILINE)
@@ -92,7 +94,11 @@ def test_a_folder_without_readable_videos_is_described(tmp_path: Path, answer: A
     assert "is text, not media" in only_line(answer("demo", tmp_path, "-o", tmp_path / "out", code=3).err)
 
 
-def test_a_folder_of_one_class_is_told_how_to_have_more(tmp_path: Path, answer: Answer) -> None:
+def test_a_folder_of_one_class_is_told_how_to_have_more(
+    tmp_path: Path, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("framefeed.cli.demo.CLIPS", 4)
+    monkeypatch.setattr("framefeed.cli.demo.EPOCHS", 1)
     shutil.copy(corpus_file("odd_size.mp4"), tmp_path)
     out = answer("demo", tmp_path, "-o", tmp_path / "out").out
     assert "the loss of one class is 0: to learn something, put the videos of each class in a sub-folder" in out

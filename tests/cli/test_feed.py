@@ -16,7 +16,7 @@ from framefeed.load import ClipLoader, LoadStats
 from framefeed.plan import Dense, plan_clips
 from framefeed.scanning import scan
 from framefeed.testing import make_folder
-from tests.cli.running import Answer, only_line, run, run_on_terminal
+from tests.cli.running import Answer, only_line, run_on_terminal
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
 
@@ -146,7 +146,7 @@ def test_D01_damaged_frames(on_damaged: str | None, code: int, tmp_path: Path, a
     ] == (["CorruptMedia"] if code else [])
 
 
-def test_failed_files_are_listed_and_the_exit_code_is_3(tmp_path: Path) -> None:
+def test_failed_files_are_listed_and_the_exit_code_is_3(tmp_path: Path, answer: Answer) -> None:
     folder = tmp_path / "videos"
     files = make_folder(folder, videos_per_class=2, seconds=1)
     for name in ("bad.mp4", "worse.mp4"):
@@ -155,19 +155,18 @@ def test_failed_files_are_listed_and_the_exit_code_is_3(tmp_path: Path) -> None:
     os.truncate(files[0], 3000)  # after the scan: this one fails in the loader
     words = ["feed", tmp_path / "cat.parquet", "--rates", "2:2", "--batch-size", "2", "--size", "32"]
     words += ["--clips-per-video", "2"]
-    result = run(*words, "--text")
-    lines = result.stderr.decode().splitlines()
-    assert result.returncode == 3
+    out, err = answer(*words, "--text", code=3)
+    lines = err.splitlines()
     assert len(lines) == 3
     for line, name in zip(lines[:2], ("bad.mp4", "worse.mp4"), strict=True):
         assert line.startswith(f"framefeed: failed in the scan: {folder / name}: ")
         assert line.endswith("(UnreadableMedia)")
     assert lines[2].startswith(f"framefeed: failed: {files[0]}: ")
     assert lines[2].endswith("(StaleSource)")
-    assert "epoch 0: 6 clips delivered, 2 failed, in " in result.stdout.decode()
-    result = run(*words)  # JSON, because standard output is a pipe
-    assert (result.returncode, result.stderr) == (3, b"")
-    actual = json.loads(result.stdout)
+    assert "epoch 0: 6 clips delivered, 2 failed, in " in out
+    out, err = answer(*words, code=3)  # JSON, because standard output is no terminal
+    assert err == ""
+    actual = json.loads(out)
     assert [failed["error_type"] for failed in actual["failed"]] == [
         "UnreadableMedia",
         "UnreadableMedia",

@@ -21,7 +21,7 @@ def test_every_command_that_opens_a_file_takes_the_limit_that_the_error_names(tm
     )
     clip = ["clip", video, "--indices", "0,7", "-o", os.fspath(tmp_path / "out"), "--max-pixels"]
     scan = ["scan", video, "-o", catalog, "--max-pixels"]
-    build = ["cache", "build", video, cache, "--size", "24", "--no-estimate", "--max-pixels"]
+    build = ["cache", "build", video, cache, "--size", "24", "--max-pixels"]
     for words, code in ((clip, 1), (scan, 3), (build, 1)):
         assert f"(on the command line: --max-pixels {ENOUGH})" in answer(*words, SMALL, code=code).err
         answer(*words, ENOUGH)

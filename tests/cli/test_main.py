@@ -10,7 +10,7 @@ import pytest
 
 import framefeed
 import framefeed.cli.scan
-from framefeed.cli import COMMANDS, NOT_YET
+from framefeed.cli import COMMANDS
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.cli.running import SECONDS, Answer, environment, only_line, run, run_script
@@ -44,13 +44,6 @@ def test_each_command_has_help(command: str, answer: Answer) -> None:
 
 def test_version(answer: Answer) -> None:
     assert answer("--version").out.startswith("framefeed ")
-
-
-@pytest.mark.parametrize("command", NOT_YET)
-def test_later_commands_are_named_as_missing(command: str, answer: Answer) -> None:
-    out, err = answer(command, "anything", "--at", "all", code=1)
-    assert out == ""
-    assert "not in this version" in only_line(err)
 
 
 WRONG = [
@@ -124,26 +117,15 @@ def test_an_error_of_several_lines_is_printed_as_one(monkeypatch: pytest.MonkeyP
     assert len(line) < 3000
 
 
-def test_a_closed_pipe_ends_the_command(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_command() -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as broken:
         result = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "framefeed", "doctor"],
+            [sys.executable, "-W", "error", "-m", "framefeed", "scan", clip_file("good.mp4")],
             env=environment(), stdout=broken, stderr=subprocess.PIPE, timeout=SECONDS,
         )  # fmt: skip
     assert (result.returncode, result.stderr) == (0, b"")
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_a_full_disk_behind_standard_output_is_one_line() -> None:
-    with open("/dev/full", "wb") as full:
-        result = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "framefeed", "doctor"],
-            env=environment(), stdout=full, stderr=subprocess.PIPE, timeout=SECONDS,
-        )  # fmt: skip
-    assert result.returncode == 1
-    assert "No space left" in only_line(result.stderr)
 
 
 def test_an_interrupt_is_exit_code_130(tmp_path: Path) -> None:
@@ -247,7 +229,7 @@ decode, decoded, after = decoding.decode_packet, itertools.count(), itertools.co
 sent = threading.Event()
 def counted(*rest):
     if sent.is_set():
-        handled.wait(60)  # two threads that pass the interpreter's lock to each other may keep it from the main thread
+        handled.wait(30)  # two threads that pass the interpreter's lock to each other may keep it from the main thread
         next(after)
     elif next(decoded) == 30:
         sent.set()
@@ -272,14 +254,14 @@ def test_an_interrupted_scan_does_not_finish_the_files_at_hand(tmp_path: Path, w
     assert int(result.stdout) < 1500  # of the 3000 that two workers had begun
 
 
-def test_D14_nothing_of_ffmpegs_log_is_printed(tmp_path: Path) -> None:
+def test_D14_nothing_of_ffmpegs_log_is_printed(tmp_path: Path, answer: Answer) -> None:
+    """What a C library writes on the descriptor would be caught too."""
     damaged = bytearray(clip_file("good.ts").read_bytes())
     damaged[len(damaged) // 3 : len(damaged) // 2] = bytes(len(damaged) // 2 - len(damaged) // 3)
     video = tmp_path / "damaged.ts"
     video.write_bytes(damaged)
-    result = run("scan", video, "--verify", "full", "-o", tmp_path / "cat.parquet")
-    assert result.returncode in (0, 3)
-    assert len(result.stderr.splitlines()) == (result.returncode == 3)
-    result = run("clip", video, "--indices", ",".join(map(str, range(60))), "-o", tmp_path / "out")
-    assert result.returncode in (0, 1)
-    assert len(result.stderr.splitlines()) == result.returncode
+    scan = ["scan", video, "--verify", "full", "-o", tmp_path / "cat.parquet"]
+    for words in (scan, ["clip", video, "--indices", ",".join(map(str, range(60))), "-o", tmp_path / "out"]):
+        lines = answer(*words, code=None).err.splitlines()
+        assert len(lines) <= 1
+        assert all(line.startswith("framefeed: ") for line in lines)

@@ -134,20 +134,17 @@ def test_a_scan_warns_about_facts_it_will_lose(videos: Path, tmp_path: Path, ans
     assert "its counts of damaged frames are not kept" in only_line(answer(*words).err)
 
 
-def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Path) -> None:
+def test_failed_files_are_listed_and_the_others_kept(videos: Path, tmp_path: Path, answer: Answer) -> None:
     folder = tmp_path / "mixed"
     shutil.copytree(videos, folder)
     for number in range(120):
         (folder / f"bad_{number:03d}.mp4").write_text("no film")
-    result = run("scan", folder, "-o", tmp_path / "cat.parquet")
-    lines = result.stderr.decode().splitlines()
-    assert result.returncode == 3
+    lines = answer("scan", folder, "-o", tmp_path / "cat.parquet", code=3).err.splitlines()
     assert all(line.startswith("framefeed: failed: ") for line in lines)
     assert len(lines) == 101
     assert lines[-1] == "framefeed: failed: 20 more, not shown"
     assert len(Catalog.open(tmp_path / "cat.parquet").errors) == 120
-    result = run("scan", folder, "--json")
-    assert len(json.loads(result.stdout)["failed"]) == 120
+    assert len(json.loads(answer("scan", folder, "--json", code=3).out)["failed"]) == 120
 
 
 def test_a_progress_bar_is_shown_on_a_terminal_only(videos: Path) -> None:
@@ -289,20 +286,14 @@ def test_help_says_where_keys_come_from(answer: Answer) -> None:
     assert "storage_options" in out
 
 
-def test_archives_and_their_index_files(videos: Path, tmp_path: Path, answer: Answer) -> None:
+def test_archives_that_are_named_are_read(videos: Path, tmp_path: Path, answer: Answer) -> None:
     members = [(str(path.relative_to(videos)), path.read_bytes()) for path in sorted(videos.rglob("*.mp4"))]
     (tmp_path / "a.tar").write_bytes(pack(members))
-    words = ["scan", tmp_path / "*.tar", "--label-from", "parent"]
-    out, err = answer(*words, "--write-idx", "--idx-folder", tmp_path / "idx")
+    out, err = answer("scan", tmp_path / "*.tar", "--label-from", "parent")
     assert err == ""
     assert out.splitlines()[0].startswith("4 of 4 files can be read: 120 frames")
     assert "2 classes: blue, red" in out
-    assert (tmp_path / "idx" / "a.idx").read_bytes().startswith(b"v1.2 4\nmp4 512 ")
     (tmp_path / "b.mp4").write_bytes(members[0][1])
     out, err = answer("scan", tmp_path)
     assert "1 archive in folders with media not read: name them" in err
     assert out.splitlines()[0].startswith("1 of 1 file can be read")
-
-
-def test_an_index_folder_without_indexes_is_refused(tmp_path: Path, answer: Answer) -> None:
-    assert "--write-idx" in only_line(answer("scan", tmp_path, "--idx-folder", tmp_path, code=1).err)

@@ -12,7 +12,7 @@ import pytest
 from framefeed.catalog import Catalog
 from framefeed.scanning import scan
 from framefeed.testing import make_folder
-from tests.cli.running import Answer, only_line, run
+from tests.cli.running import Answer, only_line
 from tests.corpus import clip_file
 
 # Nobody can make a file there.
@@ -101,16 +101,6 @@ def test_frame_tables_that_are_missing_are_named(folder: Path, tmp_path: Path, a
     assert missing in only_line(answer("report", path, "-o", tmp_path / "r.html").err)
     with pytest.raises(ValueError, match=missing):
         Catalog.open(path).frame_index(0)
-
-
-def test_a_name_that_is_not_utf8_is_printed_once(tmp_path: Path) -> None:
-    path = os.path.join(os.fsencode(tmp_path), b"caf\xe9.mp4")
-    with open(path, "wb") as file:
-        file.write(b"some text")
-    result = run("scan", path)
-    assert result.returncode == 3
-    assert result.stderr.count(b"caf") == 1
-    assert rb"caf\xe9.mp4: is text, not media (UnreadableMedia)" in result.stderr
 
 
 def test_an_error_of_the_system_is_printed_without_its_number(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:

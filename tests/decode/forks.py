@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import select
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from traceback import format_exc
+from typing import Any
 
 from framefeed.decode._video_decoder import VideoDecoder
 from framefeed.errors import FramefeedError
@@ -54,6 +56,15 @@ class Child:
             os.close(self._pipe)
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
+
+
+def result_of_child(work: Callable[[], Any]) -> Any:
+    """Do something in a forked child, which may change its whole process; the result is one of JSON."""
+    said = Child(lambda: json.dumps(work())).report()
+    try:
+        return json.loads(said)
+    except ValueError:
+        raise AssertionError(said) from None
 
 
 def frame_hashes(decoder: VideoDecoder, numbers: range) -> list[str]:

@@ -55,7 +55,7 @@ DROPPED = frozenset({
     # times of this run, and what is concluded of them
     "seconds", "wall_seconds", "wait_seconds", "waits_seconds", "wait_share", "worker_seconds",
     "step_seconds", "cpu_seconds", "clips_per_second",
-    "frames_per_second", "bottleneck", "evidence", "estimate", "decoded_frames_per_delivered_frame", "sentence",
+    "frames_per_second", "bottleneck", "evidence", "rest_seconds", "decoded_frames_per_delivered_frame", "sentence",
     # sizes of files of catalogs and caches, and of what was read
     "bytes", "bytes_on_disk", "bytes_read", "bytes_freed", "bytes_written", "stored_bytes", "raw_bytes", "free_bytes",
     # versions, formats, fingerprints, messages and paths

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -135,7 +136,9 @@ ONE = {
 @pytest.mark.parametrize(("codec", "ending"), [(codec, ending) for codec in ONE for ending in ONE[codec]])
 def test_M16_a_file_of_one_frame(codec: str, ending: str) -> None:
     pixel_format = "yuvj420p" if codec == "mjpeg" else "yuv420p"
-    path = clip_file(f"single_{codec}{ending}", ClipSpec(1, codec=codec, b_frames=None, pixel_format=pixel_format))
+    # With B-frames, x265 takes the decoding time of a single frame from memory that it has not set.
+    b_frames = 0 if codec == "libx265" else None
+    path = clip_file(f"single_{codec}{ending}", ClipSpec(1, codec=codec, b_frames=b_frames, pixel_format=pixel_format))
     index = index_of(path)
     assert (len(index), index.average_fps, index.key_frame_indices.tolist()) == (1, None, [0])
     check_times(index)
@@ -200,10 +203,15 @@ EDITS: dict[str, list[tuple[int, int, int]]] = {
 }
 
 
+@lru_cache
+def _sixty_frames(codec: str) -> bytes:
+    return clip_bytes(ClipSpec(60, codec=codec, b_frames=2 if codec == "libx264" else None, gop=10), "mp4")
+
+
 @pytest.mark.parametrize("codec", ["libx264", "libx265", "libvpx-vp9", "mpeg4"])
 @pytest.mark.parametrize("name", EDITS)
 def test_M06_edits_that_dwell(name: str, codec: str, tmp_path: Path) -> None:
-    clip = clip_bytes(ClipSpec(60, codec=codec, b_frames=2 if codec == "libx264" else None, gop=10), "mp4")
+    clip = _sixty_frames(codec)
     rows = bitstreams.make_table("elst", *EDITS[name])
     path = tmp_path / "dwell.mp4"
     path.write_bytes(bitstreams.replace_box(clip, "moov.trak.edts", bitstreams.make_box("edts", rows)))

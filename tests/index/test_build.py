@@ -24,7 +24,7 @@ from tests.reference import kept_reference
 COLUMNS = ("pts", "duration", "key_frame_indices", "frame_packet", "frame_start")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)  # three for each of the files, or all are made again for the next test
 def _index(path: Path, verify: Verify) -> FrameIndex:
     return build_index(path, verify)
 

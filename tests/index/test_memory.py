@@ -26,16 +26,16 @@ MEGABYTE = 2**20
 
 @pytest.mark.parametrize("verify", ["ends", "full"])
 def test_L10_a_scan_holds_few_pictures_at_a_time(tmp_path: Path, verify: str) -> None:
-    # 1.4 MB a picture; 240 of them.
+    # 1.4 MB a picture; 160 of them.
     data = clip_bytes(ClipSpec(num_frames=40, height=720, width=1280, gop=20), "mp4")
-    for number in range(6):
+    for number in range(4):
         (tmp_path / f"{number}.mp4").write_bytes(data)
     result = subprocess.run(
         [sys.executable, "-m", "tests.index.memory", str(tmp_path), verify],
         env=environment(), cwd=Path(__file__).parents[2], capture_output=True, check=True, timeout=100,
     )  # fmt: skip
     measured = json.loads(result.stdout)
-    assert (measured["rows"], measured["failed"]) == (6, 0)
+    assert (measured["rows"], measured["failed"]) == (4, 0)
     # Two threads, each with the pictures that its decoder refers to.
     assert measured["bytes"] < 150 * MEGABYTE
 

@@ -12,6 +12,7 @@ from framefeed import CorruptMedia, FrameIndex, VideoDecoder, build_index
 from framefeed.index import Verify
 from framefeed.index._damage import keep_promised_frames
 from framefeed.testing import ClipSpec, clip_bytes, take_packets
+from tests.lengths import IS_ALL
 from tests.media.counts import read_in_sequence, sweep
 from tests.media.nal_mutants import (
     Stream,
@@ -163,5 +164,5 @@ def test_what_the_prover_of_a_codec_in_packet_order_refuses_is_decoded_whole() -
 
 @pytest.mark.slow
 def test_D01_damaged_streams_have_the_same_frames_in_every_verification() -> None:
-    lines, wrong = sweep(70, 0)
+    lines, wrong = sweep(70 if IS_ALL else 30, 0)
     assert not wrong, lines

@@ -108,12 +108,3 @@ def report_process(clip: Any, rng: np.random.Generator) -> Any:
 
 def empty(clip: Any, rng: np.random.Generator) -> Any:
     return clip[:0]
-
-
-_RESULT = np.zeros((2, 3), dtype=np.float32)
-
-
-def use_one_array(clip: Any, rng: np.random.Generator) -> Any:
-    """Write every result into the same array: a process has one thread."""
-    _RESULT[:] = clip[:2, 0, 0, :3] + rng.random(dtype=np.float32)
-    return _RESULT

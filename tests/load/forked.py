@@ -11,9 +11,9 @@ from typing import Any
 from framefeed.load._loader import ClipLoader
 from tests.load.laws import content
 from tests.makers import plan_of
+from tests.patience import PATIENCE_SECONDS
 
 CHILDREN = 4
-PATIENCE = 60  # seconds; only a hang takes so long
 
 
 def collect_batches(loader: ClipLoader) -> list[Any]:
@@ -21,7 +21,7 @@ def collect_batches(loader: ClipLoader) -> list[Any]:
 
 
 def is_child_right(loader: ClipLoader, expected: list[list[Any]]) -> bool:
-    signal.alarm(PATIENCE)
+    signal.alarm(int(PATIENCE_SECONDS))
     loader.load_state_dict({**loader.state_dict(), "delivered": 0, "clips": 0, "finished": False})
     anew = ClipLoader(plan_of(), batch_size=5, workers=2)
     return [collect_batches(loader), collect_batches(loader)] == expected[1:] and collect_batches(anew) == expected[0]

@@ -18,24 +18,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 from framefeed.errors import DeadlineExceeded, WorkerLost
 from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.parallel import ProcessPool
+from tests.fakes import add_noise
 from tests.load.faulty import FaultyDecoder
-from tests.load.test_laws import noisy
 from tests.makers import VIDEOS, catalog, plan_of
 from tests.parallel.functions import shared_memory
 from tests.parallel.living import all_gone, wait_until
+from tests.patience import PATIENCE_SECONDS
 from tests.seeds import read_options, report_seeds, try_seeds
 
 SIGNALS = ("KILL", "STOP", "SEGV")
-DEADLINE_SECONDS = 5.0
-MOST_SECONDS = 2 * 10.0
-"""For one batch; a file may have two clips in it, each of which is tried twice."""
 FAULTS = {"kill": WorkerLost, "segmentation fault": WorkerLost, "stopped": DeadlineExceeded}
 
 
@@ -57,7 +55,7 @@ class Storm:
     def draw(cls, seed: int) -> Storm:
         rng = random.Random(seed)
         batch_size, prefetch = rng.randint(1, 5), rng.randint(1, 3)
-        transform = rng.choice([None, noisy])
+        transform = rng.choice([None, add_noise])
         clips_per_video = rng.randint(2, 6)
         batches = -(-clips_per_video * VIDEOS // batch_size)
         strikes: dict[int, str] = {}
@@ -71,7 +69,7 @@ class Storm:
             clips_per_video = 2  # each clip of the file costs the start of two processes
         options = {
             "batch_size": batch_size, "prefetch": prefetch, "transform": transform, "workers": rng.randint(1, 3),
-            "on_error": "skip", "deadline_seconds": DEADLINE_SECONDS,
+            "on_error": "skip", "deadline_seconds": PATIENCE_SECONDS,
         }  # fmt: skip
         leave_after = rng.randrange(batches) if seed % 3 == 2 else None
         # A file that ends its workers must not lose one of its tries to a strike.
@@ -100,12 +98,8 @@ def split_into_clips(batch: ClipBatch) -> list[tuple[Any, ...]]:
     return [(source, *(array[slot].tobytes() for array in arrays)) for slot, source in enumerate(batch.sources)]
 
 
-def survive(seed: int, folder: Path) -> tuple[Counter[str], float]:
-    """Run the epoch of a seed, and assert that all its batches are right.
-
-    Returns:
-        How often each thing happened, and the longest wait for one batch in seconds.
-    """
+def survive(seed: int, folder: Path) -> Counter[str]:
+    """Run the epoch of a seed, and assert that all its batches are right; return how often each thing happened."""
     storm, rng = Storm.draw(seed), random.Random(seed)
     plan = plan_of(clips_per_video=storm.clips_per_video, seed=seed)
     lethal = str(catalog().source(storm.row)) if storm.fate else None
@@ -116,13 +110,12 @@ def survive(seed: int, folder: Path) -> tuple[Counter[str], float]:
     def make() -> ClipLoader:
         return ClipLoader(plan, kind="processes", backend=decoder, **storm.options)
 
-    happened, longest, number = Counter[str](), 0.0, 0
+    happened, number = Counter[str](), 0
     held = set(shared_memory(None))
     loader, processes = make(), set[int]()
     try:
         while number < len(expected):
-            for batch, began in timed(loader):
-                longest = max(longest, monotonic() - began)
+            for batch in loader:
                 check_batch(batch, expected[number], lethal, storm.fate, happened)
                 number += 1
                 processes.update(list_processes(loader))
@@ -144,18 +137,7 @@ def survive(seed: int, folder: Path) -> tuple[Counter[str], float]:
     assert all_gone(processes), f"left behind: {processes}"
     del batch
     wait_until(lambda: set(shared_memory(None)) <= held)
-    return happened, longest
-
-
-def timed(loader: ClipLoader) -> Any:
-    """Yield each batch with the time at which it was asked for."""
-    iterator = iter(loader)
-    while True:
-        began = monotonic()
-        batch = next(iterator, None)
-        if batch is None:
-            return
-        yield batch, began
+    return happened
 
 
 def check_batch(
@@ -175,23 +157,16 @@ def check_batch(
             assert clip == right, f"clip {position}: wrong"
 
 
-def run_seed(seed: int) -> tuple[Counter[str], float]:
+def run_seed(seed: int) -> Counter[str]:
     with tempfile.TemporaryDirectory(prefix="framefeed-chaos-") as name:
         return survive(seed, Path(name))
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    options, longest = read_options(__doc__, words), [0.0]
-
-    def survive_seed(seed: int) -> Counter[str]:
-        happened, seconds = run_seed(seed)
-        assert seconds <= MOST_SECONDS, f"a batch took {seconds:.1f} s"
-        longest.append(seconds)
-        return happened
-
-    title = f"{options.seeds} epochs of ClipLoader(kind='processes'), deadline_seconds={DEADLINE_SECONDS:g}"
-    verdict = "every batch right and in order, no process and no memory left; the longest wait for a batch was"
-    return report_seeds(title, try_seeds(survive_seed, options), lambda: f"{verdict} {max(longest):.1f} s", options)
+    options = read_options(__doc__, words)
+    title = f"{options.seeds} epochs of ClipLoader(kind='processes')"
+    verdict = "every batch right and in order, no process and no memory left"
+    return report_seeds(title, try_seeds(run_seed, options), lambda: verdict, options)
 
 
 if __name__ == "__main__":

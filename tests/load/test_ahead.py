@@ -25,11 +25,12 @@ from framefeed.plan import EpochPlan, RandomSegments, Uniform, plan_clips
 from framefeed.scanning import scan
 from tests.makers import catalog, folder, plan_over
 from tests.parallel.awaited import AwaitedLock
+from tests.patience import PATIENCE_SECONDS
 from tests.remote import served
 
 pytest.importorskip("urllib3", reason="objects are read by ranges with it")
-pytestmark = pytest.mark.timeout(60)
-PATIENCE = 20  # seconds; only a hang takes so long
+
+pytestmark = pytest.mark.usefixtures("kept_processes")
 
 
 class Objects(dict[str, bytes]):
@@ -45,7 +46,7 @@ class Objects(dict[str, bytes]):
         with self.changed:
             self.asked.append(path)
             self.changed.notify_all()
-            self.changed.wait_for(lambda: not self.is_closed, PATIENCE)
+            self.changed.wait_for(lambda: not self.is_closed, PATIENCE_SECONDS)
         return super().get(path)
 
     def open(self) -> None:
@@ -146,9 +147,9 @@ def test_clips_that_wait_for_a_worker_are_asked_for(
         reader.start()
         with objects.changed:
             # One worker waits for the first of them; none is answered.
-            assert objects.changed.wait_for(lambda: len(set(objects.asked)) == 6, PATIENCE)
+            assert objects.changed.wait_for(lambda: len(set(objects.asked)) == 6, PATIENCE_SECONDS)
         objects.open()
-        reader.join(PATIENCE)
+        reader.join(PATIENCE_SECONDS)
     assert found[0].ok.all()
 
 
@@ -159,9 +160,9 @@ def test_the_clips_of_one_batch_are_asked_for_together(remote: tuple[Objects, Ca
     reader = threading.Thread(target=lambda: found.append(load_batch(plan, range(6), decoder, BufferPools(0))))
     reader.start()
     with objects.changed:
-        assert objects.changed.wait_for(lambda: len(set(objects.asked)) == 6, PATIENCE)
+        assert objects.changed.wait_for(lambda: len(set(objects.asked)) == 6, PATIENCE_SECONDS)
     objects.open()
-    reader.join(PATIENCE)
+    reader.join(PATIENCE_SECONDS)
     assert found[0].ok.all()
 
 
@@ -248,13 +249,13 @@ def test_a_task_that_ends_while_it_is_asked_for_leaves_nothing(remote: tuple[Obj
     def begin_meanwhile() -> None:
         worker.start()
         # It waits for the lock, and ends later; it must not end before.
-        came_in_time.append(has_come.wait(PATIENCE))
+        came_in_time.append(has_come.wait(PATIENCE_SECONDS))
 
     ahead.add(tasks[0])
     ahead.add(tasks[1])
     decoder.meanwhile = begin_meanwhile
     ahead.end(tasks[0])
-    worker.join(PATIENCE)
+    worker.join(PATIENCE_SECONDS)
     assert (state.nbytes, state.fetched, came_in_time) == (0, {}, [True])
 
 

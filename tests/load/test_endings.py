@@ -16,6 +16,8 @@ from framefeed.parallel import ordered_map
 from tests.fakes import FlatDecoder
 from tests.load.laws import content
 from tests.makers import plan_of
+from tests.parallel.living import wait_until, waits_for_notice
+from tests.patience import PATIENCE_SECONDS
 
 WORKERS = [0, 1, 2]
 
@@ -30,7 +32,7 @@ def list_worker_threads() -> set[threading.Thread]:
 
 def wait_for_threads(started: set[threading.Thread]) -> None:
     for thread in started:
-        thread.join(30)
+        thread.join(PATIENCE_SECONDS)
     assert not any(thread.is_alive() for thread in started)
 
 
@@ -91,7 +93,7 @@ def test_L16_closing_while_another_thread_waits_for_a_batch() -> None:
 
     def wait(name: str) -> None:
         reached.set()
-        proceed.wait(60)
+        proceed.wait(PATIENCE_SECONDS)
 
     loader = make_loader_of(1, backend=FlatDecoder(wait))
     errors: list[Exception] = []
@@ -104,13 +106,14 @@ def test_L16_closing_while_another_thread_waits_for_a_batch() -> None:
 
     consumer = threading.Thread(target=consume)
     consumer.start()
-    reached.wait(60)
+    reached.wait(PATIENCE_SECONDS)
     # Closing waits for the clip that is being decoded, so it has to come from the side.
     closer = threading.Thread(target=loader.close)
     closer.start()
+    wait_until(lambda: waits_for_notice(closer))
     proceed.set()
-    consumer.join(60)
-    closer.join(60)
+    consumer.join(PATIENCE_SECONDS)
+    closer.join(PATIENCE_SECONDS)
     assert not consumer.is_alive()
     assert not closer.is_alive()
     assert len(errors) <= 1

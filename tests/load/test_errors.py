@@ -39,10 +39,10 @@ from framefeed.parallel import OrderedOutcomes, RemoteCalls, check_sendable, is_
 from framefeed.plan import AtIndices, EpochPlan, plan_requests
 from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
-from tests.load.laws import content
+from tests.load.laws import content, load_all
 from tests.makers import catalog, plan_of
 from tests.parallel.clocks import HandClock
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS
 
 MakeLoader = Callable[..., ClipLoader]
 
@@ -170,8 +170,7 @@ def test_L05_one_error_of_a_source_is_an_error_of_each_of_its_clips(make_loader:
 def test_L05_frames_that_cannot_be_planned_fail_alone(workers: int) -> None:
     requests = [DecodeRequest(source=catalog()[row], indices=[0, 40 if row == 3 else 1]) for row in range(6)]
     plan = plan_requests(requests, policy="error")
-    with ClipLoader(plan, batch_size=6, workers=workers, on_error="skip") as loader:
-        (batch,) = loader
+    (batch,) = load_all(plan, batch_size=6, workers=workers, on_error="skip")
     assert batch.ok.tolist() == [True, True, True, False, True, True]
     with pytest.raises(FrameNotFound) as caught:
         list(ClipLoader(plan, batch_size=2, workers=workers))
@@ -308,7 +307,7 @@ def test_a_clip_that_never_comes_is_named_and_the_next_pass_does_not_wait_for_it
             reached.set()
             # The clip before is finished: there is one worker. From now on time passes for whoever waits.
             hand_clock.advance_at_each_read(61)
-            proceed.wait(PATIENCE)
+            proceed.wait(PATIENCE_SECONDS)
             ended.set()
 
     loader = make_loader(
@@ -340,11 +339,11 @@ def test_behind_a_deadline_the_next_pass_waits_for_no_call(
 
     def wait(_: str) -> None:
         if next(hangs) < 2:
-            if together.wait(PATIENCE) == 0:
+            if together.wait(PATIENCE_SECONDS) == 0:
                 hand_clock.advance_at_each_read(61)
-            proceed.wait(2 * PATIENCE)
+            proceed.wait(2 * PATIENCE_SECONDS)
 
-    monkeypatch.setattr(OrderedOutcomes.close, "__defaults__", (2 * PATIENCE,))  # so that waiting shows
+    monkeypatch.setattr(OrderedOutcomes.close, "__defaults__", (2 * PATIENCE_SECONDS,))  # so that waiting shows
     loader = make_loader(plan_of_rows(), batch_size=3, workers=2, backend=FlatDecoder(wait), deadline_seconds=60)
     iterator = iter(loader)
     with ThreadPoolExecutor(1) as pool:
@@ -352,7 +351,7 @@ def test_behind_a_deadline_the_next_pass_waits_for_no_call(
             with pytest.raises(DeadlineExceeded):
                 next(iterator)
             hand_clock.advance_at_each_read(0)
-            assert pool.submit(iter, loader).result(PATIENCE) is not iterator
+            assert pool.submit(iter, loader).result(PATIENCE_SECONDS) is not iterator
         finally:
             proceed.set()
     loader.close()

@@ -24,12 +24,12 @@ from framefeed.media.remote import ObjectVersion
 from framefeed.parallel import release_idle
 from framefeed.plan import EpochPlan, RandomSegments, Uniform, plan_clips
 from framefeed.scanning import scan
-from tests.lengths import either
+from tests.lengths import IS_ALL, either
+from tests.load.laws import load_all
 from tests.makers import folder
 from tests.media.remote.faults import FAULTS, FaultServer, Stored, faulty
-from tests.media.remote.getting import make_impatient, set_gap
+from tests.media.remote.getting import set_gap
 
-pytestmark = pytest.mark.timeout(100)
 NAMES = ["/red/video_000.mp4", "/red/video_001.mp4", "/blue/video_000.mp4"]
 
 
@@ -133,14 +133,12 @@ def served() -> Iterator[tuple[FaultServer, EpochPlan, Any]]:
         local = scan([folder() / name[1:] for name in NAMES], workers=0)
         options: dict[str, Any] = {"seed": 7, "clips_per_video": 2, "size": (24, 32)}
         plans = [plan_clips(sources, RandomSegments(4), **options) for sources in (remote, local)]
-        with ClipLoader(plans[1], batch_size=6, workers=0) as loader:
-            (batch,) = loader
+        (batch,) = load_all(plans[1], batch_size=6, workers=0)
         yield server, plans[0], batch.data[np.argsort(batch.positions)]
 
 
 def run_machine(served: tuple[FaultServer, EpochPlan, Any], examples: int, steps: int, wrong: Any = None) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        make_impatient(patch)
         if wrong is not None:
             wrong(patch)
         server, plan, pixels = served
@@ -155,7 +153,7 @@ def test_D08_D09_any_schedule_gives_the_same_batches_or_typed_errors(
     served: tuple[FaultServer, EpochPlan, Any],
 ) -> None:
     before = served[0].count()
-    run_machine(served, either(short=60, long=400), 12)
+    run_machine(served, either(short=60 if IS_ALL else 30, long=400), 12)
     assert served[0].count() - before > 50
 
 

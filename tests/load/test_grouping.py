@@ -30,11 +30,12 @@ from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.request import RandomResizedCrop
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
-from tests.fakes import FlatDecoder
+from tests.fakes import FlatDecoder, add_noise
 from tests.load.laws import content
 from tests.makers import plan_over
 from tests.media.pictures import noise
-from tests.parallel.clocks import PATIENCE, HandClock
+from tests.parallel.clocks import HandClock
+from tests.patience import PATIENCE_SECONDS
 
 MakeLoader = Callable[..., ClipLoader]
 LARGE = 4
@@ -62,10 +63,6 @@ def catalog(folder: Path) -> Catalog:
 
 
 plan_first = partial(plan_over, rule=AtIndices([0]), seed=3, size=(16, 16))
-
-
-def add_noise(clip: Any, rng: np.random.Generator) -> Any:
-    return clip.astype(np.float32).mean(axis=(2, 3)) + rng.random(1, dtype=np.float32)
 
 
 def describe(batch: ClipBatch) -> Any:
@@ -216,7 +213,7 @@ def test_a_picture_that_never_comes_is_named(
     def wait(name: str) -> None:
         if name == stuck:
             hand_clock.advance_at_each_read(61)
-            proceed.wait(PATIENCE)
+            proceed.wait(PATIENCE_SECONDS)
 
     loader = make_loader(
         plan, batch_size=8, prefetch=4, workers=1, backend=FlatDecoder(wait), deadline_seconds=60, on_error="skip"
@@ -241,7 +238,7 @@ def test_a_picture_that_is_never_read_is_named(
             for source, _, _ in clips:
                 if source.name == plan[2].source:
                     hand_clock.advance_at_each_read(61)
-                    proceed.wait(PATIENCE)
+                    proceed.wait(PATIENCE_SECONDS)
             return []
 
     loader = make_loader(plan, batch_size=8, prefetch=4, workers=1, backend=Hanging(), deadline_seconds=60)
@@ -261,7 +258,7 @@ def test_a_transform_that_never_ends_is_named_by_its_clip(
         calls.append(1)
         if len(calls) == 3:
             hand_clock.advance_at_each_read(61)
-            proceed.wait(PATIENCE)
+            proceed.wait(PATIENCE_SECONDS)
         return clip
 
     loader = make_loader(
@@ -274,11 +271,7 @@ def test_a_transform_that_never_ends_is_named_by_its_clip(
         proceed.set()
 
 
-def test_the_deadline_is_that_of_each_picture(
-    catalog: Catalog, make_loader: MakeLoader, hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("framefeed.parallel._ordered.LIVENESS_SECONDS", 0.001)
-
+def test_the_deadline_is_that_of_each_picture(catalog: Catalog, make_loader: MakeLoader, hand_clock: HandClock) -> None:
     def take_most_of_it(_: str) -> None:
         hand_clock.wait_for_reads_after(hand_clock.reads + 1)  # the consumer has seen that this picture began
         hand_clock.advance(40)

@@ -12,26 +12,17 @@ import numpy as np
 import pytest
 
 from framefeed.catalog import Catalog
-from framefeed.errors import CorruptMedia, FramefeedError
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import EveryFrame, plan_clips, plan_requests
 from framefeed.request import DecodeRequest, Letterbox
 from framefeed.scanning import scan
-from tests.fakes import FlatDecoder, SlopedDecoder
+from tests.fakes import FlatDecoder, SlopedDecoder, add_noise, fail_some
 from tests.load.laws import MakeLoader, check_resume, check_successive, content, dump_state, run
 from tests.makers import catalog, plan_of
 
 
-def noisy(clip: Any, rng: np.random.Generator) -> Any:
-    return clip[:2, :, ::4, ::4].astype(np.float32) + rng.random(1, dtype=np.float32)
-
-
 def shift(clip: Any, rng: np.random.Generator) -> Any:
     return clip[..., 3:] + rng.integers(9, dtype=np.uint8)
-
-
-def fail_some(ordinals: list[int]) -> FramefeedError | None:
-    return CorruptMedia("spoiled", frames=ordinals) if sum(ordinals) % 3 == 0 else None
 
 
 def requests_plan() -> Any:
@@ -60,20 +51,21 @@ PLANS = {
     "annotated": lambda: plan_clips(annotated_catalog(), at="frame", seed=3, rank=1, world_size=2),
 }
 
+SKIP = {"on_error": "skip", "spoil": True}
 CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {"batch_size": 5}) for name in PLANS},
     "batches of one": ("padded rank", {"batch_size": 1, "prefetch": 1}),
     "one batch": ("clips", {"batch_size": 50, "prefetch": 5}),
     "drop_last": ("clips", {"batch_size": 5, "drop_last": True}),
     "nothing but a dropped batch": ("ordered", {"batch_size": 7, "drop_last": True}),
-    "transform": ("clips", {"batch_size": 5, "transform": noisy}),
-    "flipped and transform": ("flipped", {"batch_size": 5, "transform": noisy}),
+    "transform": ("clips", {"batch_size": 5, "transform": add_noise}),
+    "flipped and transform": ("flipped", {"batch_size": 5, "transform": add_noise}),
     "boxed float32": ("boxed", {"batch_size": 5, "mean": 0.4, "std": (0.1, 0.2, 0.3)}),
     "float16 and transform": ("flipped", {"batch_size": 5, "dtype": "float16", "transform": shift}),
-    "boxed, skip": ("boxed", {"batch_size": 5, "on_error": "skip", "spoil": True}),
-    "boxed, skip and transform": ("boxed", {"batch_size": 5, "on_error": "skip", "spoil": True, "transform": noisy}),
-    "skip": ("clips", {"batch_size": 5, "on_error": "skip", "spoil": True}),
-    "skip and transform": ("clips", {"batch_size": 2, "on_error": "skip", "spoil": True, "transform": noisy}),
+    "boxed, skip": ("boxed", {"batch_size": 5, **SKIP}),
+    "boxed, skip and transform": ("boxed", {"batch_size": 5, **SKIP, "transform": add_noise}),
+    "skip": ("clips", {"batch_size": 5, **SKIP}),
+    "skip and transform": ("clips", {"batch_size": 2, **SKIP, "transform": add_noise}),
 }
 
 

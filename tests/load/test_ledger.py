@@ -20,7 +20,7 @@ from framefeed.load._ledger import Ledger, LedgerEntry
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import AtIndices
 from tests.decode.forks import Child
-from tests.fakes import FlatDecoder
+from tests.fakes import DamagedSources, FlatDecoder
 from tests.makers import catalog, plan_of
 
 PLAN = {"clips_per_video": 1, "shuffle": False}
@@ -28,13 +28,7 @@ PLAN = {"clips_per_video": 1, "shuffle": False}
 
 def fail_rows(*rows: int) -> FlatDecoder:
     """A decoder that reads all files but those of some rows."""
-    bad = {catalog().source(row) for row in rows}
-
-    def check(name: str) -> None:
-        if name in bad:
-            raise CorruptMedia(f"{name}: frame 2 did not come", frames=[2], source=name)
-
-    return FlatDecoder(before=check)
+    return FlatDecoder(DamagedSources(*(catalog().source(row) for row in rows)))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

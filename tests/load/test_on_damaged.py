@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from framefeed.cache import FrameCache, build, estimate
+from framefeed.cache import FrameCache, build
 from framefeed.catalog import Catalog
 from framefeed.decode import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
@@ -181,19 +181,6 @@ def test_building_a_cache_leaves_them_out(
         assert loader.stats().counts.frames_stored == 0, "all that may be stored was"
         damaged_only = make_plan(catalog.take([0]), ONLY_DAMAGED, on_damaged=on_damaged)
         assert build(damaged_only, cache, workers=0).frames_failed == 0
-
-
-@pytest.mark.parametrize("form", ["output", "planes"])
-@pytest.mark.parametrize(("on_damaged", "failures"), [("error", 2), ("skip", 0), ("deliver", 0)])
-def test_an_estimate_leaves_them_out(
-    on_damaged: Any, failures: int, form: Form, catalog: Catalog, tmp_path: Path
-) -> None:
-    plan = make_plan(catalog, on_damaged=on_damaged)
-    with FrameCache(tmp_path / "cache", form=form, codec="raw") as cache:
-        assert estimate(plan, cache).sample.failed == failures
-        only_damaged = estimate(make_plan(catalog.take([0]), ONLY_DAMAGED, on_damaged=on_damaged), cache)
-        assert only_damaged.sample.failed == (on_damaged == "error")
-        assert str(only_damaged)
 
 
 def test_requests_carry_it_wherever_they_go(catalog: Catalog) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, WorkerLost
+from framefeed.errors import DeadlineExceeded, LoadError, WorkerLost
 from framefeed.load._loader import ClipLoader
 from tests.fakes import FlatDecoder
 from tests.lengths import either
@@ -19,7 +19,8 @@ from tests.load import faulty
 from tests.load.laws import content
 from tests.makers import SIZE, catalog, plan_of
 from tests.parallel.functions import shared_memory
-from tests.parallel.living import all_gone, children_of, wait_until
+from tests.parallel.living import all_gone, children_of, hurry_calls_that_hang, wait_until
+from tests.patience import PATIENCE_SECONDS
 
 ROW = 2
 
@@ -38,9 +39,14 @@ def no_process_is_left() -> Iterator[None]:
     wait_until(lambda: all_gone(children_of(os.getpid()) - before) and set(shared_memory(None)) <= held)
 
 
-def make_loader_of(**options: Any) -> ClipLoader:
+def make_loader_of(shuffle: bool | str = True, **options: Any) -> ClipLoader:
     given = {"batch_size": 4, "backend": FlatDecoder(), "workers": 2, "kind": "processes", **options}
-    return ClipLoader(plan_of(), **given)
+    return ClipLoader(plan_of(shuffle=shuffle), **given)
+
+
+def list_struck(folder: Path) -> list[str]:
+    """The processes that the fates of a decoder have come to."""
+    return [path.read_text() for path in folder.iterdir()]
 
 
 def collect_inline(**options: Any) -> list[Any]:
@@ -53,7 +59,7 @@ def collect_inline(**options: Any) -> list[Any]:
     ("fate", "fault", "said"),
     [
         ("kill", WorkerLost, "was killed by SIGKILL"),
-        pytest.param("native", DeadlineExceeded, "still working on it after 1 s", marks=pytest.mark.slow),
+        pytest.param("native", DeadlineExceeded, "still working on it after 30 s", marks=pytest.mark.slow),
         # In the short form, tests/load/test_storms.py has these.
         *either(
             short=[],
@@ -65,11 +71,14 @@ def collect_inline(**options: Any) -> list[Any]:
     ],
 )
 def test_D06_D07_a_source_that_ends_its_workers_costs_its_clips_alone(
-    fate: str, fault: type[LoadError], said: str, tmp_path: Path
+    fate: str, fault: type[LoadError], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hurry_calls_that_hang(monkeypatch, lambda process: str(process) in list_struck(tmp_path))
     decoder = faulty.FaultyDecoder({name_source(ROW): fate}, tmp_path)
-    right = collect_inline()
-    with make_loader_of(backend=decoder, on_error="skip", deadline_seconds=1 if fate == "native" else 20) as loader:
+    # The clips of a source are one call.
+    options: dict[str, Any] = {"shuffle": "videos", "on_error": "skip", "deadline_seconds": PATIENCE_SECONDS}
+    right = collect_inline(**options)
+    with make_loader_of(backend=decoder, **options) as loader:
         batches = list(loader)
         assert list(loader.ledger)
         assert {entry.source for entry in loader.ledger} == {name_source(ROW)}
@@ -100,9 +109,9 @@ def test_L05_a_transform_may_leave_the_program(workers: int) -> None:
         assert not list(loader.ledger)
 
 
-@pytest.mark.parametrize("fate", ["kill", pytest.param("stopped", marks=pytest.mark.slow)])
-def test_L04_a_worker_that_is_lost_once_costs_nothing(fate: str, tmp_path: Path) -> None:
-    decoder = faulty.FaultyDecoder({name_source(ROW): fate, name_source(4): "kill"}, tmp_path, times=1)
+def test_L04_a_worker_that_is_lost_once_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry_calls_that_hang(monkeypatch)
+    decoder = faulty.FaultyDecoder({name_source(ROW): "stopped", name_source(4): "kill"}, tmp_path, times=1)
     with make_loader_of(backend=decoder) as loader:
         assert [content(batch) for batch in loader] == collect_inline()
         stats = loader.stats()
@@ -114,7 +123,7 @@ def test_L04_a_worker_that_is_lost_once_costs_nothing(fate: str, tmp_path: Path)
 
 def test_L04_workers_that_were_lost_before_an_interrupt_are_counted(tmp_path: Path) -> None:
     decoder = faulty.FaultyDecoder({name_source(ROW): "kill"}, tmp_path, times=1)
-    loader = make_loader_of(backend=decoder)
+    loader = make_loader_of(backend=decoder, workers=1)
 
     def load_and_interrupt() -> None:
         with loader:
@@ -129,13 +138,13 @@ def test_L04_workers_that_were_lost_before_an_interrupt_are_counted(tmp_path: Pa
 @pytest.mark.slow
 def test_L05_a_lost_worker_is_raised_in_place_of_its_batch(tmp_path: Path) -> None:
     decoder = faulty.FaultyDecoder({name_source(ROW): "kill"}, tmp_path)
-    with make_loader_of(workers=0) as inline:
+    with make_loader_of("videos", workers=0) as inline:
         right = [(content(batch), name_source(ROW) in batch.sources) for batch in inline]
-    with make_loader_of(backend=decoder) as loader:
+    with make_loader_of("videos", backend=decoder, workers=1) as loader:
         iterator = iter(loader)
         for expected, is_lost in right:
             if is_lost:
-                with pytest.raises(WorkerLost, match=r"2 clips|1 clips") as caught:
+                with pytest.raises(WorkerLost, match="2 clips of") as caught:
                     next(iterator)
                 assert caught.value.source == name_source(ROW)
                 del caught
@@ -146,71 +155,15 @@ def test_L05_a_lost_worker_is_raised_in_place_of_its_batch(tmp_path: Path) -> No
     assert loader.epoch == 1
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("kind", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("broken", [range(6), range(0, 6, 2)])
-def test_a_run_over_broken_files_ends_with_its_ledger(kind: str, workers: int, broken: range, tmp_path: Path) -> None:
-    fates = {name_source(row): "broken" for row in broken}
-    decoder = faulty.FaultyDecoder(fates, tmp_path)
-    with make_loader_of(backend=decoder, kind=kind, workers=workers, on_error="skip") as loader:
-        batches = list(loader)
-        assert len(loader.ledger) == 2 * len(broken)
-        assert {entry.source for entry in loader.ledger} == set(fates)
-    errors = [error for batch in batches for error in batch.errors if error is not None]
-    assert {type(error) for error in errors} == {CorruptMedia}
-    assert [len(batch) for batch in batches] == [4, 4, 4]
-
-
-def test_L05_an_error_that_cannot_be_sent_is_that_of_its_clip_alone() -> None:
-    plan = plan_of(clips_per_video=3, shuffle="videos")
-    decoder = FlatDecoder(spoil=faulty.UnsendableAt(plan[1].ordinals.tolist()))
-    with ClipLoader(
-        plan, batch_size=3, backend=decoder, workers=1, kind="processes", on_error="skip", prefetch=1
-    ) as loader:
-        batch = next(iter(loader))
-    assert len(set(batch.sources)) == 1
-    assert batch.ok.tolist() == [True, False, True]
-    assert type(batch.errors[1]) is LoadError
-    assert str(batch.errors[1]).startswith("Unsendable: held")
-    assert (batch.errors[1].position, batch.errors[1].stage) == (1, "decode")
-    assert [clip[0, 0, 0, 0] for clip in batch.data] == [plan[0].ordinals[0], 0, plan[2].ordinals[0]]
-
-
 @pytest.mark.slow
 def test_a_transform_that_kills_every_worker_ends_the_run_with_its_ledger() -> None:
-    plan = plan_of(clips_per_video=1, world_size=3)
+    plan = plan_of(clips_per_video=1, world_size=6)
     with ClipLoader(
-        plan, batch_size=1, workers=2, kind="processes", on_error="skip", transform=faulty.kill_all
+        plan, batch_size=1, workers=1, kind="processes", on_error="skip", transform=faulty.kill_all
     ) as loader:
-        batches = list(loader)
-        assert len(loader.ledger) == 2
-    assert [(batch.data.shape, batch.data.any()) for batch in batches] == [((1, 4, 3, *SIZE), False)] * 2
-
-
-@pytest.mark.slow
-def test_a_batch_without_a_result_has_the_form_of_a_black_clip() -> None:
-    def collect(**options: Any) -> list[Any]:
-        with make_loader_of(transform=faulty.refuse_bright, on_error="skip", backend="auto", **options) as loader:
-            return [content(batch) for batch in loader]
-
-    assert collect() == collect(workers=0)
-
-
-@pytest.mark.slow
-def test_results_without_elements_are_delivered() -> None:
-    def collect(**options: Any) -> list[Any]:
-        with make_loader_of(transform=faulty.empty, **options) as loader:
-            return [content(batch) for batch in loader]
-
-    assert collect() == collect(workers=0)
-
-
-@pytest.mark.slow
-def test_L02_L03_a_worker_has_one_thread_and_its_libraries_too() -> None:
-    with make_loader_of(transform=faulty.count_threads, backend="auto", workers=1) as loader:
-        counts = np.concatenate([batch.data for batch in loader])
-    # PyTorch starts no threads of its own before it computes.
-    assert counts.max(axis=0).tolist() == [1, 1, 1, 1, 1]
+        (batch,) = loader
+        assert len(loader.ledger) == 1
+    assert (batch.data.shape, batch.data.any()) == ((1, 4, 3, *SIZE), False)
 
 
 @pytest.mark.slow
@@ -237,32 +190,7 @@ def test_L16_left_begun_again_and_dropped_processes_deliver_and_end() -> None:
 
 @pytest.mark.slow
 def test_L12_processes_are_kept_between_epochs() -> None:
-    with make_loader_of(transform=faulty.report_process) as loader:
+    with make_loader_of(transform=faulty.report_process, workers=1) as loader:
         first, second = ({pid for batch in loader for pid in batch.data.tolist()} for _ in range(2))
     assert first == second
-    assert len(first) <= 2
-
-
-@pytest.mark.slow
-def test_P14_batches_of_shared_memory_keep_their_content() -> None:
-    with make_loader_of(backend="auto") as loader:
-        kept = [(batch.data[1], content(batch), batch) for _ in range(2) for batch in loader]
-    assert all(content(batch) == expected for _, expected, batch in kept)
-    assert all((view == batch.data[1]).all() for view, _, batch in kept)
-    del kept
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unequal", [False, True])
-def test_a_transform_may_use_its_array_again(unequal: bool) -> None:
-    """Clips of one source are done in one call; the first batch is done before the form of results is known."""
-
-    def collect(workers: int) -> list[Any]:
-        plan = plan_of(clips_per_video=6, unequal=unequal, size=None)
-        options: dict[str, Any] = {"batch_size": 12, "backend": FlatDecoder(), "kind": "processes"}
-        with ClipLoader(plan, workers=workers, transform=faulty.use_one_array, **options) as loader:
-            return [[clip.tolist() for clip in batch.data] for batch in loader]
-
-    right = collect(0)
-    assert len({str(clip) for batch in right for clip in batch}) == 36
-    assert collect(2) == right
+    assert len(first) == 1

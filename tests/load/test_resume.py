@@ -6,16 +6,17 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from framefeed.errors import UsageError
 from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
-from tests.fakes import FlatDecoder
+from tests.fakes import FlatDecoder, add_noise
 from tests.lengths import either
 from tests.makers import plan_of
 from tests.plan.dealing import Epoch
+
+pytestmark = pytest.mark.usefixtures("kept_processes")
 
 CLIPS = 12
 """Clips of an epoch of `plan_of`."""
@@ -34,10 +35,6 @@ def closing_loaders() -> Iterator[None]:
 def close_loaders() -> None:
     while _OPEN:
         _OPEN.pop().close()
-
-
-def add_noise(clip: Any, rng: np.random.Generator) -> Any:
-    return clip[:, :, ::8, ::8].astype(np.float32) + rng.random(1, dtype=np.float32)
 
 
 def make_ranks(world_size: int, **options: Any) -> list[ClipLoader]:

@@ -8,8 +8,11 @@ from tests.lengths import either
 from tests.load.storms import run_seed
 from tests.parallel.living import check_workers_often
 
-SEEDS = either(short=(2, 10, 14, 34), long=(2, 5, 9, 10, 12, 14, 15, 19))
-"""Every signal, and runs that are left and resumed; faults of a file, of which test_process_faults.py has the third."""
+SEEDS = either(
+    short=(8, 10, *(pytest.param(seed, marks=pytest.mark.test_all) for seed in (14, 34))),
+    long=(2, 5, 9, 10, 12, 14, 15, 19),
+)
+"""Every signal, and runs that are left and resumed; then faults of a file: test_process_faults.py has others."""
 
 
 @pytest.mark.slow

@@ -27,8 +27,10 @@ from framefeed.plan import (
 from framefeed.request import DecodeRequest, Letterbox, RandomCrop
 from framefeed.scanning import scan
 from tests.damaged import damaged_clip
-from tests.fakes import FakeCatalog, SlopedDecoder, steady_index
+from tests.fakes import DamagedSources, FakeCatalog, SlopedDecoder, steady_index
 from tests.load.stream_media import fast, plan_both, slow
+
+pytestmark = pytest.mark.usefixtures("kept_processes")
 
 SIZES = {"low": [(8, 10), (6, 12), (10, 6), (7, 7)], "high": [(18, 12), (11, 15), (12, 12), (20, 9)]}
 WORKERS = [{"workers": 0}, {"workers": 2}, {"workers": 1, "kind": "processes"}]
@@ -54,24 +56,14 @@ class StreamCatalog(FakeCatalog):
         return self.source(row)
 
 
-class Spoiling:
-    """Fails at sources of these names; a class, so that processes can be sent it."""
-
-    def __init__(self, *names: str) -> None:
-        self._names = names
-
-    def __call__(self, source: str) -> None:
-        if source in self._names:
-            raise CorruptMedia(f"{source}: spoiled")
-
-
 def unequal_plan(**options: Any) -> EpochPlan:
     streams = {name: StreamCatalog.of(name) for name in SIZES}
     return plan_clips(None, AtIndices([0, 3]), streams=streams, on="stem", seed=2, unequal=True, **options)
 
 
 def load_one(plan: EpochPlan, *spoiled: str, **options: Any) -> ClipBatch:
-    given = {"batch_size": len(plan), "workers": 0, "backend": SlopedDecoder(before=Spoiling(*spoiled)), **options}
+    decoder = SlopedDecoder(DamagedSources(*spoiled))
+    given = {"batch_size": len(plan), "workers": 0, "backend": decoder, **options}
     with ClipLoader(plan, **given) as loader:
         (batch,) = list(loader)
     return batch
@@ -119,7 +111,7 @@ def test_D04_a_clip_without_a_substitute_is_its_own_again() -> None:
     for slot, error in enumerate(batch.errors):
         assert error is not None
         assert error.position == batch.positions[slot]
-        assert f"high/video{batch.rows[slot]}.mp4 (stream 'high'): spoiled" in str(error)
+        assert f"high/video{batch.rows[slot]}.mp4 (stream 'high'): frame 2 did not come" in str(error)
 
 
 def test_D04_a_substitute_has_the_lengths_of_the_batch() -> None:
@@ -132,7 +124,7 @@ def test_D04_a_substitute_has_the_lengths_of_the_batch() -> None:
     ]
     for seed in range(4):
         plan = plan_requests(requests, size=(24, 32), seed=seed)
-        decoder = SlopedDecoder(before=Spoiling(source["b"][0]))
+        decoder = SlopedDecoder(before=DamagedSources(source["b"][0]))
         with ClipLoader(plan, batch_size=1, workers=0, on_error="substitute", backend=decoder) as loader:
             batch = next(iter(loader))
             (entry,) = loader.ledger

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from framefeed.errors import CorruptMedia, DeadlineExceeded, FramefeedError, LoadError, ResourceExhausted, UsageError
@@ -17,17 +16,15 @@ from framefeed.load._loader import ClipLoader
 from framefeed.load._options import MAX_SUBSTITUTES
 from framefeed.plan import EpochPlan, plan_requests
 from framefeed.request import DecodeRequest
-from tests.fakes import FlatDecoder, SlopedDecoder, spoil_nothing
+from tests.fakes import FlatDecoder, SlopedDecoder, add_noise, spoil_nothing
 from tests.load import faulty
 from tests.load.laws import content
 from tests.makers import VIDEOS, catalog, plan_of
 from tests.parallel.clocks import HandClock
-from tests.parallel.laws import PATIENCE
 from tests.parallel.living import wait_until
+from tests.patience import PATIENCE_SECONDS
 
-
-def add_noise(clip: Any, rng: np.random.Generator) -> Any:
-    return clip[:, :, ::8, ::8].astype(np.float32) + rng.random(1, dtype=np.float32)
+pytestmark = pytest.mark.usefixtures("kept_processes")
 
 
 def fail_some(ordinals: list[int]) -> FramefeedError | None:
@@ -243,7 +240,7 @@ def test_D04_a_substitute_that_hangs_is_named(hand_clock: HandClock) -> None:
         if ordinals == substitute.ordinals.tolist():
             # From now on time passes for the thread that waits.
             hand_clock.advance_at_each_read(61)
-            proceed.wait(PATIENCE)
+            proceed.wait(PATIENCE_SECONDS)
         return CorruptMedia("spoiled") if ordinals == plan.whole[failing].ordinals.tolist() else None
 
     with make_loader(plan, spoil, workers=1, prefetch=1, deadline_seconds=60) as loader:

@@ -16,7 +16,7 @@ from framefeed.load._memory import StackMemory
 from framefeed.request import generator_at
 from tests.fakes import FlatDecoder
 from tests.makers import assert_stamps, plan_of
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS
 
 MakeLoader = Callable[..., ClipLoader]
 
@@ -229,7 +229,7 @@ def test_L19_large_results_are_not_made_ahead_of_a_slow_consumer(
         asked_for = number
         next(iterator)
         with changed:
-            assert changed.wait_for(is_as_far_ahead_as_allowed, PATIENCE)
+            assert changed.wait_for(is_as_far_ahead_as_allowed, PATIENCE_SECONDS)
     assert made_too_early == []
 
 

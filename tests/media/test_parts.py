@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import framefeed as ff
 from framefeed._names import PartName, make_absolute, resolve_name, split_part, to_stored_name
@@ -18,32 +15,22 @@ from framefeed._shown import show_name, strip_url
 from framefeed.errors import CorruptMedia, MissingMedia, StaleSource, UnreadableMedia
 from framefeed.media import MediaSource, Part
 from tests.corpus import corpus_file
+from tests.packed import pack
+from tests.pictures.made import picture, saved
 
 CLIPS = (
     "base.mp4", "open_gop.mp4", "edit_list.mp4", "closed_gop.ts", "hidden_vp8.webm", "full_range.avi",
     "base.mkv", "raw.h264",
 )  # fmt: skip
-
-
-def jpeg_bytes() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (64, 48), "red").save(buffer, "JPEG")
-    return buffer.getvalue()
-
-
-def pack(path: Path, members: dict[str, bytes]) -> Path:
-    with tarfile.open(path, "w") as archive:
-        for name, data in members.items():
-            fact = tarfile.TarInfo(name)
-            fact.size = len(data)
-            archive.addfile(fact, io.BytesIO(data))
-    return path
+PICTURE = saved(picture(), "JPEG")
 
 
 @pytest.fixture
 def packed(tmp_path: Path) -> Path:
     members = {f"a/{name}": corpus_file(name).read_bytes() for name in CLIPS}
-    return pack(tmp_path / "x.tar", {"readme.txt": b"no media", **members, "a/p.jpg": jpeg_bytes(), "b::c%.mp4": b""})
+    path = tmp_path / "x.tar"
+    path.write_bytes(pack([("readme.txt", b"no media"), *members.items(), ("a/p.jpg", PICTURE), ("b::c%.mp4", b"")]))
+    return path
 
 
 def name_part(path: Path, member: str) -> str:
@@ -94,7 +81,7 @@ def test_a_part_has_the_facts_and_frames_of_the_file(packed: Path, name: str) ->
 
 def test_a_picture_in_an_archive_is_the_picture(packed: Path, tmp_path: Path) -> None:
     alone = tmp_path / "p.jpg"
-    alone.write_bytes(jpeg_bytes())
+    alone.write_bytes(PICTURE)
     part = name_part(packed, "a/p.jpg")
     assert ff.probe(part) == ff.probe(alone)
     assert np.array_equal(ff.VideoDecoder(part)[0], ff.VideoDecoder(alone)[0])

@@ -22,9 +22,6 @@ from framefeed.media._source import MediaSource
 from framefeed.testing import ClipSpec, clip_bytes, read_stamp
 from tests.corpus import corpus_file
 
-# A call that waits for a FIFO or a device waits for ever.
-pytestmark = pytest.mark.timeout(20)
-
 TINY = ClipSpec(num_frames=3, height=48, width=64, gop=None, b_frames=0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS
 
 
 class AwaitedLock:
@@ -22,7 +22,7 @@ class AwaitedLock:
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
             self._when_awaited()
-            assert self._lock.acquire(timeout=PATIENCE)
+            assert self._lock.acquire(timeout=PATIENCE_SECONDS)
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()

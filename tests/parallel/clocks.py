@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-PATIENCE = 60  # seconds; only a hang takes so long
+from tests.patience import PATIENCE_SECONDS
 
 
 class HandClock:
@@ -36,4 +36,4 @@ class HandClock:
     def wait_for_reads_after(self, reads: int) -> None:
         """Wait until the clock was read more often than ``reads`` times."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self.reads > reads, PATIENCE)
+            assert self._changed.wait_for(lambda: self.reads > reads, PATIENCE_SECONDS)

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 20  # seconds; only a hang takes so long
+from tests.patience import PATIENCE_SECONDS
+
 ROOT = Path(__file__).parents[2] / "src" / "framefeed"
 MADE: list[tuple[weakref.ref[Any], tuple[str, str]]] = []
 """Each lock that framefeed made, and where."""
@@ -59,7 +60,7 @@ def hold_all(are_held: threading.Event, may_end: threading.Event, held: list[Any
             held.append((reference, maker))
         del lock  # or this thread's frame would keep it in the child
     are_held.set()
-    may_end.wait(PATIENCE)
+    may_end.wait(PATIENCE_SECONDS)
     for reference, _ in held:
         lock = reference()
         if lock is not None:
@@ -114,7 +115,7 @@ def make_users(folder: Path) -> Callable[[], list[Any]]:
 
 
 def use_in_child(use: Callable[[], list[Any]], expected: list[Any]) -> str:
-    signal.alarm(PATIENCE)
+    signal.alarm(int(PATIENCE_SECONDS))
     return "same" if use() == expected else "other"
 
 
@@ -129,7 +130,7 @@ def main() -> None:
         are_held, may_end = threading.Event(), threading.Event()
         holder = threading.Thread(target=hold_all, args=(are_held, may_end, held))
         holder.start()
-        are_held.wait(PATIENCE)
+        are_held.wait(PATIENCE_SECONDS)
 
         left = json.loads(Child(lambda: json.dumps(find_left(held))).report())
         is_same = Child(lambda: use_in_child(use, expected)).report() == "same"

@@ -99,9 +99,9 @@ def hang(how: str) -> str:
 
 
 def write_and_hang(path: str) -> str:
-    """Write a file, then do what its name says; see ``hang``."""
+    """Add the number of this process to a file, then do what its name says; see ``hang``."""
     with Path(path).open("a") as file:
-        file.write("begun ")
+        file.write(f"{os.getpid()} ")
     return hang(Path(path).name)
 
 
@@ -144,10 +144,10 @@ def make_content(name: str, size: int) -> bytes:
 
 
 def suffer(item: Fate) -> tuple[str, bytes]:
-    """Add a line to a file, work, and send the signal of this try to this process, or hang; see `chaos`."""
+    """Add this process to a file, work, and send it the signal of this try, or hang; see `chaos`."""
     path = Path(item.path)
     with path.open("a") as file:
-        file.write("try\n")
+        file.write(f"{os.getpid()}\n")
     tries = len(path.read_text().split())
     sum(range(item.spins))
     if item.signals == ("HANG",):

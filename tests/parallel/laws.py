@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framefeed._outcome import Err, Ok
-
-PATIENCE = 60  # seconds; only a hang takes so long
+from tests.patience import PATIENCE_SECONDS
 
 
 class Refused(Exception):
@@ -75,7 +74,7 @@ class Instruments:
             if len(self._running) > (self._setting.max_calls or max(1, self._setting.workers)):
                 self.violations.append(f"{len(self._running)} calls at once")
             self._changed.notify_all()
-            if not self._changed.wait_for(lambda: self._may_finish(item), PATIENCE):
+            if not self._changed.wait_for(lambda: self._may_finish(item), PATIENCE_SECONDS):
                 self.violations.append(f"item {item} waited in vain")
             self._running.remove(item)
             self._finished.add(item)
@@ -124,5 +123,5 @@ def worker_threads() -> list[threading.Thread]:
 
 def all_end(threads: Sequence[threading.Thread]) -> bool:
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_SECONDS)
     return not any(thread.is_alive() for thread in threads)

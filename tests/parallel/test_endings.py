@@ -17,7 +17,8 @@ from framefeed._outcome import Ok
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._pools import ThreadPool
-from tests.parallel.laws import PATIENCE, all_end, worker_threads
+from tests.parallel.laws import all_end, worker_threads
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -105,18 +106,18 @@ def test_L16_what_has_not_begun_never_begins() -> None:
         begun.append(item)
         if item == 1:
             first.set()
-            release.wait(PATIENCE)
+            release.wait(PATIENCE_SECONDS)
         return item
 
     with ThreadPool(1) as pool:
         results = ordered_map(function, count(), pool=pool, max_in_flight=5)
         assert next(results) == 0
-        assert first.wait(PATIENCE)
+        assert first.wait(PATIENCE_SECONDS)
         del results
         release.set()
         done = threading.Event()
         pool.submit(done.set)
-        assert done.wait(PATIENCE)
+        assert done.wait(PATIENCE_SECONDS)
     assert begun == [0, 1]
 
 
@@ -127,7 +128,7 @@ def test_L16_close_waits_for_the_running_call_and_not_for_ever() -> None:
     def function(item: int) -> None:
         if item == 1:
             begun.set()
-            release.wait(PATIENCE)
+            release.wait(PATIENCE_SECONDS)
             finished.append(item)
 
     for pool in (None, ThreadPool(1)):
@@ -136,11 +137,11 @@ def test_L16_close_waits_for_the_running_call_and_not_for_ever() -> None:
         finished.clear()
         results = ordered_map(function, range(9), workers=None if pool else 1, pool=pool, max_in_flight=9)
         next(results)
-        assert begun.wait(PATIENCE)
+        assert begun.wait(PATIENCE_SECONDS)
         results.close(wait_seconds=0)
         assert finished == []
         release.set()
-        results.close(wait_seconds=PATIENCE)
+        results.close(wait_seconds=PATIENCE_SECONDS)
         assert finished == [1]
 
 
@@ -176,7 +177,10 @@ EXITS = {
 
 def run_script(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", script], capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, "-X", "dev", "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
 
 

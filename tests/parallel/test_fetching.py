@@ -11,9 +11,7 @@ import pytest
 from framefeed._stopping import Cancelled, call_in_time, cancelled_by, fetch_limit, time_limit
 from framefeed.errors import DeadlineExceeded
 from framefeed.parallel import Err, Ok
-from tests.parallel.laws import PATIENCE
-
-pytestmark = pytest.mark.timeout(60)
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -25,8 +23,8 @@ def gate() -> Iterator[threading.Event]:
 
 
 def test_the_outcome_is_the_functions() -> None:
-    assert call_in_time(abs, -3, PATIENCE, "a.mp4", "read") == Ok(3)
-    outcome = call_in_time(int, "x", PATIENCE, "a.mp4", "read")  # type: ignore[arg-type]
+    assert call_in_time(abs, -3, PATIENCE_SECONDS, "a.mp4", "read") == Ok(3)
+    outcome = call_in_time(int, "x", PATIENCE_SECONDS, "a.mp4", "read")  # type: ignore[arg-type]
     assert isinstance(outcome, Err)
     assert isinstance(outcome.error, ValueError)
 
@@ -40,21 +38,21 @@ def test_L27_a_late_call_is_given_up(gate: threading.Event) -> None:
 def test_the_limits_of_the_calling_thread_count(gate: threading.Event) -> None:
     for limit in (time_limit(0.1, "a.mp4"), fetch_limit(0.1)):
         with limit, pytest.raises(DeadlineExceeded, match=r"within deadline_seconds .* raise it"):
-            call_in_time(gate.wait, None, PATIENCE, "a.mp4", "read")
-        assert call_in_time(abs, -3, PATIENCE, "a.mp4", "read") == Ok(3)
+            call_in_time(gate.wait, None, PATIENCE_SECONDS, "a.mp4", "read")
+        assert call_in_time(abs, -3, PATIENCE_SECONDS, "a.mp4", "read") == Ok(3)
 
 
 def test_no_call_begins_behind_a_limit() -> None:
     called: list[int] = []
     # Of limits within each other the earlier one counts.
-    with fetch_limit(-1.0), fetch_limit(PATIENCE), pytest.raises(DeadlineExceeded):
-        call_in_time(called.append, 1, PATIENCE, "a.mp4", "read")
+    with fetch_limit(-1.0), fetch_limit(PATIENCE_SECONDS), pytest.raises(DeadlineExceeded):
+        call_in_time(called.append, 1, PATIENCE_SECONDS, "a.mp4", "read")
     assert not called
 
 
 def test_a_cancelled_run_does_not_wait(gate: threading.Event) -> None:
     with cancelled_by(lambda: True), pytest.raises(Cancelled):
-        call_in_time(gate.wait, None, PATIENCE, "a.mp4", "read")
+        call_in_time(gate.wait, None, PATIENCE_SECONDS, "a.mp4", "read")
 
 
 def test_without_a_thread_it_is_a_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,5 +61,5 @@ def test_without_a_thread_it_is_a_shortage(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(OSError, match="Resource") as caught:
-        call_in_time(abs, -3, PATIENCE, "a.mp4", "read")
+        call_in_time(abs, -3, PATIENCE_SECONDS, "a.mp4", "read")
     assert caught.value.errno == errno.EAGAIN

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 
 from framefeed.parallel import Ok, ThreadPool, ordered_outcomes
+from tests.patience import PATIENCE_SECONDS
 
 
 def test_calls_begin_with_fill_and_as_many_as_may_be_in_flight() -> None:
@@ -25,7 +26,7 @@ def test_calls_begin_with_fill_and_as_many_as_may_be_in_flight() -> None:
         assert read == []
         outcomes.fill()
         assert read == [0, 1, 2, 3]
-        assert all(begun.acquire(timeout=60) for _ in range(4))
+        assert all(begun.acquire(timeout=PATIENCE_SECONDS) for _ in range(4))
         assert next(outcomes) == Ok(0)
         outcomes.fill()
         assert read == [0, 1, 2, 3, 4]

@@ -4,8 +4,6 @@ import ast
 import gc
 import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -15,8 +13,8 @@ import framefeed
 from framefeed._per_process import PerProcess
 from framefeed.errors import UsageError
 from framefeed.parallel._ordered import ordered_outcomes
-from tests.conftest import CHECKOUT
 from tests.decode.forks import Child
+from tests.programs import run_python
 
 LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"}
 EXEMPT = {
@@ -52,9 +50,7 @@ def find_owners_of_locks() -> set[tuple[str, str]]:
 @pytest.mark.slow
 def test_L01_every_lock_that_is_held_at_a_fork_is_replaced_in_the_child() -> None:
     """A thread that holds a lock when the process forks is not in the child, and never releases it there."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.parallel.forked_locks"]
-    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, cwd=CHECKOUT)
-    answer = json.loads(run.stdout)
+    answer = json.loads(run_python("-W", "ignore", "-m", "tests.parallel.forked_locks").stdout)
     made, left = ({tuple(each) for each in answer[name]} for name in ("made", "left"))
     owners = find_owners_of_locks()
     assert owners - made - set(EXEMPT) == set(), "let the program use them, or say here why they need not be replaced"

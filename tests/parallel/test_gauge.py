@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.parallel import Gauge, WorkerTimes, ordered_outcomes
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -58,9 +59,9 @@ def test_an_iteration_counts_its_calls(workers: int, clock: list[float]) -> None
 
     def work(item: int) -> int:
         # All workers are in a call, so that all of them are busy while the clock moves.
-        if both.wait(30) == 0:
+        if both.wait(PATIENCE_SECONDS) == 0:
             clock[0] += 1.0
-        both.wait(30)
+        both.wait(PATIENCE_SECONDS)
         return item
 
     with ordered_outcomes(work, range(4 * workers), workers=workers, max_in_flight=workers) as outcomes:

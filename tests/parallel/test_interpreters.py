@@ -13,21 +13,21 @@ from framefeed.errors import UsageError
 from framefeed.parallel._ordered_map import ordered_map
 from tests.conftest import CHECKOUT
 from tests.parallel import functions
-from tests.parallel.laws import PATIENCE
+from tests.patience import PATIENCE_SECONDS
 
 
 def run_in(interpreters: list[str], script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a script in the first interpreter that is installed and starts; skip the test where there is none."""
     for path in filter(None, map(shutil.which, interpreters)):
         # A shim of a version manager may be there and start nothing.
-        if subprocess.run([path, "-c", ""], capture_output=True, timeout=PATIENCE, check=False).returncode == 0:
+        if subprocess.run([path, "-c", ""], capture_output=True, timeout=PATIENCE_SECONDS, check=False).returncode == 0:
             return subprocess.run(
                 [path, "-B", "-c", script],
                 cwd=CHECKOUT,
                 env={"PYTHONPATH": "src:.", **environment},
                 capture_output=True,
                 text=True,
-                timeout=PATIENCE,
+                timeout=PATIENCE_SECONDS,
                 check=False,
             )
     pytest.skip(f"none of {', '.join(interpreters)} is installed")

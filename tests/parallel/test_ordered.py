@@ -12,13 +12,13 @@ from typing import Any, NoReturn
 import pytest
 
 from framefeed._outcome import Err, Ok
-from framefeed.errors import DeadlineExceeded, LoadError, UsageError
-from framefeed.parallel import _ordered
+from framefeed.errors import DeadlineExceeded, UsageError
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import OrderedValues, ordered_map
 from framefeed.parallel._pools import InlinePool, ThreadPool
 from tests.parallel.clocks import HandClock
-from tests.parallel.laws import PATIENCE, all_end, worker_threads
+from tests.parallel.laws import all_end, worker_threads
+from tests.patience import PATIENCE_SECONDS
 
 EVERY_NUMBER_OF_WORKERS = pytest.mark.parametrize("workers", range(5))
 
@@ -39,33 +39,12 @@ def raising(error: BaseException) -> NoReturn:
 
 
 @EVERY_NUMBER_OF_WORKERS
-def test_L05_outcomes_go_on_after_an_error(workers: int) -> None:
-    results = list(ordered_outcomes(lambda item: 6 // item, [1, 0, 2, 0, 3], workers=workers, max_in_flight=3))
-    assert [type(result) for result in results] == [Ok, Err, Ok, Err, Ok]
-    assert [result.value for result in results if isinstance(result, Ok)] == [6, 3, 2]
-
-
-@EVERY_NUMBER_OF_WORKERS
 def test_L05_the_traceback_is_the_workers(workers: int) -> None:
     def decode_frame(item: int) -> float:
         return 1 / item
 
     _, error = gather(ordered_map(decode_frame, [0], workers=workers, max_in_flight=1))
     assert "decode_frame" in [frame.name for frame in traceback.extract_tb(error.__traceback__)]
-
-
-@EVERY_NUMBER_OF_WORKERS
-def test_L05_stop_iteration_in_the_function_is_an_error_and_not_the_end(workers: int) -> None:
-    def function(item: int) -> int:
-        return item if item < 2 else next(iter(()))
-
-    outcomes = list(ordered_outcomes(function, range(4), workers=workers, max_in_flight=2))
-    assert [type(getattr(outcome, "error", None)) for outcome in outcomes[2:]] == [StopIteration, StopIteration]
-    values, error = gather(ordered_map(function, range(4), workers=workers, max_in_flight=2))
-    assert values == [0, 1]
-    assert isinstance(error, LoadError)
-    assert error.position == 2
-    assert isinstance(error.__cause__, StopIteration)
 
 
 class Awkward(Exception):
@@ -158,14 +137,14 @@ def test_L06_a_slow_head_lets_others_run_and_none_overtake() -> None:
 
     def function(item: int) -> int:
         if item == 0:
-            release.wait(PATIENCE)
+            release.wait(PATIENCE_SECONDS)
         else:
             others.release()
         return item
 
     def release_after_the_others() -> None:
         for _ in range(7):
-            others.acquire(timeout=PATIENCE)
+            others.acquire(timeout=PATIENCE_SECONDS)
         release.set()
 
     director = threading.Thread(target=release_after_the_others)
@@ -190,7 +169,7 @@ def test_L06_a_costly_item_starts_before_those_that_wait_with_it() -> None:
         if item == 5:
             costly_begun.set()
         if item < 2:
-            (costly_begun if item == 0 else all_pulled).wait(PATIENCE)
+            (costly_begun if item == 0 else all_pulled).wait(PATIENCE_SECONDS)
         return item
 
     def cost_of(item: int) -> float:
@@ -258,7 +237,7 @@ def test_L19_finished_bytes_hold_back_further_work() -> None:
             drained.clear()
             # One thread, first come first served: with this done, every earlier ticket is used up.
             pool.submit(drained.set)
-            assert drained.wait(PATIENCE)
+            assert drained.wait(PATIENCE_SECONDS)
             assert len(started) == taken + 3  # three of 10 bytes are the first to pass 25
         assert list(results) == list(range(5, 50))
 
@@ -278,7 +257,7 @@ def test_a_late_result_is_a_deadline_exceeded_that_names_the_item(hand_clock: Ha
 
     def function(item: str) -> str:
         if item.startswith("slow"):
-            release.wait(PATIENCE)
+            release.wait(PATIENCE_SECONDS)
         return item
 
     before = set(worker_threads())
@@ -305,14 +284,14 @@ def test_behind_a_deadline_no_end_waits_for_the_late_call(hand_clock: HandClock)
 
     def hang(_: int) -> None:
         hand_clock.advance_at_each_read(61)
-        release.wait(2 * PATIENCE)
+        release.wait(2 * PATIENCE_SECONDS)
 
     with ThreadPoolExecutor(1) as other:
         outcomes = ordered_outcomes(hang, [1], workers=1, max_in_flight=1, deadline_seconds=60)
         try:
             with pytest.raises(DeadlineExceeded):
                 next(outcomes)
-            other.submit(outcomes.close, 2 * PATIENCE).result(PATIENCE)
+            other.submit(outcomes.close, 2 * PATIENCE_SECONDS).result(PATIENCE_SECONDS)
         finally:
             release.set()
 
@@ -333,11 +312,7 @@ def test_a_deadline_counts_for_each_result_anew(hand_clock: HandClock) -> None:
 
 
 @pytest.mark.parametrize("has_steps", [True, False])
-def test_a_deadline_counts_for_each_step_anew(
-    has_steps: bool, hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_ordered, "LIVENESS_SECONDS", 0.001)
-
+def test_a_deadline_counts_for_each_step_anew(has_steps: bool, hand_clock: HandClock) -> None:
     def work(item: list[int]) -> int:
         for _ in range(3):
             item.append(1)
@@ -357,7 +332,7 @@ def test_a_deadline_counts_for_each_step_anew(
 def test_an_item_that_no_worker_took_is_named_in_the_deadline() -> None:
     release = threading.Event()
     with ThreadPool(1) as pool:
-        pool.submit(lambda: release.wait(PATIENCE))
+        pool.submit(lambda: release.wait(PATIENCE_SECONDS))
         results = ordered_map(abs, [7], pool=pool, max_in_flight=1, deadline_seconds=0.05)
         with pytest.raises(DeadlineExceeded, match=r"item 0 \(7\) .*no worker was free"):
             next(results)
@@ -387,7 +362,7 @@ def test_an_errors_traceback_holds_nothing_alive_once_the_error_is_gone() -> Non
             # The thread is done with the last task when it has done another.
             done = threading.Event()
             pool.submit(done.set)
-            assert done.wait(PATIENCE)
+            assert done.wait(PATIENCE_SECONDS)
         assert [picture() for picture in pictures] == [None] * 4
     finally:
         gc.enable()
@@ -424,7 +399,7 @@ def test_arguments_that_do_not_fit_are_refused_at_the_call(run: Any, arguments: 
 def test_without_a_number_of_workers_the_thread_budget_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAMEFEED_THREADS", "3")
     together = threading.Barrier(3)
-    list(ordered_map(lambda _: together.wait(PATIENCE), range(3), max_in_flight=3))
+    list(ordered_map(lambda _: together.wait(PATIENCE_SECONDS), range(3), max_in_flight=3))
 
 
 def test_outcomes_print_short() -> None:

@@ -14,9 +14,16 @@ from framefeed.parallel._gauge import Gauge
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool, run_next
-from framefeed.parallel._processes import open_pool
-from tests.parallel.laws import PATIENCE, all_end, worker_threads
+from framefeed.parallel._processes import ProcessPool, open_pool
+from tests.parallel.laws import all_end, worker_threads
 from tests.parallel.living import wait_until
+from tests.patience import PATIENCE_SECONDS
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the loss of a thread or of a task noticed soon."""
+    monkeypatch.setattr("framefeed.parallel._ordered.LIVENESS_SECONDS", 0.001)
 
 
 def test_kinds() -> None:
@@ -25,6 +32,10 @@ def test_kinds() -> None:
     pool = open_pool(3)
     assert isinstance(pool, ThreadPool)
     assert pool.workers == 3
+    with open_pool(3, "processes") as pool:
+        assert isinstance(pool, ProcessPool)
+        assert pool.workers == 3
+    assert isinstance(open_pool(0, "processes"), InlinePool)
 
 
 @pytest.mark.parametrize("pool", [InlinePool(), ThreadPool(2)], ids=repr)
@@ -47,7 +58,7 @@ def test_threads_are_named_and_wait_for_their_work_at_exit() -> None:
         found: list[threading.Thread] = []
         done = threading.Event()
         pool.submit(lambda: (found.append(threading.current_thread()), done.set()))
-        assert done.wait(PATIENCE)
+        assert done.wait(PATIENCE_SECONDS)
     assert found[0].name == "framefeed-decode-0"
     assert not found[0].daemon
 
@@ -81,8 +92,8 @@ def test_urgent_tasks_come_before_those_that_are_queued() -> None:
     order: list[str] = []
     begun, proceed = threading.Event(), threading.Event()
     with ThreadPool(1) as pool:
-        pool.submit(lambda: (begun.set(), proceed.wait(PATIENCE)))
-        assert begun.wait(PATIENCE)
+        pool.submit(lambda: (begun.set(), proceed.wait(PATIENCE_SECONDS)))
+        assert begun.wait(PATIENCE_SECONDS)
         for name in "ab":
             pool.submit(partial(order.append, name))
         for name in "cd":
@@ -93,7 +104,7 @@ def test_urgent_tasks_come_before_those_that_are_queued() -> None:
         assert "".join(order) == "cdab"
         # One that is submitted to a pool that waits is run at once.
         run_next(pool).submit(proceed.set)
-        assert proceed.wait(PATIENCE)
+        assert proceed.wait(PATIENCE_SECONDS)
     with pytest.raises(UsageError, match="closed"):
         run_next(pool).submit(proceed.set)
 
@@ -102,12 +113,12 @@ def test_urgent_tasks_come_before_those_that_are_queued() -> None:
 def test_closing_drops_what_has_not_begun_and_waits_for_what_has(is_urgent: bool) -> None:
     begun, release, ran = threading.Event(), threading.Event(), []
     pool = ThreadPool(1)
-    pool.submit(lambda: (begun.set(), release.wait(PATIENCE), ran.append("running")), is_urgent=is_urgent)
+    pool.submit(lambda: (begun.set(), release.wait(PATIENCE_SECONDS), ran.append("running")), is_urgent=is_urgent)
     pool.submit(lambda: ran.append("queued"), is_urgent=is_urgent)
-    assert begun.wait(PATIENCE)
+    assert begun.wait(PATIENCE_SECONDS)
     assert pool.close(wait_seconds=0) is False
     release.set()
-    assert pool.close(wait_seconds=PATIENCE) is True
+    assert pool.close(wait_seconds=PATIENCE_SECONDS) is True
     assert ran == ["running"]
 
 
@@ -115,10 +126,10 @@ def test_closing_drops_what_has_not_begun_and_waits_for_what_has(is_urgent: bool
 def test_L16_a_forgotten_pool_ends_its_threads(in_a_cycle: bool) -> None:
     pool: Any = ThreadPool(2)
     together = threading.Barrier(3)
-    pool.submit(lambda: together.wait(PATIENCE))
-    pool.submit(lambda: together.wait(PATIENCE))
+    pool.submit(lambda: together.wait(PATIENCE_SECONDS))
+    pool.submit(lambda: together.wait(PATIENCE_SECONDS))
     threads = worker_threads()
-    together.wait(PATIENCE)
+    together.wait(PATIENCE_SECONDS)
     if in_a_cycle:
         pool.itself = pool
     del pool
@@ -131,7 +142,7 @@ def test_a_call_that_hangs_does_not_keep_the_pool_of_others() -> None:
 
     def hang(item: int) -> None:
         begun.set()
-        release.wait(PATIENCE)
+        release.wait(PATIENCE_SECONDS)
 
     pool = ThreadPool(2)
     watched = weakref.ref(pool)
@@ -155,7 +166,7 @@ def test_a_task_may_close_its_own_pool() -> None:
     answers: list[bool] = []
     done = threading.Event()
     pool.submit(lambda: (answers.append(pool.close()), done.set()))
-    assert done.wait(PATIENCE)
+    assert done.wait(PATIENCE_SECONDS)
     assert answers == [True]
 
 
@@ -181,13 +192,17 @@ def test_a_thread_that_dies_is_replaced() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_L04_an_item_whose_thread_dies_is_lost_and_runs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_L04_an_item_whose_thread_dies_is_lost_and_runs_no_more(looks_often: None) -> None:
     def die(gauge: Gauge, running: int) -> None:
-        monkeypatch.undo()
+        patch.undo()
         raise MemoryError
 
-    with ThreadPool(1) as pool, ordered_outcomes(abs, [-5], pool=pool, max_in_flight=1) as outcomes:
-        monkeypatch.setattr(Gauge, "record", die)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ThreadPool(1) as pool,
+        ordered_outcomes(abs, [-5], pool=pool, max_in_flight=1) as outcomes,
+    ):
+        patch.setattr(Gauge, "record", die)
         lost = next(outcomes)
         assert isinstance(lost, Err)
         with pytest.raises(WorkerLost, match=r"framefeed-worker-0 died while it worked on item 0 \(-5\)"):
@@ -214,27 +229,27 @@ class ForgetfulPool:
     def abandon(self) -> None:
         self._pool.abandon()
 
-    def close(self, wait_seconds: float = PATIENCE) -> bool:
+    def close(self, wait_seconds: float = PATIENCE_SECONDS) -> bool:
         return self._pool.close(wait_seconds)
 
 
-def test_work_lost_with_a_thread_is_started_again() -> None:
+def test_work_lost_with_a_thread_is_started_again(looks_often: None) -> None:
     pool = ForgetfulPool()
     assert list(ordered_map(abs, [5], pool=pool, max_in_flight=1)) == [5]
     pool.close()
 
 
-def test_a_consumer_whose_pool_is_closed_under_it_does_not_wait_for_ever() -> None:
+def test_a_consumer_whose_pool_is_closed_under_it_does_not_wait_for_ever(looks_often: None) -> None:
     begun, release = threading.Event(), threading.Event()
 
     def function(item: int) -> int:
         begun.set()
-        release.wait(PATIENCE)
+        release.wait(PATIENCE_SECONDS)
         return item
 
     pool = ThreadPool(1)
     results = ordered_map(function, range(3), pool=pool, max_in_flight=3)
-    closer = threading.Thread(target=lambda: (begun.wait(PATIENCE), pool.abandon(), release.set()))
+    closer = threading.Thread(target=lambda: (begun.wait(PATIENCE_SECONDS), pool.abandon(), release.set()))
     closer.start()
     assert next(results) == 0
     with pytest.raises(UsageError, match="takes no more work"):
@@ -257,7 +272,7 @@ def test_fewer_threads_than_wished_for_do_the_work(no_room_for_threads: Any) -> 
         refused = threading.stack_size(0)
         done = threading.Event()
         pool.submit(done.set)
-        assert done.wait(PATIENCE)
+        assert done.wait(PATIENCE_SECONDS)
         threading.stack_size(refused)
         assert list(ordered_map(abs, range(20), pool=pool, max_in_flight=3)) == list(range(20))
         assert len(worker_threads()) == 1

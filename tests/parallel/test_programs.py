@@ -5,30 +5,22 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import CHECKOUT
 from tests.lengths import either
-from tests.parallel.laws import PATIENCE
 from tests.parallel.living import all_gone, children_of, group_of, state_of, wait_until
-from tests.programs import running
+from tests.patience import PATIENCE_SECONDS
+from tests.programs import Program
 
 WORKERS = 2
 
 OWN_MODULE = """
-import os, pathlib, signal
-
 def own_name(item):
     return f"{__name__} {item}"
-
-def process(item):
-    return os.getpid()
 """
 
 BEGINNING = """
@@ -52,51 +44,21 @@ OWN = HANGING.format(how='workers=2, kind="processes"')
 GIVEN = "pool = ProcessPool(2)" + HANGING.format(how="pool=pool")
 
 
-class Program:
-    """A script in a folder of its own; whatever of its processes is left when the test is over is killed."""
-
-    def __init__(self, folder: Path, left: ExitStack) -> None:
-        self.folder = folder
-        self._left = left
-        (folder / "own_module.py").write_text(OWN_MODULE)
-        self.environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT / 'src'}:{CHECKOUT}"}
-
-    def start(self, script: str, *options: str) -> subprocess.Popen[str]:
-        path = self.folder / "script.py"
-        path.write_text(BEGINNING + script)
-        return self._left.enter_context(
-            running(
-                [sys.executable, "-X", "dev", "-W", "error", *options, str(path)],
-                cwd=self.folder,
-                env=self.environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-
-    def run(self, script: str, *options: str) -> tuple[int, str, str]:
-        started = self.start(script, *options)
-        out, err = started.communicate(timeout=PATIENCE)
-        return started.returncode, out, err
-
-    def workers(self) -> list[int]:
-        """Those that hang, once they all do."""
-        told = self.folder / "workers"
-        wait_until(lambda: told.is_dir() and len(list(told.iterdir())) == WORKERS)
-        return [int(path.name) for path in told.iterdir()]
-
-    def wait_until_it_is_there(self) -> None:
-        wait_until((self.folder / "there").exists)
+def list_workers(program: Program) -> list[int]:
+    """List those that hang, once they all do."""
+    folder = program.folder / "workers"
+    wait_until(lambda: folder.is_dir() and len(list(folder.iterdir())) == WORKERS)
+    return [int(path.name) for path in folder.iterdir()]
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Program]:
     with ExitStack() as left:
-        yield Program(tmp_path, left)
+        yield Program(tmp_path, left, BEGINNING)
 
 
 def test_a_script_needs_no_main_guard(program: Program) -> None:
+    (program.folder / "own_module.py").write_text(OWN_MODULE)
     ended = program.run("""
 import own_module
 print("once")
@@ -145,7 +107,7 @@ for worker in ordered_map(functions.process, range(50), pool=pool, max_in_flight
 @pytest.mark.parametrize("script", ENDINGS.values(), ids=ENDINGS.keys())
 def test_L17_the_interpreter_exits_quietly_and_its_workers_with_it(program: Program, script: str) -> None:
     assert program.run(script) == (0, "", "")
-    assert all_gone(program.workers())
+    assert all_gone(list_workers(program))
 
 
 @pytest.mark.long
@@ -180,10 +142,10 @@ INTERRUPTED = {
 @pytest.mark.parametrize("script", INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_L15_an_interrupt_ends_a_program_at_once_and_its_workers_in_silence(program: Program, script: str) -> None:
     started = program.start(PATIENT_CLOSE + script)
-    workers = program.workers()
-    program.wait_until_it_is_there()
+    workers = list_workers(program)
+    wait_until((program.folder / "there").exists)
     os.killpg(started.pid, signal.SIGINT)  # as a terminal does
-    out, err = started.communicate(timeout=PATIENCE)  # less than a close would wait
+    out, err = started.communicate(timeout=PATIENCE_SECONDS)  # less than a close would wait
     assert started.returncode == -signal.SIGINT
     assert out == ""
     assert err.count("Traceback") == 1
@@ -218,7 +180,7 @@ while True:
 def test_L15_an_interrupt_at_any_time_ends_all_quietly(program: Program, seed: int) -> None:
     # Each loop has some 6000.
     started = program.start(INTERRUPTING.format(moment=random.Random(seed).randint(1, 10_000)))
-    _, err = started.communicate(timeout=PATIENCE)
+    _, err = started.communicate(timeout=PATIENCE_SECONDS)
     assert started.returncode == -signal.SIGINT
     assert err.count("Traceback") == 1
     assert err.rstrip().endswith("KeyboardInterrupt")
@@ -227,7 +189,7 @@ def test_L15_an_interrupt_at_any_time_ends_all_quietly(program: Program, seed: i
 
 def test_L15_a_program_that_is_killed_takes_its_hanging_workers_along(program: Program) -> None:
     started = program.start(OWN + "next(outcomes)")
-    workers = program.workers()
+    workers = list_workers(program)
     started.kill()
     wait_until(lambda: all_gone(workers))
 
@@ -250,7 +212,7 @@ os.read(os.pipe()[0], 1)
 
 def test_L15_a_program_that_is_killed_takes_stopped_workers_along(program: Program) -> None:
     started = program.start(OWN + "next(outcomes)")
-    workers = program.workers()
+    workers = list_workers(program)
     for worker in workers:
         os.kill(worker, signal.SIGSTOP)
     started.kill()
@@ -281,10 +243,11 @@ def read_clock():
 
 for module in (_child, _ordered, _stopping):
     module.perf_counter = module.monotonic = read_clock
+    module.LIVENESS_SECONDS = 0.05
 folder = str(Path(__file__).parent)
 print("begins", flush=True)
 print(*ordered_outcomes(
-    functions.wait_and_tell, [folder], workers=1, kind="{kind}", max_in_flight=1, deadline_seconds={PATIENCE}
+    functions.wait_and_tell, [folder], workers=1, kind="{kind}", max_in_flight=1, deadline_seconds={PATIENCE_SECONDS}
 ))
 """)
     wait_until((program.folder / "begun").exists)
@@ -298,7 +261,7 @@ print(*ordered_outcomes(
     wait_until(lambda: started.poll() is not None or reads.read_text().count("1000") > 8)
     assert started.poll() is None
     (program.folder / "release").write_bytes(b"")
-    assert started.communicate(timeout=PATIENCE) == ("begins\nOk(None)\n", "")
+    assert started.communicate(timeout=PATIENCE_SECONDS) == ("begins\nOk(None)\n", "")
 
 
 @pytest.mark.slow

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
 from framefeed.errors import DeadlineExceeded
 from framefeed.parallel import Ok, OrderedOutcomes, ordered_outcomes
 from framefeed.parallel import _ordered as module
-from tests.parallel.clocks import PATIENCE, HandClock
+from tests.parallel.clocks import HandClock
 from tests.parallel.living import wait_until
+from tests.patience import PATIENCE_SECONDS
 
 
 def test_several_outcomes_come_together_and_fewer_at_the_end() -> None:
@@ -33,7 +35,7 @@ def test_without_workers_one_item_is_read_at_a_time() -> None:
 
 def test_outcomes_that_weigh_too_much_to_start_others_are_taken_at_once() -> None:
     with ordered_outcomes(
-        abs, range(6), workers=2, max_in_flight=6, max_bytes=10, size_of=lambda _: 11, deadline_seconds=PATIENCE
+        abs, range(6), workers=2, max_in_flight=6, max_bytes=10, size_of=lambda _: 11, deadline_seconds=PATIENCE_SECONDS
     ) as outcomes:
         taken = []
         while len(taken) < 6:
@@ -43,26 +45,27 @@ def test_outcomes_that_weigh_too_much_to_start_others_are_taken_at_once() -> Non
 
 def test_a_consumer_is_woken_when_no_other_call_may_start(monkeypatch: pytest.MonkeyPatch) -> None:
     # It would look by itself after that time only.
-    monkeypatch.setattr(module, "LIVENESS_SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(module, "LIVENESS_SECONDS", 10 * PATIENCE_SECONDS)
     release = threading.Event()
 
     def call(number: int) -> int:
-        release.wait(PATIENCE)
+        release.wait(PATIENCE_SECONDS)
         return number
 
     with ordered_outcomes(call, range(2), workers=1, max_in_flight=2, max_bytes=0, size_of=lambda _: 1) as outcomes:
         outcomes.fill()
-        opener = threading.Thread(target=release_when_waited_for, args=(outcomes, release))
+        opener = threading.Thread(target=call_when_waited_for, args=(outcomes, 2, release.set))
         opener.start()
         assert outcomes.take(2) == [Ok(0)]
-        opener.join(PATIENCE)
+        opener.join(PATIENCE_SECONDS)
 
 
-def release_when_waited_for(outcomes: OrderedOutcomes[int, int], release: threading.Event) -> None:
-    wait_until(lambda: outcomes._run._awaited == 2)
+def call_when_waited_for(outcomes: OrderedOutcomes[int, int], weight: int, call: Callable[[], object]) -> None:
+    wait_until(lambda: outcomes._run._awaited == weight)
     # The consumer has this lock until it waits.
     with outcomes._run._changed:
-        release.set()
+        pass
+    call()
 
 
 def test_an_error_of_the_items_comes_after_the_outcomes_before_it() -> None:
@@ -84,7 +87,7 @@ def test_the_late_item_is_named_and_not_the_finished_one_before_it(hand_clock: H
         if number == 1:
             # One worker: the item before is finished.
             hand_clock.advance_at_each_read(61)
-            release.wait(PATIENCE)
+            release.wait(PATIENCE_SECONDS)
         return number
 
     outcomes = ordered_outcomes(call, range(3), workers=1, max_in_flight=3, deadline_seconds=60)
@@ -97,12 +100,7 @@ def test_the_late_item_is_named_and_not_the_finished_one_before_it(hand_clock: H
         outcomes.close()
 
 
-def test_each_of_several_outcomes_has_the_whole_deadline(
-    hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The consumer reads the clock when it wakes up.
-    monkeypatch.setattr(module, "LIVENESS_SECONDS", 0.001)
-
+def test_each_of_several_outcomes_has_the_whole_deadline(hand_clock: HandClock) -> None:
     def call(number: int) -> int:
         hand_clock.advance(40)
         hand_clock.wait_for_reads_after(hand_clock.reads + 2)
@@ -113,24 +111,19 @@ def test_each_of_several_outcomes_has_the_whole_deadline(
 
 
 def test_a_take_ends_when_another_thread_closes_the_iterator() -> None:
-    begun, release = threading.Event(), threading.Event()
+    release = threading.Event()
 
     def call(number: int) -> int:
         if number == 1:
-            begun.set()
-            release.wait(PATIENCE)
+            release.wait(PATIENCE_SECONDS)
         return number
 
-    def close() -> None:
-        assert begun.wait(PATIENCE)
-        outcomes.close(wait_seconds=0)
-
     outcomes = ordered_outcomes(call, range(3), workers=1, max_in_flight=3)
-    closer = threading.Thread(target=close)
+    closer = threading.Thread(target=call_when_waited_for, args=(outcomes, 3, partial(outcomes.close, 0)))
     closer.start()
     try:
         with pytest.raises(StopIteration):
             outcomes.take(3)
     finally:
         release.set()
-        closer.join(PATIENCE)
+        closer.join(PATIENCE_SECONDS)

@@ -15,6 +15,7 @@ from framefeed.errors import FramefeedError
 from framefeed.media import MediaSource
 from framefeed.pictures._pillow import probe_image
 from framefeed.pictures._reads import OddHeader
+from tests.lengths import IS_ALL
 from tests.pictures.made import (
     WRITES_AVIF,
     WRITES_MPO,
@@ -23,7 +24,6 @@ from tests.pictures.made import (
     picture,
     saved,
     segment,
-    tiled,
     with_chunks,
     with_segments,
 )
@@ -31,8 +31,8 @@ from tests.pictures.reading import Facts, Reads, our_facts, pillow_facts
 
 SMALL = ("exif 6.jpeg", "exif big-endian 8.jpeg", "progressive L.jpeg", "exif 3.png", "late exif 6.png",
          "animation.png", "animation.gif", "own palette.gif", "RGB lossy exif 5.webp", "RGBA lossless xmp.webp",
-         "animation.webp", "pages.tiff", "tiled >.tiff",
-         "RGB big.tiff", "orientation 6.tiff", *(["mpo.jpeg"] if WRITES_MPO else []))  # fmt: skip
+         "animation.webp", *(["mpo.jpeg"] if WRITES_MPO else []))  # fmt: skip
+TIFFS = ("pages.tiff", "tiled >.tiff", "RGB big.tiff", "orientation 6.tiff")
 ONE_OF_EACH = ("exif 6.jpeg", "exif 3.png", "animation.gif", "RGB lossy exif 5.webp", "P.bmp", "tiled >.tiff")
 
 
@@ -75,7 +75,7 @@ def _assert_agree(changed: bytes, undamaged: Facts | None) -> None:
 @pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_I05_cut_at_every_byte(name: str) -> None:
     data = made()[name]
-    outcomes = {_info(data[:cut]) for cut in range(len(data))}
+    outcomes = {_info(data[:cut]) for cut in range(0, len(data), 1 if IS_ALL else 3)}
     assert outcomes <= {"opened", "UnreadableMedia", "LimitExceeded"}
 
 
@@ -97,7 +97,7 @@ def test_I05_a_cut_file_is_noticed_where_its_size_is_claimed(name: str) -> None:
 
 
 @settings(max_examples=150)
-@given(name=st.sampled_from(SMALL), data=st.data())
+@given(name=st.sampled_from((*SMALL, *TIFFS)), data=st.data())
 def test_changed_bytes_say_what_pillow_says(name: str, data: st.DataObject) -> None:
     changed = bytearray(made()[name])
     within = st.integers(0, min(len(changed), 700) - 1) | st.integers(0, len(changed) - 1)
@@ -114,7 +114,8 @@ def _assert_is_opened_or_refused(changed: bytes) -> None:
 
 @settings(max_examples=150)
 @given(
-    start=st.sampled_from([made()[name][:length] for name in ONE_OF_EACH for length in (2, 12, 40)]),
+    # Deferred: making the pictures takes seconds, in each process that only collects the tests.
+    start=st.deferred(lambda: st.sampled_from([made()[name][:end] for name in ONE_OF_EACH for end in (2, 12, 40)])),
     rest=st.binary(max_size=300),
 )
 @example(start=b"\xff\xd8", rest=b"")
@@ -129,7 +130,7 @@ def test_every_bit_of_a_header_may_flip(name: str) -> None:
     data = made()[name]
     whole = _facts(data)
     for place in range(min(len(data), 400)):
-        for bit in (0, 3, 7):
+        for bit in (0, 3, 7) if IS_ALL else ((0, 3, 7)[place % 3],):
             changed = bytearray(data)
             changed[place] ^= 1 << bit
             _assert_agree(bytes(changed), whole)
@@ -195,9 +196,6 @@ CLAIMS = {
     "png of data": saved(picture(), "PNG")[:33] + chunk(b"IDAT", b"1234") * 60_000,
     "webp of frames": _webp(2, struct.pack("<4sI", b"ANMF", 0) * 90_000),
     "webp exif": _webp(8, struct.pack("<4sI", b"EXIF", HUGE - 99)),
-    "tiff far away": struct.pack("<4sI", b"II*\0", HUGE - 9000),
-    "tiff beyond files": struct.pack("<4sHHQ", b"II+\0", 8, 0, 2**64 - 5),
-    "tiff of entries": struct.pack("<4sQHHQ", b"II+\0", 8, 0, 0, 2**60)[:16] + bytes(99),
     "gif": saved(picture(), "GIF")[:-1] + b"!\xfe" + b"\xff" * 300,
     "bmp": saved(picture("P"), "BMP"),
 }  # fmt: skip
@@ -214,8 +212,17 @@ def test_S04_a_claim_of_four_gigabytes_reads_little(name: str) -> None:
     assert len(reads.calls) <= 256
 
 
-def test_I10_pages_that_are_a_ring_are_counted_once() -> None:
-    assert our_facts(tiled("<", is_ring=True)).num_frames == 1
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack("<4sI", b"II*\0", HUGE - 9000),
+        struct.pack("<4sHHQ", b"II+\0", 8, 0, 2**64 - 5),
+        struct.pack("<4sQHHQ", b"II+\0", 8, 0, 0, 2**60)[:16] + bytes(99),
+    ],
+    ids=["far away", "beyond files", "of entries"],
+)
+def test_S04_a_tiff_that_claims_what_no_file_has_is_refused(data: bytes) -> None:
+    assert _info(data) == "UnreadableMedia"
 
 
 @pytest.mark.skipif(not WRITES_AVIF, reason="this Pillow writes no AVIF")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import struct
 from pathlib import Path
 
 import av
@@ -12,19 +13,21 @@ import pytest
 from PIL import Image, ImageOps
 
 from framefeed._values import DEFAULT_LIMITS, Limits
-from framefeed.errors import LimitExceeded, UnsupportedCodec
+from framefeed.errors import LimitExceeded, UnreadableMedia, UnsupportedCodec
 from framefeed.index import build_index, probe
 from framefeed.media import MediaSource
 from framefeed.pictures import _pillow
 from framefeed.pictures._exif import convert_exif_orientation
-from framefeed.pictures._pillow import describe_header, probe_image
+from framefeed.pictures._pillow import describe_header, describe_picture, probe_image
 from framefeed.pictures._reads import PICTURE_HEAD_BYTES as HEAD_BYTES
 from framefeed.pictures._reads import OddHeader
-from tests.pictures.made import HEIGHT, WIDTH, made, picture, saved, segment, with_segments
+from tests.pictures.made import HEIGHT, WIDTH, made, picture, saved, segment, tiled, with_segments
 from tests.pictures.reading import Reads, our_facts, pillow_facts
 
-LEFT_TO_PILLOW = {"fill bytes.jpeg", "junk.jpeg", "two exif.jpeg", "lossless L.jpeg", "lossless RGB.jpeg", "P.bmp"}
 NAMES = sorted(made())
+TIFFS = [name for name in NAMES if name.endswith(".tiff")]
+ODD = {"fill bytes.jpeg", "junk.jpeg", "two exif.jpeg", "lossless L.jpeg", "lossless RGB.jpeg", "P.bmp"}
+READ_HERE = sorted({*NAMES} - {*ODD, *TIFFS})
 WITHOUT_RULE = {f"{mode}{size}.tiff": mode for mode in ("I", "F", "LAB") for size in ("", " big")}
 
 
@@ -32,13 +35,41 @@ def odd(head: bytes, more: object, size: int) -> None:
     raise OddHeader("all are odd today")
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - LEFT_TO_PILLOW))
-def test_I01_I04_I06_the_header_says_what_pillow_says(name: str) -> None:
-    data = made()[name]
-    assert our_facts(data) == pillow_facts(data)
+def test_I01_I04_I06_the_header_says_what_pillow_says() -> None:
+    others = [name for name in READ_HERE if our_facts(made()[name]) != pillow_facts(made()[name])]
+    assert not others
 
 
-@pytest.mark.parametrize("name", sorted(LEFT_TO_PILLOW))
+def test_I10_a_tiff_is_described_as_pillow_does() -> None:
+    for name in TIFFS:
+        info, _ = describe_picture(MediaSource.of(made()[name]), DEFAULT_LIMITS)
+        facts = pillow_facts(made()[name])
+        assert (info.container, info.codec, info.coded_width, info.coded_height) == ("tiff", "tiff", *facts[1:3]), name
+        assert (info.pixel_format, info.num_frames_from_header) == (facts.mode, facts.num_frames), name
+        assert (info.rotation, info.mirrored) == convert_exif_orientation(facts.orientation), name
+
+
+def test_I10_pages_of_a_large_tiff_are_counted_and_a_broken_chain_is_damage() -> None:
+    data = bytearray(made()["pages.tiff"]) + bytes(2**22)
+    assert probe(bytes(data)).num_frames_from_header == 11
+    assert probe(tiled("<", is_ring=True) + bytes(2**22)).num_frames_from_header == 1
+    begin = struct.unpack_from("<I", data, 4)[0]
+    struct.pack_into("<I", data, begin + 2 + 12 * struct.unpack_from("<H", data, begin)[0], len(data) + 9)
+    with pytest.raises(UnreadableMedia, match="damaged picture header"):
+        probe(bytes(data))
+
+
+def test_I10_pages_without_end_are_not_counted() -> None:
+    start = made()["pages.tiff"]
+    first = len(start)
+    chain = b"".join(struct.pack("<HI", 0, first + 6 * (number + 1)) for number in range(2**16)) + bytes(6)
+    data = bytearray(start + chain)
+    begin = struct.unpack_from("<I", data, 4)[0]
+    struct.pack_into("<I", data, begin + 2 + 12 * struct.unpack_from("<H", data, begin)[0], first)
+    assert probe(bytes(data)).num_frames_from_header is None
+
+
+@pytest.mark.parametrize("name", sorted(ODD))
 def test_odd_headers_are_left_to_pillow_and_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
     data = made()[name]
     with pytest.raises(OddHeader):
@@ -51,39 +82,32 @@ def test_odd_headers_are_left_to_pillow_and_logged(name: str, caplog: pytest.Log
 
 
 @pytest.mark.parametrize("name", WITHOUT_RULE)
-@pytest.mark.parametrize("way", ["our own", "Pillow's"])
-def test_pixels_without_a_rule_for_rgb_are_refused(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if way == "Pillow's":
-        monkeypatch.setattr(_pillow, "read_still_header", odd)
+def test_pixels_without_a_rule_for_rgb_are_refused(name: str) -> None:
     for ask in (probe, build_index):
         with pytest.raises(UnsupportedCodec, match=f"pixels of kind '{WITHOUT_RULE[name]}'") as caught:
             ask(made()[name])
         assert caught.value.source is not None
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(WITHOUT_RULE)))
-def test_both_readers_give_the_same_facts(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "still"
-    path.write_bytes(made()[name])
-    quick = [
-        probe_image(MediaSource.of(source), DEFAULT_LIMITS) for source in (path, made()[name], io.BytesIO(made()[name]))
-    ]
+def test_both_readers_give_the_same_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = {}
+    for name in READ_HERE:
+        (tmp_path / name).write_bytes(made()[name])
+        sources = (tmp_path / name, made()[name], io.BytesIO(made()[name]))
+        quick[name] = [probe_image(MediaSource.of(source), DEFAULT_LIMITS) for source in sources]
     monkeypatch.setattr(_pillow, "read_still_header", odd)
-    assert quick == [probe_image(MediaSource.of(path), DEFAULT_LIMITS)] * 3
+    for name, infos in quick.items():
+        assert infos == [probe_image(MediaSource.of(tmp_path / name), DEFAULT_LIMITS)] * 3, name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_reads_are_few_and_only_beyond_the_head(name: str) -> None:
-    reads = Reads(made()[name])
-    try:
+def test_reads_are_few_and_only_beyond_the_head() -> None:
+    for name in READ_HERE:
+        reads = Reads(made()[name])
         reads.header()
-    except OddHeader:
-        assert name in LEFT_TO_PILLOW
-    if len(reads.data) < HEAD_BYTES:
-        assert reads.calls == []
-    if not name.endswith(".gif"):
-        assert sum(reads.calls) <= 2**18
-    assert len(reads.calls) <= 16
+        if len(reads.data) < HEAD_BYTES:
+            assert reads.calls == [], name
+        assert name.endswith(".gif") or sum(reads.calls) <= 2**18, name
+        assert len(reads.calls) <= 16, name
 
 
 def test_pictures_that_begin_with_pixels_need_the_head_alone() -> None:
@@ -96,16 +120,14 @@ def test_pictures_that_begin_with_pixels_need_the_head_alone() -> None:
         assert reads.calls == []
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "orientation" in name or "exif" in name])
-def test_P01_the_displayed_size_is_that_of_the_upright_picture(name: str) -> None:
+def test_P01_the_displayed_size_is_that_of_the_upright_picture() -> None:
     """Against Pillow's own transposing; corners and size."""
-    data = made()[name]
-    info = probe_image(MediaSource.of(data), DEFAULT_LIMITS)
-    with Image.open(io.BytesIO(data)) as image:
-        if image.format == "TIFF":
-            image.load()  # turns it
-        upright = ImageOps.exif_transpose(image)
-        assert (info.width, info.height) == upright.size
+    for name in [name for name in NAMES if "orientation" in name or "exif" in name]:
+        info = probe_image(MediaSource.of(made()[name]), DEFAULT_LIMITS)
+        with Image.open(io.BytesIO(made()[name])) as image:
+            if image.format == "TIFF":
+                image.load()  # turns it
+            assert (info.width, info.height) == ImageOps.exif_transpose(image).size, name
 
 
 @pytest.mark.parametrize("tag", range(-1, 10))
@@ -118,21 +140,23 @@ def test_P01_orientations_turn_as_pillow_turns(tag: int) -> None:
     np.testing.assert_array_equal(turned[:, ::-1] if mirrored else turned, np.asarray(ImageOps.exif_transpose(image)))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith((".tiff", ".webp"))])
-def test_libav_sees_the_same_size(name: str) -> None:
-    facts = pillow_facts(made()[name])
-    try:
-        with av.open(io.BytesIO(made()[name])) as container:
-            stream = container.streams.video[0]
-            size = (stream.width, stream.height)
-    except (av.FFmpegError, IndexError):
-        pytest.skip("libav cannot read it")
-    if size != (0, 0) and "larger than the screen" not in name:
-        assert size == (facts.width, facts.height)
+def test_libav_sees_the_same_size() -> None:
+    num_read = 0
+    for name in [name for name in NAMES if not name.endswith((".tiff", ".webp"))]:
+        try:
+            with av.open(io.BytesIO(made()[name])) as container:
+                stream = container.streams.video[0]
+                size = (stream.width, stream.height)
+        except (av.FFmpegError, IndexError):
+            continue  # libav cannot read it
+        if size != (0, 0) and "larger than the screen" not in name:
+            assert size == pillow_facts(made()[name])[1:3], name
+            num_read += 1
+    assert num_read > 150
 
 
 def test_without_the_size_of_the_file_only_late_exif_is_missed() -> None:
-    for name in set(NAMES) - LEFT_TO_PILLOW:
+    for name in READ_HERE:
         facts = our_facts(made()[name])
         blind = our_facts(made()[name], knows_size=False)
         assert blind._replace(orientation=facts.orientation) == facts

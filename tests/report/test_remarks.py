@@ -65,7 +65,7 @@ def test_the_steps_that_are_code_leave_out_what_was_counted(has_pictures: bool) 
         assert len(eval(step, names)) == count  # noqa: S307 - code of our own page
 
 
-def test_pictures_are_not_short_and_an_empty_catalog_is_told() -> None:
+def test_pictures_are_not_short_and_an_empty_catalog_is_named() -> None:
     pictures = {"kind": "image", "num_frames": 1, "duration_seconds": None, "average_fps": None}
     assert facts_of(catalog(5, **pictures, is_variable_frame_rate=None)) == []
     assert facts_of(catalog(0)) == ["The catalog has no files"]

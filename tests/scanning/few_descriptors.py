@@ -1,4 +1,4 @@
-"""Program that scans with a limit on open files, and prints the outcome."""
+"""Program that scans with limits on open files, and prints the outcomes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import sys
 import framefeed as ff
 
 
-def main() -> None:
-    path, most = sys.argv[1], int(sys.argv[2])
+def scan_with(path: str, most: int) -> dict[str, object]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
     try:
         catalog = ff.scan(path, workers=2)
-        found = {"rows": len(catalog), "failed": [kind for _, kind, _ in catalog.failures]}
+        return {"rows": len(catalog), "failed": [kind for _, kind, _ in catalog.failures]}
     except ff.ResourceExhausted as error:
-        found = {"error": error.resource}
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    print(json.dumps(found))
+        return {"error": error.resource}
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps([scan_with(sys.argv[1], int(most)) for most in sys.argv[2:]]))

@@ -1,9 +1,15 @@
-"""Program that scans beside others: a JSON document of settings as argument, one of results as last line."""
+"""Program that scans beside others, in children that it forks: to import framefeed takes longer than the scan.
+
+Standard input is a socket. Each message on it is a JSON document of settings, with the three standard streams of a
+child, whose process number is the answer. The child's last line is a JSON document of results. Nothing starts a thread.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import socket
 import sys
 from typing import Any
 
@@ -37,5 +43,22 @@ def main(settings: dict[str, Any]) -> dict[str, Any]:
     return {"rows": len(catalog), "fingerprint": catalog.fingerprint, "table": table, "surveyed": sum(surveyed)}
 
 
+def serve(messages: socket.socket) -> None:
+    """Fork a scan for each message; none is waited for, so that numbers of those that ended are not given again."""
+    while True:
+        message, streams, *_ = socket.recv_fds(messages, 2**16, 3)
+        if not message:
+            return
+        if not (child := os.fork()):
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+                os.close(stream)
+            print(json.dumps(main(json.loads(message))), flush=True)
+            os._exit(0)
+        for stream in streams:
+            os.close(stream)
+        messages.send(b"%d" % child)
+
+
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))
+    serve(socket.socket(fileno=0))

@@ -92,15 +92,15 @@ def files(target: Path) -> Files:
     return {path.name: path.read_bytes() if path.is_file() else b"" for path in target.parent.iterdir()}
 
 
-def handicaps(parts: int, every: int) -> Iterator[Iterator[Handicap]]:
+def handicaps(parts: float, every: int) -> Iterator[Iterator[Handicap]]:
     """Series of handicaps, each growing until the scan ends well; sizes double in so many parts."""
     yield map(killed_before, itertools.count(0, every))
-    sizes = [int(2 ** (part / parts)) for part in range(5 * parts, 18 * parts)]
+    sizes = [int(2 ** (part / parts)) for part in range(int(5 * parts), int(18 * parts))]
     yield (limited_to(size, signal.SIG_DFL) for size in sizes)
     yield (limited_to(size, signal.SIG_IGN) for size in sizes)
 
 
-def main(folder: str, work: str, found: str, parts: int, every: int) -> dict[str, Any]:
+def main(folder: str, work: str, found: str, parts: float, every: int) -> dict[str, Any]:
     """Stop scans that find "nothing", the "same" catalog without labels, or one of a "part" of the files; look at what
     stands, go on, compare.
     """
@@ -144,4 +144,4 @@ def stands_whole(target: Path, catalogs: list[Files]) -> bool:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(*sys.argv[1:4], *map(int, sys.argv[4:]))))  # the report
+    print(json.dumps(main(*sys.argv[1:4], float(sys.argv[4]), int(sys.argv[5]))))  # the report

@@ -12,14 +12,14 @@ import pytest
 
 from framefeed._names import split_part
 from framefeed._values import Limits
-from framefeed.archives import LOCAL_READS, write_dali_index
+from framefeed.archives import LOCAL_READS
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.scanning import ListOptions
 from framefeed.scanning import _archives as archives_module
 from framefeed.scanning._archives import ArchiveOptions, _Windows, read_archives
 from framefeed.scanning._listing import list_roots
 from framefeed.scanning._rows import Listing
-from tests.archives.tars import CountingReader, make_member, read
+from tests.archives.tars import CountingReader, make_member
 
 END = bytes(1024)
 Members = Sequence[tuple[str, bytes]]
@@ -221,42 +221,6 @@ def test_a_template_is_for_lists_or_archives(tmp_path: Path) -> None:
     (tmp_path / "b.jpg").write_bytes(b"")
     with pytest.raises(UsageError, match="no root is a list"):
         scan(tmp_path / "b.jpg", lists=lists)
-
-
-def test_an_index_is_written_beside_each_archive_and_in_a_folder(tmp_path: Path) -> None:
-    members = (("d/1.jpg", b"x"), ("d/1.cls", b"3"), ("d/2.jpg", b"y"))
-    path = write_tar(tmp_path / "s/a.tar", *members)
-    expected = write_dali_index(read(path.read_bytes()))
-    scan(path, write_idx=True)
-    assert (tmp_path / "s/a.idx").read_bytes() == expected
-    scan(path, write_idx=True, idx_folder=str(tmp_path / "new/idx"))
-    assert (tmp_path / "new/idx/a.idx").read_bytes() == expected
-    before = (tmp_path / "s/a.idx").stat()
-    scan(path, write_idx=True)
-    assert (tmp_path / "s/a.idx").stat().st_ino == before.st_ino
-
-
-def test_wrong_uses_of_indexes_say_what_to_do(tmp_path: Path) -> None:
-    first = write_tar(tmp_path / "a/x.tar", ("1.jpg", b"x"))
-    second = write_tar(tmp_path / "b/x.tar", ("1.jpg", b"x"))
-    with pytest.raises(UsageError, match="would have one index file"):
-        scan(first, second, write_idx=True, idx_folder=str(tmp_path / "idx"))
-    (tmp_path / "c.jpg").write_bytes(b"")
-    with pytest.raises(UsageError, match="none is among the roots"):
-        scan(tmp_path / "c.jpg", write_idx=True)
-    (tmp_path / "a/x.idx").write_bytes(b"not DALI's")
-    with pytest.raises(UsageError, match="is not a DALI index"):
-        scan(first, write_idx=True)
-    with pytest.raises(UsageError, match=r"cannot be written beside https://host/x\.tar"):
-        scan("https://user:secret@host/x.tar", write_idx=True)
-
-
-def test_an_archive_whose_index_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
-    paths = [write_tar(tmp_path / f"{n}.tar", (f"a b{n}.jpg", b"x")) for n in range(3)]
-    listing = scan(*paths, write_idx=True)
-    assert len(listing.remarks) == 1
-    assert "0.idx is not written" in listing.remarks[0]
-    assert "2 more archives" in listing.remarks[0]
 
 
 def test_labels_are_read_with_their_headers() -> None:

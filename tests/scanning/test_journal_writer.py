@@ -20,9 +20,8 @@ from framefeed.scanning._rows import SourceGroup
 from framefeed.scanning._scan import ScanRequest, scan, scan_roots
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
-
-SECONDS = 60
-"""Longest wait for another thread: reached only where a test fails."""
+from tests.parallel.clocks import HandClock
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -41,16 +40,6 @@ def paths(media: Path) -> list[str]:
     return sorted(map(str, media.iterdir()))
 
 
-class Clock:
-    """Seconds that pass when they are told to."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 def rows_of(opened: Journal) -> list[str]:
     """Names of the files that a journal has rows of; each row has the frame table of its own file."""
     names = list[str]()
@@ -66,15 +55,15 @@ def rows_of(opened: Journal) -> list[str]:
 
 
 def test_results_are_written_after_some_seconds_and_once(tmp_path: Path, paths: list[str]) -> None:
-    options, clock, found = SurveyOptions(), Clock(), dict[int, SurveyResult]()
+    options, clock, found = SurveyOptions(), HandClock(), dict[int, SurveyResult]()
     whole = survey_chunk(Chunk((SourceGroup("", paths[:5]),), 0), options, found.__setitem__)
     with Journal(os.fspath(tmp_path / "cat.parquet"), {}) as opened:
         writer = JournalWriter(opened, pa.array(paths), clock)
         writer.record(1, found[1])
-        clock.seconds += WRITE_SECONDS / 2
+        clock.advance(WRITE_SECONDS / 2)
         writer.record(3, found[3])
         assert rows_of(opened) == []
-        clock.seconds += WRITE_SECONDS / 2
+        clock.advance(WRITE_SECONDS / 2)
         writer.record(2, found[2])
         assert rows_of(opened) == ["01.mp4", "02.mp4", "03.mp4"]
         writer.record(0, found[0])
@@ -82,7 +71,7 @@ def test_results_are_written_after_some_seconds_and_once(tmp_path: Path, paths: 
         assert writer.num_written == 3
         writer.write(0, whole)
         assert writer.num_written == 3
-        clock.seconds += WRITE_SECONDS
+        clock.advance(WRITE_SECONDS)
         writer.write(5, survey_chunk(Chunk((SourceGroup("", paths[5:6]),), 5), options))
         assert rows_of(opened) == ["01.mp4", "02.mp4", "03.mp4", "05.mp4", "00.mp4", "04.mp4"]
         writer.record(6, survey(paths[6], options))
@@ -90,22 +79,9 @@ def test_results_are_written_after_some_seconds_and_once(tmp_path: Path, paths: 
         assert (len(rows_of(opened)), writer.num_written) == (7, 7)
 
 
-def test_a_chunk_that_was_written_before_it_was_done_is_not_written_again(tmp_path: Path, paths: list[str]) -> None:
-    clock, found = Clock(), dict[int, SurveyResult]()
-    whole = survey_chunk(Chunk((SourceGroup("", paths[4:7]),), 4), SurveyOptions(), found.__setitem__)
-    with Journal(os.fspath(tmp_path / "cat.parquet"), {}) as opened:
-        writer = JournalWriter(opened, pa.array(paths), clock)
-        for number in sorted(found):
-            clock.seconds += WRITE_SECONDS
-            writer.record(number, found[number])
-        writer.write(4, whole)
-        writer.close()
-        assert rows_of(opened) == ["04.mp4", "05.mp4", "06.mp4"]
-
-
 def test_a_worker_that_ends_after_the_scan_writes_nothing(tmp_path: Path, paths: list[str]) -> None:
     with Journal(os.fspath(tmp_path / "cat.parquet"), {}) as opened:
-        writer = JournalWriter(opened, pa.array(paths), Clock())
+        writer = JournalWriter(opened, pa.array(paths), HandClock())
         writer.record(0, survey(paths[0], SurveyOptions()))
         writer.close()
         writer.record(1, survey(paths[1], SurveyOptions()))
@@ -126,10 +102,10 @@ def failing_at(monkeypatch: pytest.MonkeyPatch, call: int, error: BaseException)
 
 
 def keep_slowly(opened: Journal, paths: list[str]) -> None:
-    clock = Clock()
+    clock = HandClock()
     with JournalWriter(opened, pa.array(paths), clock) as writer:
         for number, path in enumerate(paths):
-            clock.seconds += WRITE_SECONDS
+            clock.advance(WRITE_SECONDS)
             writer.record(number, survey(path, SurveyOptions()))
 
 
@@ -203,7 +179,7 @@ def test_an_interrupted_scan_keeps_what_each_of_its_workers_has_done(
 
     with monkeypatch.context() as patched:
         patched.setattr(JournalWriter, "record", keeping)
-        interrupted_at(patched, "05.mp4", lambda: others_done.wait(SECONDS))
+        interrupted_at(patched, "05.mp4", lambda: others_done.wait(PATIENCE_SECONDS))
         with pytest.raises(KeyboardInterrupt, match="17 of 20 files"):
             scan(media, out=tmp_path / "cat.parquet", workers=2)
     again = scan_roots([media], ScanRequest(SurveyOptions(), tmp_path / "cat.parquet"))

@@ -19,44 +19,6 @@ def test_the_first_line_says_whether_values_are_behind_the_paths(tmp_path: Path)
     assert manifest.columns.to_pydict() == {"label": [1, None, None, 1, None, None, None]}
 
 
-@pytest.mark.parametrize(
-    ("content", "paths", "labels"),
-    [
-        ('"a b.mp4" 3\nc.mp4 4\n', ["a b.mp4", "c.mp4"], [3, 4]),
-        ('"a.mp4 b.mp4",3\n"c.xyz",4\n', ["a.mp4 b.mp4", "c.xyz"], [3, 4]),
-        ('"a ""b"".mp4"\t3\nc.mp4\t4\r\n', ['a "b".mp4', "c.mp4"], [3, 4]),
-        ('"a b.mp4" "to run"\n"c.mp4" sit\n', ["a b.mp4", "c.mp4"], ["to run", "sit"]),
-        ('"#1.mp4" 3\n#2.mp4 4\n', ["#1.mp4"], [3]),
-        ("my dir/a.mp4 3\nb.mp4 4\n", ["my dir/a.mp4", "b.mp4"], [3, 4]),
-    ],
-)
-def test_paths_in_quotes_are_read(tmp_path: Path, content: str, paths: list[str], labels: list[object]) -> None:
-    manifest = read(tmp_path, "list.txt", content)
-    assert names(tmp_path, manifest) == paths
-    assert manifest.columns.to_pydict() == {"label": labels}
-
-
-def test_quotes_around_paths_alone(tmp_path: Path) -> None:
-    content = '"a b.mp4"\nc.mp4\n"d""e.mp4" \nx"y.mp4\n'
-    assert names(tmp_path, read(tmp_path, "list.txt", content)) == ["a b.mp4", "c.mp4", 'd"e.mp4', 'x"y.mp4']
-
-
-def test_quotes_and_columns_by_number(tmp_path: Path) -> None:
-    content = '"my frames/a" 5 300\nframes/b 7 20\nframes/c 8 10\n'
-    manifest = read(tmp_path, "list.txt", content, columns={"path": 0, "label": 1})
-    assert names(tmp_path, manifest) == ["my frames/a", "frames/b", "frames/c"]
-    assert manifest.columns.to_pydict() == {"label": [5, 7, 8], "column_2": [300, 20, 10]}
-
-
-def test_lines_that_begin_with_a_hash_are_comments(tmp_path: Path) -> None:
-    (tmp_path / "#b.mp4").touch()
-    content = "# my list: path, label\n#\na.mp4 x\n# old.mp4 2\n## b.mp4 2\n#b.mp4 2\nc.mp4 3 # none\nd.mp4 4\n"
-    manifest = read(tmp_path, "list.txt", content)
-    assert names(tmp_path, manifest) == ["a.mp4", "c.mp4", "d.mp4"]
-    assert manifest.columns.column("label").to_pylist() == ["x", "3 # none", "4"]
-    assert names(tmp_path, read(tmp_path, "list.txt", "# paths\na.mp4\n#b.mp4\n")) == ["a.mp4"]
-
-
 @pytest.mark.parametrize("line", ["b.mp4", "b.xyz 4", "b", "b.mp4 4 5", "b.mp4 four", "b.mp4 playing guitar"])
 def test_a_line_that_does_not_fit_says_why(tmp_path: Path, line: str) -> None:
     manifest = read(tmp_path, "list.txt", f"# comment\na.mp4 1\n\n{line}\nc.mp4 3\n")

@@ -68,29 +68,6 @@ def test_integers_as_pandas_writes_them_are_integer_labels(tmp_path: Path, label
     assert found == [int(float(label)) if label else None for label in labels]
 
 
-@pytest.mark.parametrize(
-    "values",
-    [*LABELS, *CSV_LABELS, ["10:00:00", "11:00"], ["2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z"]],
-)
-def test_templates_take_values_as_they_stand(tmp_path: Path, values: list[str]) -> None:
-    content = "id,label\n" + "".join(f"{value},a\n" for value in values)
-    found = read(tmp_path, "list.csv", content, path_template="{id}.mp4")
-    assert names(tmp_path, found) == [f"{value}.mp4" for value in values]
-
-
-def test_values_beside_label_and_path_keep_their_types(tmp_path: Path) -> None:
-    content = "path,rate\na.mp4,0.5\nb.mp4,1e-05\n"
-    assert read(tmp_path, "list.csv", content).columns.to_pydict() == {"rate": [0.5, 1e-05]}
-    content = "path,label,start_seconds,is_good\na.mp4,1.10,1.50,true\nb.mp4,1.1,12.00,False\n"
-    assert read(tmp_path, "list.csv", content).columns.to_pydict() == {
-        "label": ["1.10", "1.1"], "start_seconds": [1.5, 12.0], "is_good": [True, False],
-    }  # fmt: skip
-    content = "id,start_seconds\na,1.50\nb,12.00\n"
-    found = read(tmp_path, "list.csv", content, path_template="{id}_{start_seconds}.mp4")
-    assert names(tmp_path, found) == ["a_1.50.mp4", "b_12.00.mp4"]
-    assert found.columns.column("start_seconds").to_pylist() == [1.5, 12.0]
-
-
 # --- lines of other encodings -------------------------------------------------------------------------
 
 
@@ -143,31 +120,6 @@ def test_a_quote_that_another_closes_is_a_value_of_at_most_128_kib(tmp_path: Pat
         read(tmp_path, "list.csv", f"{head}{rows}{tail}")
 
 
-def test_values_of_several_lines_stay(tmp_path: Path) -> None:
-    texts = ["one\ntwo, three\nfour", "said hello\n\nand went, slowly\n", "a\nb\nc\nd\ne\nf\ng", "x\ny.mp4"]
-    rows = "".join('{}.mp4,"{}"\n'.format(at, text.replace('"', '""')) for at, text in enumerate(texts))
-    found = read(tmp_path, "list.csv", f"path,caption\n{rows}")
-    assert found.columns.to_pydict() == {"caption": texts}
-    found = read(tmp_path, "list.csv", 'path\n"new\nline.mp4"\nb.mp4\n')
-    assert names(tmp_path, found) == ["new\nline.mp4", "b.mp4"]
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("a.mp4, '80s\nb.mp4, '90s\n", ["'80s", "'90s"]),
-        ("a.mp4, rock 'n'\nb.mp4, dogs'\n", ["rock 'n'", "dogs'"]),
-        ("a.mp4, 'cat'\nb.mp4, \"dog\"\n", ["'cat'", "dog"]),
-    ],
-)
-def test_single_apostrophes_are_part_of_values(tmp_path: Path, content: str, expected: list[str]) -> None:
-    assert read(tmp_path, "list.txt", content).columns.to_pydict() == {"label": expected}
-
-
-def test_an_apostrophe_is_part_of_a_path(tmp_path: Path) -> None:
-    assert names(tmp_path, read(tmp_path, "list.txt", "'80s/a.mp4 3\nb.mp4 4\n")) == ["'80s/a.mp4", "b.mp4"]
-
-
 # --- headers ------------------------------------------------------------------------------------------
 
 
@@ -202,13 +154,6 @@ def test_any_other_first_line_is_refused(tmp_path: Path, first: str, name: str) 
             read(tmp_path, name, content)
     for columns, count in (({"path": 0}, 3), ({"path": first.partition(",")[0]}, 2)):
         assert len(read(tmp_path, name, f"{first}\na.mp4,x\nb.mp4,y\n", columns=columns).paths) == count
-
-
-def test_columns_named_like_facts_replace_no_other(tmp_path: Path) -> None:
-    content = "path,width,manifest_width,height\na.mp4,1,2,3\n"
-    assert read(tmp_path, "list.csv", content).columns.to_pydict() == {
-        "manifest_manifest_width": [1], "manifest_width": [2], "manifest_height": [3],
-    }  # fmt: skip
 
 
 # --- long lines ---------------------------------------------------------------------------------------

@@ -19,6 +19,9 @@ from framefeed.errors import UsageError
 from framefeed.media import PICTURE_SUFFIXES
 from framefeed.scanning._listing import list_roots
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, Endings, Listing, get_suffix
+from tests.lengths import IS_ALL
+
+TREES = settings(max_examples=150 if IS_ALL else 60)
 
 E_ACUTE = os.fsdecode("é".encode())  # by its bytes, which are a name under any locale
 FOLDERS = ["", "a", "a/b", "a-b", "a/b/c", E_ACUTE, ".h", "a.mp4", os.fsdecode(b"\xff")]
@@ -110,7 +113,7 @@ def rows_of(listing: Listing) -> list[tuple[str, bool]]:
 
 
 @pytest.mark.parametrize("image_folders", ["image", "video"])
-@settings(max_examples=150)
+@TREES
 @given(tree=trees(), roots=st.lists(st.sampled_from([*FOLDERS, "a/a.mp4", "a/l", "zz.mp4"]), min_size=1, max_size=3))
 def test_a_listing_is_that_of_a_plain_walk(
     tmp_path_factory: pytest.TempPathFactory, image_folders: str, tree: Tree, roots: list[str]
@@ -158,7 +161,7 @@ def all_labelled(folder: str, image_folders: str, above: frozenset[str] = frozen
 
 
 @pytest.mark.parametrize("image_folders", ["image", "video"])
-@settings(max_examples=150)
+@TREES
 @given(tree=trees())
 def test_files_that_are_labelled_by_their_folders_are_a_row_for_each_label(
     tmp_path_factory: pytest.TempPathFactory, image_folders: str, tree: Tree
@@ -178,7 +181,7 @@ def test_files_that_are_labelled_by_their_folders_are_a_row_for_each_label(
 PARTS = ["**", "*", "a*", "?", "[ab]", "[!a]*", "*.jpg", "*.mp4", ".*", "a", E_ACUTE, "*\udc80*"]
 
 
-@settings(max_examples=150)
+@TREES
 @given(tree=trees(), parts=st.lists(st.sampled_from(PARTS), min_size=1, max_size=3))
 def test_a_glob_matches_what_the_glob_module_does(
     tmp_path_factory: pytest.TempPathFactory, tree: Tree, parts: list[str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 from pathlib import Path
 from typing import Any
@@ -30,21 +29,6 @@ def names(folder: Path, manifest: Listing) -> list[str]:
     return [os.path.relpath(path, folder) for path in manifest.paths]
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b"a.mp4\nb/c.mp4\n", ["a.mp4", "b/c.mp4"]),
-        (b"a.mp4\n\n\nb.mp4", ["a.mp4", "b.mp4"]),
-        (b"\xef\xbb\xbfa.mp4\r\nb.mp4\r\n", ["a.mp4", "b.mp4"]),
-        (b'"#1.mp4"\n a.mp4\nb .mp4\n', ["#1.mp4", " a.mp4", "b .mp4"]),
-        (b"caf\xe9.mp4\n", [os.fsdecode(b"caf\xe9.mp4")]),
-        (b"", []),
-    ],
-)
-def test_text_holds_one_path_a_line(tmp_path: Path, content: bytes, expected: list[str]) -> None:
-    assert names(tmp_path, read(tmp_path, "list.txt", content)) == expected
-
-
 @given(st.lists(st.text("a/.\n:\0\udcff", min_size=1, max_size=6), max_size=4))
 def test_names_are_completed_as_one_name_is(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     path = tmp_path_factory.mktemp("list") / "list.parquet"
@@ -62,59 +46,16 @@ def test_absolute_paths_and_urls_stay(tmp_path: Path) -> None:
     assert manifest.paths == ["/data/a.mp4", "https://host/b.mp4"]
 
 
-CSV = """label,path,start_seconds,split,take,when,empty
-cat,007,0.5,train,1,2020-01-02,
-dog,sub/b.mp4,,test,2,2020-01-03,
-,"c,d.mp4",2.25,,3,,
-"""
-
-
-def test_csv_columns_keep_their_types(tmp_path: Path) -> None:
-    manifest = read(tmp_path, "list.csv", CSV)
-    assert names(tmp_path, manifest) == ["007", "sub/b.mp4", "c,d.mp4"]
-    assert manifest.columns.to_pydict() == {
-        "label": ["cat", "dog", None],
-        "start_seconds": [0.5, None, 2.25],
-        "split": ["train", "test", None],
-        "take": [1, 2, 3],
-        "when": [dt.date(2020, 1, 2), dt.date(2020, 1, 3), None],
-        "empty": [None, None, None],
-    }
-
-
 def test_a_word_in_the_last_of_many_lines_makes_a_column_text(tmp_path: Path) -> None:
     lines = "".join(f"video_{number:06d}_{'x' * 100}.mp4,{number}\n" for number in range(20_000))
     manifest = read(tmp_path, "list.csv", f"path,take\n{lines}last.mp4,none\n")
     assert manifest.columns.column("take").to_pylist()[-2:] == ["19999", "none"]
 
 
-@pytest.mark.parametrize(
-    ("header", "column"),
-    [("a,path", 1), ("a,Source", 1), ("file,a", 0), ("a,VIDEO", 1), ("clip_path,a", 0), ("video,path", 1)],
-)
-def test_the_path_column_is_found_by_name(tmp_path: Path, header: str, column: int) -> None:
-    assert names(tmp_path, read(tmp_path, "list.csv", f"{header}\nx,y\n")) == ["xy"[column]]
-
-
-def test_csv_without_header(tmp_path: Path) -> None:
-    manifest = read(tmp_path, "list.csv", "a.mp4,3,x\nb.mp4,4,y\n")
-    assert names(tmp_path, manifest) == ["a.mp4", "b.mp4"]
-    assert manifest.columns.to_pydict() == {"column_1": [3, 4], "column_2": ["x", "y"]}
-
-
-def test_tab_separated(tmp_path: Path) -> None:
-    assert read(tmp_path, "list.tsv", "path\tlabel\na.mp4\tx, y\n").columns.to_pydict() == {"label": ["x, y"]}
-
-
 def test_D10_csv_with_odd_names(tmp_path: Path) -> None:
     manifest = read(tmp_path, "list.csv", b'path,label\ncaf\xe9.mp4,a\n"new\nline.mp4",b\n')
     assert names(tmp_path, manifest) == [os.fsdecode(b"caf\xe9.mp4"), "new\nline.mp4"]
     assert manifest.columns.to_pydict() == {"label": ["a", "b"]}
-
-
-@pytest.mark.parametrize("content", ["", "\n"])
-def test_an_empty_csv_has_no_lines(tmp_path: Path, content: str) -> None:
-    assert read(tmp_path, "list.csv", content).paths == []
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int8(), pa.string())])
@@ -154,56 +95,8 @@ def test_S16_a_fifo_as_manifest_does_not_hang(tmp_path: Path) -> None:
 
 # --- lists as people have them ----------------------------------------------------------------------
 
-VIDEOMAE = "a/v one.mp4 3\na/v2.mp4 12\n"
-SLOWFAST = "a/v1.mp4,3\na/v2.mp4,12\n"
-JSON_LINES = '{"video": "a/v1.mp4", "label": 3}\n{"video": "a/v2.mp4", "label": 12}\n'
-JSON_LIST = '[{"path": "a/v1.mp4", "label": 3}, {"path": "a/v2.mp4", "label": 12}]'
-UCF101 = "Archery/v_Archery_g08_c01.avi 3\r\nArchery/v_Archery_g08_c02.avi 12\r\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "paths"),
-    [
-        ("train.csv", VIDEOMAE, ["a/v one.mp4", "a/v2.mp4"]),
-        ("train.txt", VIDEOMAE, ["a/v one.mp4", "a/v2.mp4"]),
-        ("train.csv", SLOWFAST, ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.txt", SLOWFAST, ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.txt", SLOWFAST.replace(",", "; "), ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.csv", SLOWFAST.replace(",", ";"), ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.lst", SLOWFAST.replace(",", "\t"), ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.csv", SLOWFAST.replace(",", "\t"), ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.txt", "path label\n" + SLOWFAST.replace(",", " "), ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.csv", "video;label\n" + SLOWFAST.replace(",", ";"), ["a/v1.mp4", "a/v2.mp4"]),
-        ("trainlist01.txt", UCF101, ["Archery/v_Archery_g08_c01.avi", "Archery/v_Archery_g08_c02.avi"]),
-        ("train.txt", SLOWFAST.replace(",", " ").encode("utf-16"), ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.csv", ("path,label\n" + SLOWFAST).encode("utf-16"), ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.csv", b"\xef\xbb\xbf" + SLOWFAST.encode(), ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.json", JSON_LIST, ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.jsonl", JSON_LINES, ["a/v1.mp4", "a/v2.mp4"]),
-        ("train.json", JSON_LINES, ["a/v1.mp4", "a/v2.mp4"]),
-    ],
-)  # fmt: skip
-def test_a_path_and_a_label_are_split(tmp_path: Path, name: str, content: bytes | str, paths: list[str]) -> None:
-    manifest = read(tmp_path, name, content)
-    assert names(tmp_path, manifest) == paths
-    assert manifest.columns.to_pydict() == {"label": [3, 12]}
-
-
-def test_paths_with_blanks_and_commas_stay_whole(tmp_path: Path) -> None:
-    lines = ["my video.mp4", "c,d.mp4", "e;f g.mp4"]
-    assert names(tmp_path, read(tmp_path, "list.txt", "\n".join(lines))) == lines
-
 
 KINETICS = "label,youtube_id,time_start,time_end,split\nplaying guitar,-abc_12,7,17,train\nskiing,xyz,130,140,val\n"
-
-
-def test_kinetics_needs_a_template_and_gets_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r'path_template="\{label\}/\{youtube_id\}.mp4"'):
-        read(tmp_path, "train.csv", KINETICS)
-    template = "{label}/{youtube_id}_{time_start:06d}_{time_end:06d}.mp4"
-    manifest = read(tmp_path, "train.csv", KINETICS, path_template=template)
-    assert names(tmp_path, manifest) == ["playing guitar/-abc_12_000007_000017.mp4", "skiing/xyz_000130_000140.mp4"]
-    assert manifest.columns.column_names == ["label", "youtube_id", "time_start", "time_end", "split"]
 
 
 def test_something_something(tmp_path: Path) -> None:
@@ -222,29 +115,6 @@ def test_a_template_sees_values_only(tmp_path: Path, template: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "columns", "expected"),
-    [
-        ("abc/1,3,x\ndef/2,5,y\n", {"path": 0, "label": 1}, {"label": [3, 5], "column_2": ["x", "y"]}),
-        ("first,second\nx,y\n", {"path": 0, "label": 1}, {"label": ["second", "y"]}),
-        ("video_id,class\nx,y\n", {"path": "video_id", "label": "class"}, {"label": ["y"]}),
-        ("video_id,class\nx.mp4,y\n", {"label": "class"}, {"label": ["y"]}),
-        ("a.mp4,3\nb.mp4,4\n", {"take": -1}, {"take": [3, 4]}),
-    ],
-)
-def test_columns_name_the_fields(
-    tmp_path: Path, content: str, columns: dict[str, str | int], expected: dict[str, list[Any]]
-) -> None:
-    converted = read(tmp_path, "list.csv", content, columns=columns).columns.to_pydict()
-    assert {name: converted[name] for name in expected} == expected
-
-
-def test_columns_of_text(tmp_path: Path) -> None:
-    manifest = read(tmp_path, "list.txt", "frames/a 300 5\nframes/b 20 7\n", columns={"path": 0, "label": 2})
-    assert names(tmp_path, manifest) == ["frames/a", "frames/b"]
-    assert manifest.columns.to_pydict() == {"column_1": [300, 20], "label": [5, 7]}
-
-
-@pytest.mark.parametrize(
     ("name", "content", "columns", "message"),
     [
         ("list.txt", "frames/a 5\nframes/b 7\n", None, r'say which one holds the paths, as in columns=\{"path": 0\}'),
@@ -257,6 +127,7 @@ def test_columns_of_text(tmp_path: Path) -> None:
         ("a.csv", "label,left,right\n1,a.mp4,b.mp4\n2,c.mp4,d.mp4\n", None,
          "'left', 'right' all hold .*\"path\": \"left\""),
         ("a.csv", "1,a.mp4,b.mp4\n2,c.mp4,d.mp4\n", None, "'column_1', 'column_2' all hold .*\"path\": 1"),
+        ("train.csv", KINETICS, None, r'path_template="\{label\}/\{youtube_id\}.mp4"'),
         ("list.json", "[1, 2]", None, "expected a list of objects"),
         ("list.json", "{", None, "not readable as json"),
     ],

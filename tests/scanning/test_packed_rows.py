@@ -18,7 +18,8 @@ import pytest
 
 import framefeed as ff
 from framefeed.errors import UsageError
-from tests.packed import Members, get_facts, make_media, pack, unpack
+from tests.judges import assert_same_arrays
+from tests.packed import Members, choose_videos, get_facts, pack, read_frames
 from tests.pictures.made import picture, saved
 from tests.programs import run_python
 
@@ -30,16 +31,6 @@ WRITTEN: dict[str, dict[str, Any]] = {
     "as pandas writes": {},
     "zstd": {"compression": "zstd", "use_dictionary": False},
 }
-
-
-@pytest.fixture(scope="module")
-def media(tmp_path_factory: pytest.TempPathFactory) -> Members:
-    return make_media(tmp_path_factory.mktemp("media"))
-
-
-@pytest.fixture
-def folder(media: Members, tmp_path: Path) -> Path:
-    return unpack(media, tmp_path / "unpacked")
 
 
 def zip_media(path: Path, members: Members, method: int = zipfile.ZIP_STORED) -> Path:
@@ -57,18 +48,10 @@ def write(path: Path, members: Members, kind: pa.DataType = MEDIA, columns: Any 
     return path
 
 
-def read_frames(catalog: ff.Catalog) -> list[np.ndarray]:
-    good = catalog.without(catalog.errors) if len(catalog.errors) else catalog
-    plan = ff.plan_clips(good, ff.RandomSegments(3), seed=3, size=(48, 64), clips_per_video=2)
-    with ff.ClipLoader(plan, batch_size=4, workers=0) as loader:
-        return [np.asarray(batch.data).copy() for batch in loader]
-
-
 def assert_same(packed: ff.Catalog, unpacked: ff.Catalog) -> None:
     """Compare facts, failures and frames."""
     assert get_facts(packed).equals(get_facts(unpacked))
-    for one, other in zip(read_frames(packed), read_frames(unpacked), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same_arrays(read_frames(packed), read_frames(unpacked))
 
 
 def test_a_scan_of_a_zip_archive_is_that_of_the_unpacked_folder(media: Members, folder: Path, tmp_path: Path) -> None:
@@ -96,8 +79,7 @@ def test_a_scan_of_a_parquet_file_is_that_of_the_unpacked_files(
     assert packed.table["take"].to_pylist() == list(range(len(media)))
     assert get_facts(packed).drop_columns("take").equals(get_facts(unpacked))
     for catalog in (packed, ff.Catalog.open(tmp_path / "c.parquet")):
-        for one, other in zip(read_frames(catalog), read_frames(unpacked), strict=True):
-            np.testing.assert_array_equal(one, other)
+        assert_same_arrays(read_frames(catalog), read_frames(unpacked))
     offsets = packed.table["source_offset"].to_pylist()
     assert all((offset >= 0) == ("plain" in written or "version 2" in written) for offset in offsets)
 
@@ -181,7 +163,8 @@ def test_a_label_without_a_name_is_refused_and_kept_as_a_number(number: int, tmp
 
 @pytest.mark.parametrize("written", WRITTEN)
 def test_parts_open_by_their_names(written: str, media: Members, folder: Path, tmp_path: Path) -> None:
-    row, (name, _) = next((row, each) for row, each in enumerate(media) if each[0].endswith(".mp4") and each[1])
+    name = choose_videos(media)[0][0]
+    row = [each for each, _ in media].index(name)
     write(tmp_path / "m.parquet", media, **WRITTEN[written])
     zip_media(tmp_path / "m.zip", media)
     with ff.VideoDecoder(folder / name) as decoder:
@@ -193,12 +176,12 @@ def test_parts_open_by_their_names(written: str, media: Members, folder: Path, t
 
 
 def test_only_parts_of_parquet_files_load_arrow(media: Members, folder: Path, tmp_path: Path) -> None:
-    name = next(name for name, data in media if name.endswith(".mp4") and data)
+    name = choose_videos(media)[0][0]
     zip_media(tmp_path / "m.zip", media)
-    for source in (folder / name, f"zip://{name}::{tmp_path}/m.zip"):
-        code = f"import sys, framefeed as ff; ff.VideoDecoder({str(source)!r})[0]; print('pyarrow' in sys.modules)"
-        run = run_python("-c", code)
-        assert (run.stdout.strip(), run.stderr) == ("False", "")
+    sources = [str(folder / name), f"zip://{name}::{tmp_path}/m.zip"]
+    decode = f"[ff.VideoDecoder(each)[0] for each in {sources}]"
+    run = run_python("-c", f"import sys, framefeed as ff; {decode}; print('pyarrow' in sys.modules)")
+    assert (run.stdout.strip(), run.stderr) == ("False", "")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +317,7 @@ def test_a_pattern_that_matches_lists_and_catalogs_has_their_errors(media: Membe
 
 @pytest.mark.parametrize("written", WRITTEN)
 def test_a_container_that_is_replaced_is_stale(written: str, media: Members, tmp_path: Path) -> None:
-    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    videos = choose_videos(media)[:2]
     path = write(tmp_path / "m.parquet", videos, **WRITTEN[written])
     catalog = ff.scan(path)
     write(path, videos, columns={"n": [1, 2]}, **WRITTEN[written])
@@ -346,7 +329,7 @@ def test_a_container_that_is_replaced_is_stale(written: str, media: Members, tmp
 
 
 def test_D09_a_replaced_file_whose_row_group_exceeds_the_limits_is_stale(media: Members, tmp_path: Path) -> None:
-    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    videos = choose_videos(media)[:2]
     limits = ff.Limits(max_row_group_bytes=sum(len(data) for _, data in videos) + 10_000)
     path = write(tmp_path / "m.parquet", videos)
     catalog = ff.scan(path, limits=limits)
@@ -385,7 +368,7 @@ CONTAINERS: dict[str, Callable[[Path, Members], Path]] = {"m.tar": write_tar, "m
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_D09_media_that_a_replaced_container_has_no_more_are_stale(name: str, media: Members, tmp_path: Path) -> None:
-    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    videos = choose_videos(media)[:2]
     path = CONTAINERS[name](tmp_path / name, videos)
     ff.scan(path, out=tmp_path / "c.parquet")
     for change, data in replace_last(name, path.read_bytes(), videos, tmp_path).items():
@@ -395,24 +378,13 @@ def test_D09_media_that_a_replaced_container_has_no_more_are_stale(name: str, me
             print(f"{change}: {decoder[0]}")
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
-def test_media_that_are_opened_by_a_name_which_does_not_exist_are_missing(
-    name: str, media: Members, tmp_path: Path
-) -> None:
-    path = CONTAINERS[name](tmp_path / name, media[:1])
-    member = "parquet://video/1" if name == "m.parquet" else f"{path.suffix[1:]}://none.mp4"
-    with pytest.raises(ff.MissingMedia, match=name):
-        ff.VideoDecoder(f"{member}::{path}")
-
-
 @pytest.mark.parametrize("kept", [{"row_group_size": 1}, PLAIN])
 def test_D09_the_same_media_in_another_layout_are_read_on(kept: Any, media: Members, tmp_path: Path) -> None:
-    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    videos = choose_videos(media)[:2]
     catalog = ff.scan(write(tmp_path / "m.parquet", videos))
     before = read_frames(catalog)
     write(tmp_path / "m.parquet", videos, **kept)
-    for one, other in zip(read_frames(catalog), before, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same_arrays(read_frames(catalog), before)
 
 
 def test_a_second_scan_opens_nothing_that_has_not_changed(media: Members, tmp_path: Path) -> None:
@@ -432,9 +404,10 @@ def test_relative_containers_move_with_their_root(media: Members, tmp_path: Path
     roots = [tmp_path / "data" / "m.parquet", tmp_path / "data" / "m.zip"]
     first = ff.scan(roots, root=tmp_path / "data", out=tmp_path / "data" / "c.parquet")
     assert first.table["source"].to_pylist()[0] == "parquet://video/0::m.parquet"
+    frames = read_frames(first)
     shutil.move(tmp_path / "data", tmp_path / "moved")
     moved = ff.Catalog.open(tmp_path / "moved" / "c.parquet")
-    assert len(read_frames(moved)) == len(read_frames(moved))
+    assert_same_arrays(read_frames(moved), frames)
     assert moved.shown_name(0) == f"parquet://video/0::{tmp_path}/moved/m.parquet"
 
 

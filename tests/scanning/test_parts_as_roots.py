@@ -15,6 +15,7 @@ import pytest
 import framefeed as ff
 from framefeed import _stopping
 from framefeed.media import MediaSource
+from framefeed.scanning import _archives
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Fault, Stored, faulty
 from tests.packed import get_facts, pack
@@ -57,6 +58,7 @@ def test_values_of_parquet_files_are_no_lists(tmp_path: Path) -> None:
 
 
 PICTURES = [(f"{name}.jpg", PICTURE) for name in "cbade"]
+ARCHIVES = {f"/{name}": Stored(pack([(f"{name}.jpg", PICTURE)])) for name in ("a.tar", "b.tar")}
 
 
 def pack_pictures(folder: Path) -> dict[str, list[str]]:
@@ -162,16 +164,30 @@ def test_parts_that_failed_in_an_archive_by_a_signed_url() -> None:
         assert {each.target for each in server.asked} == {"/z.zip?sig=0"}
 
 
-@pytest.mark.parametrize("stalled", ["/a.tar", "/b.idx"])
-def test_an_archive_whose_server_is_silent_delays_itself_alone(stalled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_costs_its_archive_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("urllib3", reason="objects are read by ranges with it")
-    monkeypatch.setattr(_stopping, "SILENCE_SECONDS", 0.5)
-    objects = {f"/{name}": Stored(pack([(f"{name}.jpg", PICTURE)])) for name in ("a.tar", "b.tar")}
-    with faulty({**objects, "/b.idx": b"v1.2"}) as server:
-        server.plan(stalled, *[Fault(before="head", end="stall")] * 9)
+    read_soundly = _archives._read_rows
+
+    def read_silently(container: str, *arguments: Any) -> Any:
+        with monkeypatch.context() as patch:
+            if container.endswith("/a.tar"):
+                patch.setattr(_stopping, "SILENCE_SECONDS", 0.3)
+            return read_soundly(container, *arguments)
+
+    monkeypatch.setattr(_archives, "_read_rows", read_silently)
+    with faulty(ARCHIVES) as server:
+        server.plan("/a.tar", *[Fault(before="head", end="stall")] * 9)
+        catalog = ff.scan([f"{server.url}/a.tar", f"{server.url}/b.tar"], workers=1)
+    assert catalog.table["error_type"].to_pylist() == ["DeadlineExceeded", None]
+
+
+def test_archives_by_url_are_asked_for_at_once() -> None:
+    pytest.importorskip("urllib3", reason="objects are read by ranges with it")
+    with faulty(ARCHIVES) as server:
+        server.hold_for = 2
         catalog = ff.scan([f"{server.url}/a.tar", f"{server.url}/b.tar"])
-    errors = ["DeadlineExceeded" if stalled == "/a.tar" else None, None]
-    assert catalog.table["error_type"].to_pylist() == errors
+    assert not catalog.failures
+    assert {each.target[:2] for each in server.asked[:2]} == {"/a", "/b"}
 
 
 def test_an_error_that_this_scan_knows_is_not_that_of_an_interrupted_one(

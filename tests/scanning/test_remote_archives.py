@@ -1,4 +1,4 @@
-"""Archives by URL: the rows of the same archive on disk, by a walk or by the index of DALI's beside it."""
+"""Archives by URL: the rows of the same archive on disk."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import pytest
 pytest.importorskip("urllib3", reason="our own reader needs it")
 
 from framefeed._names import split_part
-from framefeed._values import Limits
-from framefeed.archives import write_dali_index
 from framefeed.scanning._archives import ArchiveOptions, read_archives
 from framefeed.scanning._listing import list_roots
 from framefeed.scanning._rows import Listing
-from tests.archives.tars import make_member, read
+from tests.archives.tars import make_member
 from tests.media.remote.faults import FaultServer, faulty
 from tests.remote import served
 
@@ -64,32 +62,6 @@ def local(tmp_path: Path) -> list[object]:
 def test_a_remote_archive_has_the_rows_of_a_local_one(local: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     with serving({"/s.tar": SHARD}, monkeypatch) as (url, _):
         assert list_facts(scan(url)) == local
-
-
-def test_an_index_beside_it_gives_the_same_rows(local: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = {"/s.tar": SHARD, "/s.idx": write_dali_index(read(SHARD))}
-    with serving(objects, monkeypatch) as (url, _):
-        assert list_facts(scan(url)) == local
-
-
-def test_what_an_index_leaves_out_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = write_dali_index(read(SHARD)).split(b"\n")
-    objects = {"/s.tar": SHARD, "/s.idx": b"v1.2 3\n" + b"\n".join(lines[1:4]) + b"\n"}
-    with serving(objects, monkeypatch) as (url, _):
-        assert len(scan(url).paths) == 3
-
-
-@pytest.mark.parametrize("index", [b"v1.2 1\nmp4 512 7 d/0.mp4\n", b"v1.2 1\nmp4 x\n", b"not an index", b""])
-def test_an_odd_index_is_not_used(index: bytes, local: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving({"/s.tar": SHARD, "/s.idx": index}, monkeypatch) as (url, _):
-        assert list_facts(scan(url)) == local
-
-
-def test_an_index_above_the_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = write_dali_index(read(SHARD)).split(b"\n")
-    objects = {"/s.tar": SHARD, "/s.idx": b"v1.2 3\n" + b"\n".join(lines[1:4]) + b"\n"}
-    with serving(objects, monkeypatch) as (url, _):
-        assert len(scan(url, limits=Limits(max_header_bytes=100)).paths) == 40
 
 
 def test_braces_stand_for_urls(monkeypatch: pytest.MonkeyPatch) -> None:

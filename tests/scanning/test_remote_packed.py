@@ -15,21 +15,14 @@ from framefeed.catalog import SurveyOptions
 from framefeed.parallel import release_idle
 from framefeed.scanning import ScanRequest, scan_roots
 from tests.corpus import corpus_file
+from tests.judges import assert_same_arrays
 from tests.media.remote.faults import Fault, FaultServer, Stored, faulty
-from tests.packed import Members, get_facts, make_media, pack, unpack
-from tests.scanning.test_packed_rows import CONTAINERS, PLAIN, read_frames, replace_last, write, zip_media
-
-
-@pytest.fixture(scope="module")
-def media(tmp_path_factory: pytest.TempPathFactory) -> Members:
-    return make_media(tmp_path_factory.mktemp("media"))
+from tests.packed import Members, choose_videos, get_facts, pack, read_frames
+from tests.scanning.test_packed_rows import CONTAINERS, PLAIN, replace_last, write, zip_media
 
 
 @pytest.fixture
-def server(media: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+def server(media: Members, tmp_path: Path, no_proxy: None) -> Iterator[FaultServer]:
     columns = {"label": [Path(name).parent.name for name, _ in media]}
     paths = [
         zip_media(tmp_path / "m.zip", media),
@@ -42,19 +35,19 @@ def server(media: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 @pytest.mark.parametrize("name", ["m.zip", "plain.parquet", "packed.parquet"])
 def test_a_scan_by_url_is_that_of_the_unpacked_files(
-    name: str, server: FaultServer, media: Members, tmp_path: Path
+    name: str, server: FaultServer, folder: Path, tmp_path: Path
 ) -> None:
-    unpacked = ff.scan(unpack(media, tmp_path / "unpacked"), label_from="parent")
+    unpacked = ff.scan(folder, label_from="parent")
     options = {} if name.endswith("parquet") else {"label_from": "parent"}
     catalog = ff.scan(f"{server.url}/{name}?part=1", out=tmp_path / "c.parquet", **options)  # type: ignore[arg-type]
     assert get_facts(catalog).equals(get_facts(unpacked))
-    for one, other in zip(read_frames(ff.Catalog.open(tmp_path / "c.parquet")), read_frames(unpacked), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same_arrays(read_frames(ff.Catalog.open(tmp_path / "c.parquet")), read_frames(unpacked))
 
 
-def test_parts_open_by_url(server: FaultServer, media: Members, tmp_path: Path) -> None:
-    row, (name, _) = next((row, each) for row, each in enumerate(media) if each[0].endswith(".mp4") and each[1])
-    with ff.VideoDecoder(unpack(media, tmp_path / "unpacked") / name) as decoder:
+def test_parts_open_by_url(server: FaultServer, media: Members, folder: Path) -> None:
+    name = choose_videos(media)[0][0]
+    row = [each for each, _ in media].index(name)
+    with ff.VideoDecoder(folder / name) as decoder:
         expected = decoder[3]
     for source in (f"zip://{name}::{server.url}/m.zip", f"parquet://video/{row}::{server.url}/plain.parquet",
                    f"parquet://video/{row}::{server.url}/packed.parquet"):  # fmt: skip
@@ -124,7 +117,7 @@ def test_what_arrow_reads_by_url_is_counted(server: FaultServer) -> None:
 def test_D09_media_that_a_replaced_object_has_no_more_are_stale(
     name: str, etags: tuple[str | None, str | None], server: FaultServer, media: Members, tmp_path: Path
 ) -> None:
-    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    videos = choose_videos(media)[:2]
     data = CONTAINERS[name](tmp_path / name, videos).read_bytes()
     for change, other in replace_last(name, data, videos, tmp_path).items():
         server.objects[f"/{name}"] = Stored(data, etags[0], None)
@@ -150,7 +143,7 @@ def test_D09_the_version_of_an_object_is_compared_before_limits(
     media: Members,
     tmp_path: Path,
 ) -> None:
-    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    videos = choose_videos(media)[:2]
     limits = ff.Limits(max_row_group_bytes=sum(len(data) for _, data in videos) + 10_000)
     server.objects["/m.parquet"] = Stored(write(tmp_path / "m", videos).read_bytes(), etags[0], None)
     catalog = ff.scan(f"{server.url}/m.parquet")
@@ -185,11 +178,10 @@ def test_D09_metadata_of_an_object_that_names_no_version_are_read_anew(
 def test_D09_the_same_media_in_another_layout_by_url_are_read_on(
     kept: dict[str, object], server: FaultServer, media: Members, tmp_path: Path
 ) -> None:
-    videos = [each for each in media if each[0].endswith(".mp4") and each[1]][:2]
+    videos = choose_videos(media)[:2]
     server.objects["/m.parquet"] = Stored(write(tmp_path / "m", videos).read_bytes())
     catalog = ff.scan(f"{server.url}/m.parquet")
     before = read_frames(catalog)
     server.objects["/m.parquet"] = Stored(write(tmp_path / "m", videos, **kept).read_bytes(), '"two"')
     release_idle()
-    for one, other in zip(read_frames(catalog), before, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same_arrays(read_frames(catalog), before)

@@ -7,10 +7,10 @@ import json
 import os
 import select
 import signal
-import subprocess
+import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,11 @@ from framefeed.scanning import _journal
 from framefeed.scanning._journal import Journal
 from framefeed.scanning._scan import scan
 from tests.conftest import CHECKOUT
+from tests.patience import PATIENCE_SECONDS
 from tests.programs import running
 
-Start = Callable[..., "subprocess.Popen[str]"]
-SECONDS = 60
+Start = Callable[..., "Scan"]
 NUM_FILES = 5
-pytestmark = pytest.mark.slow
 WAITING = "another process is scanning to this catalog: waiting for it"
 
 
@@ -46,56 +45,87 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "cat.parquet"
 
 
+class Scan:
+    """A scan in a process of its own, and its standard streams."""
+
+    def __init__(self, messages: socket.socket, settings: dict[str, Any]) -> None:
+        ours, theirs = zip(*(os.pipe()[::step] for step in (-1, 1, 1)), strict=True)
+        socket.send_fds(messages, [json.dumps(settings).encode()], theirs)
+        for each in theirs:
+            os.close(each)
+        self.pid = int(messages.recv(99))
+        self.stdin, self.stdout, self.stderr = map(os.fdopen, ours, "wrr")
+        self._ended = os.pidfd_open(self.pid)
+
+    def has_ended(self, seconds: float = 0.0) -> bool:
+        return bool(select.select([self._ended], [], [], seconds)[0])
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        assert self.has_ended(PATIENCE_SECONDS)
+
+    def read(self) -> tuple[str, str]:
+        """Let it go on to its end; what it says then on its two outputs."""
+        self.stdin.close()
+        return self.stdout.read(), self.stderr.read()
+
+    def end(self) -> dict[str, Any]:
+        """Let it go on to its end; its results."""
+        out, err = self.read()
+        assert WAITING not in err, "one line says it"
+        report: dict[str, Any] = json.loads(out.splitlines()[-1])
+        return report
+
+    def close(self) -> None:
+        if not self.has_ended():
+            self.kill()
+        for stream in (self.stdin, self.stdout, self.stderr):
+            stream.close()
+        os.close(self._ended)
+
+
+@pytest.fixture(scope="module")
+def messages() -> Iterator[socket.socket]:
+    """What forks scans, see `scan_beside`."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "tests.scanning.scan_beside"]
+    environment = {**os.environ, "PYTHONPATH": "src"}
+    with ours, running(command, cwd=CHECKOUT, env=environment, stdin=theirs.fileno()):
+        theirs.close()
+        yield ours
+
+
 @pytest.fixture
-def start(folder: Path, target: Path) -> Iterator[Start]:
-    """Start a scan in a process of its own; it ends with the test."""
+def start(messages: socket.socket, folder: Path, target: Path) -> Iterator[Start]:
+    """Start a scan, which ends with the test."""
     with ExitStack() as stack:
 
-        def run(*, stops: bool = False, files_of_a_chunk: int = 0, **options: Any) -> subprocess.Popen[str]:
+        def run(*, stops: bool = False, files_of_a_chunk: int = 0, **options: Any) -> Scan:
             settings = {
                 "folder": str(folder), "out": str(target), "options": options,
                 "stops": stops, "files_of_a_chunk": files_of_a_chunk,
             }  # fmt: skip
-            command = [sys.executable, "-m", "tests.scanning.scan_beside", json.dumps(settings)]
-            return stack.enter_context(
-                running(
-                    command, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"}, text=True,
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                )
-            )  # fmt: skip
+            return stack.enter_context(closing(Scan(messages, settings)))
 
         yield run
 
 
-def wait_until_one_stops(processes: Sequence[subprocess.Popen[str]], surveyed: int) -> subprocess.Popen[str]:
+def wait_until_one_stops(scans: Sequence[Scan], surveyed: int) -> Scan:
     """Wait until one of them has surveyed so many files, and return it."""
-    by_output = {process.stdout: process for process in processes}
-    ready, _, _ = select.select(list(by_output), [], [], SECONDS)
+    by_output = {each.stdout: each for each in scans}
+    ready, _, _ = select.select(list(by_output), [], [], PATIENCE_SECONDS)
     assert len(ready) == 1
     assert ready[0].readline() == f"surveyed {surveyed}\n"
     return by_output[ready[0]]
 
 
-def start_first(start: Start, surveyed: int = NUM_FILES, **options: Any) -> subprocess.Popen[str]:
+def start_first(start: Start, surveyed: int = NUM_FILES, **options: Any) -> Scan:
     """Start a scan that stops with all its results in the journal."""
     return wait_until_one_stops([start(stops=True, **options)], surveyed)
 
 
-def wait_until_it_waits(process: subprocess.Popen[str], target: Path) -> None:
-    assert process.stderr is not None
-    assert process.stderr.readline() == f"framefeed: {target}: {WAITING}\n"
-
-
-def end(process: subprocess.Popen[str]) -> dict[str, Any]:
-    out, err = process.communicate(timeout=SECONDS)
-    assert WAITING not in err, "one line says it"
-    report: dict[str, Any] = json.loads(out.splitlines()[-1])
-    return report
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.wait(SECONDS)
+def wait_until_it_waits(scan: Scan, target: Path) -> None:
+    assert scan.stderr.readline() == f"framefeed: {target}: {WAITING}\n"
 
 
 def test_of_four_that_begin_at_once_one_scans_and_the_others_wait_and_open_the_result(
@@ -106,12 +136,12 @@ def test_of_four_that_begin_at_once_one_scans_and_the_others_wait_and_open_the_r
     others = [process for process in processes if process is not first]
     for other in others:
         wait_until_it_waits(other, target)
-    report = end(first)
+    report = first.end()
     assert (report["rows"], report["surveyed"]) == (NUM_FILES, NUM_FILES)
     assert report["fingerprint"] == scan(folder).fingerprint
     assert scan(folder).table.equals(Catalog.open(target).table)
     for other in others:
-        assert end(other) == report | {"surveyed": 0}
+        assert other.end() == report | {"surveyed": 0}
     assert {path.name for path in target.parent.iterdir()} == {"media", "cat.parquet", "cat.frames.arrow"}
 
 
@@ -120,9 +150,9 @@ def test_one_of_them_takes_the_scan_over_if_the_first_is_killed(start: Start, fo
     others = [start(), start()]
     for other in others:
         wait_until_it_waits(other, target)
-    kill(first)
+    first.kill()
     assert not target.exists()
-    outputs = [other.communicate(timeout=SECONDS) for other in others]
+    outputs = [other.read() for other in others]
     lines = [f"framefeed: {target}: the other process ended before its scan was complete: taking it over\n", ""]
     assert sorted((err for _, err in outputs), reverse=True) == lines, "the one that takes it over says so"
     reports = [json.loads(out.splitlines()[-1]) for out, _ in outputs]
@@ -139,18 +169,18 @@ def test_what_killed_ones_had_surveyed_is_not_surveyed_again(start: Start, folde
     left.remove(first)
     for other in left:
         wait_until_it_waits(other, target)
-    kill(first)
+    first.kill()
     second = wait_until_one_stops(left, 2)
     left.remove(second)
-    kill(second)
+    second.kill()
     third = wait_until_one_stops(left, NUM_FILES - 2 - 2)
     left.remove(third)
     assert not target.exists()
-    assert [process.poll() for process in left] == [None], "the last one still waits"
-    report = end(third)
+    assert [each.has_ended() for each in left] == [False], "the last one still waits"
+    report = third.end()
     assert report["fingerprint"] == scan(folder).fingerprint
     assert scan(folder).table.equals(Catalog.open(target).table)
-    assert end(left[0]) == report | {"surveyed": 0}
+    assert left[0].end() == report | {"surveyed": 0}
     assert {path.name for path in target.parent.iterdir()} == {"media", "cat.parquet", "cat.frames.arrow"}
 
 
@@ -159,18 +189,18 @@ def test_an_old_catalog_is_not_taken_for_the_result_of_a_killed_scan(start: Star
     Image.new("RGB", (64, 48)).save(folder / "0.png")
     first, other = start_first(start, surveyed=1), start()
     wait_until_it_waits(other, target)
-    kill(first)
-    assert end(other)["fingerprint"] == scan(folder).fingerprint
+    first.kill()
+    assert other.end()["fingerprint"] == scan(folder).fingerprint
     assert scan(folder).widths[0] == 64
 
 
 def test_ctrl_c_ends_the_wait(start: Start, target: Path) -> None:
     first, other = start_first(start), start()
     wait_until_it_waits(other, target)
-    other.send_signal(signal.SIGINT)
-    assert end(other) == {"interrupted": True}
-    assert first.poll() is None
-    assert end(first)["rows"] == NUM_FILES
+    os.kill(other.pid, signal.SIGINT)
+    assert other.end() == {"interrupted": True}
+    assert not first.has_ended()
+    assert first.end()["rows"] == NUM_FILES
 
 
 def test_other_arguments_do_not_wait(start: Start, target: Path) -> None:
@@ -179,17 +209,17 @@ def test_other_arguments_do_not_wait(start: Start, target: Path) -> None:
         ({"verify": "full"}, "verify"),
         ({"label_from": "parent", "resume": False}, "label_from, resume"),
     ):
-        report = end(start(**options))
+        report = start(**options).end()
         assert report["error"] == (
             f"{target}: another process is scanning to this catalog with other arguments ({names}): choose another "
             "out=, or wait until it has ended"
         )
-    assert end(first)["rows"] == NUM_FILES
+    assert first.end()["rows"] == NUM_FILES
 
 
 def test_every_argument_of_scan_that_decides_the_catalog_is_compared(folder: Path, target: Path) -> None:
     """Without one of them, a scan would wait for another one, and take its catalog for its own."""
-    others = {"out", "workers", "progress", "storage_options", "write_idx", "idx_folder", "journal"}
+    others = {"out", "workers", "progress", "storage_options", "journal"}
     with Journal(str(target), {}), pytest.raises(UsageError, match="with other arguments") as caught:
         scan(folder, out=target, progress=False)
     compared = str(caught.value).partition("(")[2].partition(")")[0].split(", ")
@@ -198,8 +228,8 @@ def test_every_argument_of_scan_that_decides_the_catalog_is_compared(folder: Pat
 
 def test_the_arguments_of_a_killed_scan_are_no_reason(start: Start, target: Path) -> None:
     killed = start_first(start, verify="full")
-    kill(killed)
-    assert end(start())["rows"] == NUM_FILES
+    killed.kill()
+    assert start().end()["rows"] == NUM_FILES
 
 
 def test_files_that_came_meanwhile_are_scanned(start: Start, folder: Path, target: Path) -> None:
@@ -207,15 +237,15 @@ def test_files_that_came_meanwhile_are_scanned(start: Start, folder: Path, targe
     Image.new("RGB", (32, 24)).save(folder / "more.png")
     other = start()
     wait_until_it_waits(other, target)
-    assert end(first)["rows"] == NUM_FILES
-    report = end(other)
+    assert first.end()["rows"] == NUM_FILES
+    report = other.end()
     assert (report["rows"], report["surveyed"]) == (NUM_FILES + 1, 1)
 
 
 def test_without_progress_nothing_is_printed(start: Start) -> None:
     first, other = start_first(start), start(progress=False)
-    assert end(first)["rows"] == NUM_FILES
-    assert other.communicate(timeout=SECONDS)[1] == ""
+    assert first.end()["rows"] == NUM_FILES
+    assert other.read()[1] == ""
 
 
 def test_arguments_that_a_killed_scan_left_do_not_count_before_the_next_has_written_its_own(

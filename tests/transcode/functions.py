@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tests.parallel.functions import hang
-from tests.parallel.laws import PATIENCE
+from tests.parallel.living import wait_until
+from tests.patience import PATIENCE_SECONDS
 
 Picture = Any
 
@@ -57,8 +58,8 @@ class Recorded:
 
     Args:
         folder: Where the files are written.
-        fates: By the number of a frame: "raise", "exit", "raise interrupt", "die", "hang", "interrupt", or "interrupt
-            and hang".
+        fates: By the number of a frame: "raise", "raise beside 0" (once frame 0 is called), "exit", "raise interrupt",
+            "die", "hang", "interrupt", or "interrupt and hang".
         times: How often a fate comes; later calls for the frame succeed.
         is_remote: Whether it is called in worker processes.
     """
@@ -72,7 +73,9 @@ class Recorded:
         earlier = len(list(self.folder.glob(f"{index:06d}-*")))
         (self.folder / f"{index:06d}-{earlier}-{os.getpid()}").touch()
         fate = self.fates.get(index) if earlier < self.times else None
-        if fate == "raise":
+        if fate == "raise beside 0":
+            wait_until(lambda: list(self.folder.glob("000000-*")))
+        if fate in ("raise", "raise beside 0"):
             raise ArithmeticError(f"no result for {index}")
         if fate == "exit":
             raise SystemExit(3)
@@ -91,6 +94,7 @@ class Recorded:
         return sorted(int(path.name[:6]) for path in self.folder.iterdir())
 
 
+HUNG = "hung-"
 INTERRUPTED = threading.Event()
 """Set by the handler of SIGINT while storms run."""
 
@@ -145,9 +149,15 @@ class HarmfulFunction:
             os.kill(self.main_process, signal.SIGINT)
             if os.getpid() == self.main_process:
                 # The run cannot end before the signal is handled.
-                INTERRUPTED.wait(PATIENCE)
+                INTERRUPTED.wait(PATIENCE_SECONDS)
         if os.getpid() != self.main_process:
+            if harm == "hang":
+                (self.folder / f"{HUNG}{os.getpid()}").touch()
             hang("native")
+
+    def list_hung(self) -> list[int]:
+        """List the processes that hang."""
+        return [int(path.name.removeprefix(HUNG)) for path in self.folder.glob(f"{HUNG}*")]
 
 
 class Substitute:

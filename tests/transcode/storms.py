@@ -31,13 +31,13 @@ from framefeed.transcode._folder import name_work_folder
 from framefeed.transcode._segments import plan_segments
 from framefeed.transcode._timetable import make_timetable
 from tests.parallel.functions import shared_memory
-from tests.parallel.living import children_of, lives, wait_until
+from tests.parallel.living import children_of, ending_time_of, lives, wait_until
+from tests.patience import PATIENCE_SECONDS
 from tests.seeds import read_options, report_seeds, try_seeds
 from tests.transcode.functions import INTERRUPTED, HarmfulFunction, Substitute
 
 RATE = 12
 """Frames a second of the videos: segments are as short as they can be, 12 to 24 frames."""
-HANG_DEADLINE_SECONDS = 3.0
 VIDEOS = {"out.mp4": None, "out.mkv": "ffv1", "out.avi": "mjpeg"}
 OUTPUTS = {"iterator": [None], "video": list(VIDEOS), "mosaic": ["out.mp4"], "videos": ["tile{picture}.mp4"],
            "images": ["images"]}  # fmt: skip
@@ -108,7 +108,7 @@ class Storm:
         elif harm in ("interrupt", "hang"):
             harms = {chosen[1]: (harm,) * (rng.randint(1, 2) if harm == "interrupt" else 1)}
         if harm == "hang":
-            settings["deadline_seconds"] = HANG_DEADLINE_SECONDS
+            settings["deadline_seconds"] = PATIENCE_SECONDS
         most = 3 if kind == "threads" else 2
         return cls(
             kind, output, name, spec, settings,
@@ -319,7 +319,8 @@ def survive(seed: int, folder: Path, run: MapVideo = ff.map_video) -> Counter[st
         else:
             INTERRUPTED.clear()
             try:
-                result = disturbed.make_run(number)
+                with ending_time_of(field.function.list_hung):
+                    result = disturbed.make_run(number)
             except (ff.FramefeedError, KeyboardInterrupt) as error:
                 ended = field.list_ended(made, field.list_calls())
                 check_error(error, ended, field)

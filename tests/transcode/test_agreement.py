@@ -14,7 +14,7 @@ from tests.transcode.agreement import run_seed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.test_all) for seed in range(3, 6))])
 def test_threads_and_processes_raise_the_same_error(seed: int) -> None:
     run_seed(seed)
 

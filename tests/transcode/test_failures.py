@@ -6,6 +6,7 @@ import errno
 import functools
 import gc
 import os
+import resource
 import signal
 import threading
 import traceback
@@ -16,19 +17,24 @@ from typing import Any, NoReturn
 import pytest
 
 import framefeed as ff
+from framefeed import _stopping
 from framefeed._files import replacing
 from framefeed.testing import AudioSpec, ClipSpec, write_clip
-from framefeed.transcode import _folder, _map_video
+from framefeed.transcode import _folder, _iterating, _map_video, _running
 from framefeed.transcode._reading import FrameReader
 from framefeed.transcode._segments import plan_segments
 from framefeed.transcode._targets import VideoTarget
 from framefeed.transcode._timetable import make_timetable
 from tests.corpus import clip_file
 from tests.damaged import damaged_clip
+from tests.decode.forks import result_of_child
+from tests.parallel.clocks import HandClock
 from tests.parallel.functions import shared_memory
-from tests.programs import report_of
+from tests.parallel.living import ending_time_of
+from tests.patience import PATIENCE_SECONDS
 from tests.transcode import functions
 from tests.transcode.functions import HarmfulFunction, Recorded
+from tests.transcode.hanging import HangingFunction
 
 COUNT = 110
 
@@ -303,54 +309,86 @@ def test_setup_that_fails(clip: Path, out: Path) -> None:
             assert caught.value.stage == "setup"
 
 
-KINDS = [("threads", 0), ("threads", 2), pytest.param("processes", 2, marks=pytest.mark.slow)]
+THREADS = [("threads", workers, form) for workers in (0, 2) for form in FORMS]
+WISHES: dict[str, type[BaseException]] = {"exit": SystemExit, "raise interrupt": KeyboardInterrupt}
+SLOW_IN_TEST_ALL = [pytest.mark.slow, pytest.mark.test_all]
 
 
-@pytest.mark.parametrize(("kind", "workers"), KINDS)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("fate", "wish"), [("exit", SystemExit), ("raise interrupt", KeyboardInterrupt)])
+@pytest.mark.parametrize(
+    ("kind", "workers", "form", "fate"),
+    [
+        *((*each, fate) for each in THREADS for fate in WISHES),
+        pytest.param("processes", 2, "video", "exit", marks=pytest.mark.slow),
+        pytest.param("processes", 2, "iterator", "raise interrupt", marks=pytest.mark.slow),
+        pytest.param("processes", 2, "video", "raise interrupt", marks=SLOW_IN_TEST_ALL),
+        pytest.param("processes", 2, "iterator", "exit", marks=SLOW_IN_TEST_ALL),
+    ],
+)
 def test_a_wish_to_stop_is_no_failed_frame(
-    clip: Path, out: Path, calls: Path, kind: str, workers: int, form: str, fate: str, wish: type[BaseException]
+    clip: Path, out: Path, calls: Path, kind: str, workers: int, form: str, fate: str
 ) -> None:
-    with pytest.raises(wish, match={"exit": "3", "raise interrupt": "my own"}[fate]):
+    with pytest.raises(WISHES[fate], match={"exit": "3", "raise interrupt": "my own"}[fate]):
         FORMS[form](clip, Recorded(calls, {70: fate}), out, workers=workers, kind=kind, on_error="skip")
     assert not out.exists()
 
 
-@pytest.mark.parametrize(("kind", "workers"), KINDS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("kind", "workers", "form"),
+    [
+        *THREADS,
+        pytest.param("processes", 2, "iterator", marks=pytest.mark.slow),
+        pytest.param("processes", 2, "video", marks=SLOW_IN_TEST_ALL),
+    ],
+)
 def test_a_setup_may_leave_the_program(clip: Path, out: Path, kind: str, workers: int, form: str) -> None:
     with pytest.raises(SystemExit, match="3"):
         FORMS[form](clip, functions.add_state, out, workers=workers, kind=kind, setup=functions.leave)
     assert names_beside(out) == []
 
 
+CALLS_BESIDE_A_LATE_ONE = 2 * _iterating._CALLS_AHEAD - 1
+"""Calls of an iterator with two workers that begin while the first of them hangs."""
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_a_thread_that_hangs_is_named(clip: Path, out: Path, form: str) -> None:
-    release, others = threading.Event(), set(threading.enumerate())
+def test_a_thread_that_hangs_is_named(
+    clip: Path, out: Path, form: str, hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, is_alone, work = set(threading.enumerate()), threading.Event(), _running.SegmentRun._work
 
-    def function(frame: Any, *, index: int, pts_seconds: float) -> Any:
-        if index == 60:
-            release.wait(60)
-        return frame
+    def work_to_the_end(run: Any, worker: int) -> None:
+        work(run, worker)
+        is_alone.set()
 
+    if form == "video":
+        monkeypatch.setattr(_running.SegmentRun, "_work", work_to_the_end)
+        monkeypatch.setattr(_running, "perf_counter", hand_clock)
+        monkeypatch.setattr(_stopping, "perf_counter", hand_clock)
+        function = HangingFunction(hand_clock, 60, is_alone)
+    else:
+        function = HangingFunction(hand_clock, 60, num_calls=60 + 1 + CALLS_BESIDE_A_LATE_ONE)
     try:
         with pytest.raises(ff.DeadlineExceeded, match=r"frame 60 \(2\.400000 s\).*deadline_seconds") as caught:
-            FORMS[form](clip, function, out, workers=2, deadline_seconds=2)
+            FORMS[form](clip, function, out, workers=2, deadline_seconds=0.2)
         assert caught.value.position == 60
     finally:
-        release.set()
+        function.release.set()
     # Those of other tests, of pytest and of libraries stay.
     for thread in set(threading.enumerate()) - others:
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
 
 
 @pytest.mark.slow
 def test_a_process_that_hangs_is_named_and_killed(clip: Path, out: Path, calls: Path) -> None:
-    with pytest.raises(ff.DeadlineExceeded, match=r"frame 60.*deadline_seconds") as caught:
-        ff.map_video(
-            clip, Recorded(calls, {60: "hang"}), out, workers=1, kind="processes", deadline_seconds=3
-        )  # fmt: skip
+    def list_hung() -> list[int]:
+        return [int(path.name.split("-")[-1]) for path in calls.glob("000060-*")]
+
+    function = Recorded(calls, {60: "hang"})
+    with (
+        ending_time_of(list_hung),
+        pytest.raises(ff.DeadlineExceeded, match=r"frame 60.*deadline_seconds") as caught,
+    ):
+        ff.map_video(clip, function, out, workers=1, kind="processes", deadline_seconds=PATIENCE_SECONDS)
     assert caught.value.position == 60
     # Finished segments are kept, and nothing of the others.
     assert ff.map_video(clip, Recorded(calls), out, workers=1).num_resumed_frames >= 25
@@ -367,26 +405,28 @@ def test_a_frame_that_kills_two_processes_is_named(clip: Path, out: Path, calls:
 
 @pytest.mark.parametrize(("fps", "at", "position"), [(None, 9, 8), (12.5, 18, 16)])
 def test_a_call_of_several_frames_that_hangs_is_named_by_its_first(
-    clip: Path, out: Path, fps: float | None, at: int, position: int
+    clip: Path, out: Path, fps: float | None, at: int, position: int, hand_clock: HandClock
 ) -> None:
-    release = threading.Event()
-
-    def function(frames: Any, *, index: Any, pts_seconds: Any) -> Any:
-        if at in index:
-            release.wait(60)
-        return frames
-
+    # Each is in the third call.
+    function = HangingFunction(hand_clock, at, num_calls=3 + CALLS_BESIDE_A_LATE_ONE)
     try:
         with pytest.raises(ff.DeadlineExceeded, match=f"frame {position} ") as caught:
-            iterate(clip, function, out, workers=2, deadline_seconds=1, batch_size=4, fps=fps)
+            iterate(clip, function, out, workers=2, deadline_seconds=0.2, batch_size=4, fps=fps)
         assert caught.value.position == position
     finally:
-        release.set()
+        function.release.set()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("fps", "at", "position"), [(None, 9, 8), (12.5, 18, 16)])
+@pytest.mark.parametrize(
+    ("form", "fps", "at", "position"),
+    [
+        ("video", None, 9, 8),
+        ("iterator", 12.5, 18, 16),
+        pytest.param("iterator", None, 9, 8, marks=pytest.mark.test_all),
+        pytest.param("video", 12.5, 18, 16, marks=pytest.mark.test_all),
+    ],
+)
 def test_L04_a_call_of_several_frames_that_kills_two_processes_is_named_by_its_first(
     clip: Path, out: Path, calls: Path, form: str, fps: float | None, at: int, position: int
 ) -> None:
@@ -399,7 +439,7 @@ def test_L04_a_call_of_several_frames_that_kills_two_processes_is_named_by_its_f
 @pytest.mark.slow
 def test_L04_an_error_is_not_hidden_by_the_end_of_the_other_processes(clip: Path, out: Path, calls: Path) -> None:
     # The process of the first segment is in a call, and is killed after the error of the second one.
-    fates = {0: "hang", lengths_of(clip)[0]: "raise"}
+    fates = {0: "hang", lengths_of(clip)[0]: "raise beside 0"}
     with pytest.raises(ff.LoadError, match="ArithmeticError: no result") as caught:
         ff.map_video(clip, Recorded(calls, fates), out, workers=2, kind="processes")
     assert caught.value.position == lengths_of(clip)[0]
@@ -723,9 +763,24 @@ def test_functions_that_take_anything_are_called(clip: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_disk_that_is_full_while_videos_are_written(tmp_path: Path, out: Path) -> None:
     clip = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=COUNT))
-    segments, joining, whole = report_of("tests.transcode.full_disk", str(clip), str(out.parent))
+
+    def map_on_full_disks() -> list[dict[str, Any]]:
+        """Map with room for no segment, then for segments only, then for all."""
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # else the limit kills instead of failing the write
+        reports = []
+        for limit in (4_000, 12_000, resource.RLIM_INFINITY):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            try:
+                resumed, error = ff.map_video(clip, functions.keep, out, workers=1).num_resumed_frames, ""
+            except ff.FramefeedError as caught:
+                resumed, error = -1, f"{type(caught).__name__}: {caught}"
+            reports.append({"error": error, "resumed": resumed, "left": names_beside(out)})
+        return reports
+
+    segments, joining, whole = result_of_child(map_on_full_disks)
     (work,) = joining["left"]
     for report, name in ((segments, f"{work}/0000"), (joining, "out.mp4")):
         assert report["error"].startswith("UsageError: cannot write")

@@ -16,7 +16,9 @@ from tests.transcode.storms import Storm, run_seed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.test_all) for seed in range(6, 10))]
+)
 def test_disturbed_runs_end_with_the_bytes_of_a_quiet_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check_workers_often(monkeypatch)
     run_seed(seed)

@@ -24,7 +24,7 @@ MODULES = {
     "pillow-jxl-plugin": "pillow_jxl",
     "spdl-io": "spdl",
 }
-UNNAMED = {"aiohttp", "imagecodecs", "nvidia", "PyNvVideoCodec", "ray", "torchvision"}
+UNNAMED = {"aiohttp", "nvidia", "ray", "torchvision"}
 
 
 def _extras() -> dict[str, set[str]]:

@@ -17,11 +17,7 @@ IGNORED_TARGET = -100
 
 
 def check_target(plan: EpochPlan, target: str) -> None:
-    """Check that a plan has the column of a target, with a value in each row.
-
-    Raises:
-        UsageError: It has not, or it has lists; the message says what to do.
-    """
+    """Check that a plan has the column of a target, with a value in each row."""
     if not isinstance(target, str):
         raise expected("target", "the name of a column", target)
     if isinstance(plan, MixedPlan) and target in plan.columns:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from framefeed.archives._dali_index import OddIndex, read_dali_index, write_dali_index
 from framefeed.archives._parquet_pages import NULL, ColumnChunk, OddPages, find_plain_values, read_column_chunks
 from framefeed.archives._samples import SKIPPED, MemberSamples, SampleGrouper, split_name
-from framefeed.archives._tables import NO_FILE, ArchiveDamage, Member, MemberKind, MemberTable, join_tables
-from framefeed.archives._tar import COMPRESSED_ENDINGS, explain_compressed, read_tar, walk_tar
+from framefeed.archives._tables import NO_FILE, ArchiveDamage, Member, MemberKind, MemberTable
+from framefeed.archives._tar import COMPRESSED_ENDINGS, explain_compressed, walk_tar
 from framefeed.archives._windows import LOCAL_READS, REMOTE_READS, ReadSizes
 from framefeed.archives._zip import REPLACED, read_zip, walk_zip
 
@@ -24,19 +23,14 @@ __all__ = [
     "MemberKind",
     "MemberSamples",
     "MemberTable",
-    "OddIndex",
     "OddPages",
     "ReadSizes",
     "SampleGrouper",
     "explain_compressed",
     "find_plain_values",
-    "join_tables",
     "read_column_chunks",
-    "read_dali_index",
-    "read_tar",
     "read_zip",
     "split_name",
     "walk_tar",
     "walk_zip",
-    "write_dali_index",
 ]

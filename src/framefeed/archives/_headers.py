@@ -58,11 +58,7 @@ class Headers(NamedTuple):
 
 
 def read_number(field: bytes) -> int:
-    """Read a field of octal digits, or GNU tar's of base 256.
-
-    Raises:
-        OddHeader: It is neither.
-    """
+    """Read a field of octal digits, or GNU tar's of base 256; `OddHeader` if it is neither."""
     if field[0] in (0x80, 0xFF):
         return int.from_bytes(field[1:], "big") - (256 ** (len(field) - 1) if field[0] == 0xFF else 0)
     text = cut(field).strip(b" ")
@@ -116,11 +112,7 @@ def decode_names(names: list[bytes]) -> list[str]:
 
 
 def read_pax(payload: bytes) -> dict[bytes, bytes]:
-    """Read those records of a pax header that say where a member is, and what.
-
-    Raises:
-        OddHeader: One does not end where it says.
-    """
+    """Read those records of a pax header that say where a member is, and what; `OddHeader` if one is cut."""
     records: dict[bytes, bytes] = {}
     if _PATH not in payload and _SIZE_KEY not in payload and _SPARSE not in payload:
         return records  # Many have only times.
@@ -150,11 +142,7 @@ def target_from(records: Mapping[bytes, bytes]) -> bytes | None:
 
 
 def size_from(records: Mapping[bytes, bytes]) -> int | None:
-    """Find a member's size in pax records; None if they do not say.
-
-    Raises:
-        OddHeader: It is no number.
-    """
+    """Find a member's size in pax records, None if they do not say; `OddHeader` if it is no number."""
     size = records.get(_SIZE_KEY, b"").strip()  # As tarfile does.
     if not size:
         return None

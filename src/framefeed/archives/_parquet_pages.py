@@ -66,12 +66,8 @@ class ColumnChunk(NamedTuple):
 def read_column_chunks(metadata: bytes, leaf: int) -> list[ColumnChunk]:
     """Read from a file's metadata where a column is in each row group.
 
-    Args:
-        metadata: FileMetaData, from the file's end.
-        leaf: Number of the column, where structs count as their fields.
-
-    Raises:
-        OddPages: They are damaged, or the column is encrypted or in another file.
+    `OddPages` if they are damaged, or the column is encrypted or in another file. ``leaf`` is the number of the column,
+    where structs count as their fields.
     """
     try:
         fields, _ = read_struct(metadata, 0)
@@ -104,17 +100,11 @@ def find_plain_values(
 ) -> tuple[IntArray, IntArray]:
     """Find the values of a column of byte arrays that is not repeated and not compressed, without reading them.
 
-    Args:
-        reader: The Parquet file.
-        chunk: Column of a row group.
-        max_level: Definition level of a value that is not null; 0 if none can be.
-        reads: Bytes of one read.
+    `OddPages` if some page is encoded in another way, or values do not fill it. ``max_level`` is the definition level
+    of a value that is not null, 0 if none can be.
 
     Returns:
         First byte in the file, and bytes, or ``NULL``, of each value, int64 [V].
-
-    Raises:
-        OddPages: Some page is encoded in another way, or values do not fill it.
     """
     if not chunk.is_plain:
         raise OddPages("it is compressed, or has a dictionary")

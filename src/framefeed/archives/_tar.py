@@ -31,7 +31,7 @@ from framefeed.archives._headers import (
     size_from,
     target_from,
 )
-from framefeed.archives._tables import ArchiveDamage, MemberKind, MemberTable, join_tables
+from framefeed.archives._tables import ArchiveDamage, MemberKind, MemberTable
 from framefeed.archives._windows import LOCAL_READS, ReadSizes, Window
 from framefeed.errors import CorruptMedia, MediaError, UnreadableMedia
 
@@ -73,21 +73,11 @@ COMPRESSED_ENDINGS = {ending: magic for magic, endings in _ENDINGS_OF_METHODS.it
 """Lower-case endings of compressed archives, each with the first bytes of its method."""
 
 
-def read_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> MemberTable:
-    """Read the table of all members; see `walk_tar`."""
-    return join_tables(list(walk_tar(reader, name, limits, reads)))
-
-
 def walk_tar(reader: ByteReader, name: str, limits: Limits, reads: ReadSizes = LOCAL_READS) -> Iterator[MemberTable]:
     """Walk from header to header, and yield the members by a few thousand.
 
-    The archive ends at its first block of zeros, as for Python's ``tarfile``, or with the file behind a member.
-
-    Args:
-        reader: The archive.
-        name: Of the archive, for messages.
-        limits: ``max_members`` bounds the headers of all kinds, ``max_header_bytes`` what one member's may take.
-        reads: Bytes of one read: ``LOCAL_READS``, ``REMOTE_READS`` or others.
+    The archive ends at its first block of zeros, as for Python's ``tarfile``, or with the file behind a member. Of the
+    limits, ``max_members`` bounds the headers of all kinds, ``max_header_bytes`` what one member's may take.
 
     Raises:
         UnreadableMedia: The file is no tar archive, or a compressed one. Anything later ends the walk as ``damage``.
@@ -155,11 +145,7 @@ class _Ending:
 
 
 class _Walk:
-    """A walk over one archive; `take_members` checks what `_take_headers` went through.
-
-    Attributes:
-        is_over: There is nothing more to take.
-    """
+    """A walk over one archive, until ``is_over``; `take_members` checks what `_take_headers` went through."""
 
     def __init__(self, window: Window, name: str, limits: Limits) -> None:
         self._window = window

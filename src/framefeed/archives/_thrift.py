@@ -19,12 +19,7 @@ class OddStruct(Exception):
 
 
 def read_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """Read a struct: its values by the numbers of their fields, and the byte behind it.
-
-    Raises:
-        Incomplete: The bytes end before.
-        OddStruct: It has a map, or is too deep.
-    """
+    """Read a struct: its values by the numbers of their fields, and the byte behind it."""
     fields: dict[int, Any] = {}
     field = 0
     while True:

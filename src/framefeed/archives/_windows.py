@@ -51,12 +51,7 @@ class Window:
         self._parts = 0
 
     def move(self, offset: int, parts: int) -> None:
-        """Read the window that begins at ``offset``.
-
-        Args:
-            offset: First byte, within the source.
-            parts: Count of the parts that were taken since the source was opened.
-        """
+        """Read the window that begins at ``offset``; ``parts`` were taken since the source was opened."""
         check_stop()
         taken = parts - self._parts
         is_near = not self.data or offset - self.base <= taken * self.reads.near

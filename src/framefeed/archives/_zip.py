@@ -56,7 +56,7 @@ _OVER = f"lies over the member behind it, or over the directory: {_COPY}"
 
 
 class _Directory(NamedTuple):
-    """Where the directory is.
+    """Where the directory is, and how many members the archive claims.
 
     Attributes:
         start: Its first byte.
@@ -127,11 +127,8 @@ def walk_zip(
 ) -> Iterator[MemberTable]:
     """Read the directory, then the headers of stored members, and yield the members by a few thousand.
 
-    Args:
-        reader: The archive. The headers of one table are announced, so remote ones are asked for at once.
-        name: Of the archive, for messages.
-        limits: ``max_members`` bounds the members, ``max_header_bytes`` the directory.
-        members: Names of the members that are wanted; None for all.
+    The headers of one table are announced, so remote ones are asked for at once. Of limits, ``max_members`` bounds the
+    members, ``max_header_bytes`` the directory.
 
     Raises:
         UnreadableMedia: The file is no zip archive, is cut, or is one of several parts.

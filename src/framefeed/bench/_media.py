@@ -43,13 +43,7 @@ class BenchVideo:
 
 
 class MediaStore:
-    """Videos by name, made at the first use.
-
-    Args:
-        media: The user's files and folders.
-        work: Folder for what is made; what is there already is used again.
-        rounds: Until when media may be made.
-    """
+    """Videos by name: the user's, or made at the first use, in a folder that is used again, while there is time."""
 
     def __init__(self, media: Sequence[Path], work: Path, rounds: Rounds) -> None:
         self.media = media
@@ -110,11 +104,7 @@ class MediaStore:
 
 
 def write_clip_in_time(path: Path, spec: ClipSpec, rounds: Rounds, *others: AudioSpec) -> Path:
-    """Write a video as ``write_clip`` does, and give up where no time is left.
-
-    Raises:
-        MissingMedia: No time is left.
-    """
+    """Write a video as ``write_clip`` does; raise MissingMedia where no time is left."""
 
     def draw(ordinal: int) -> Pixels:
         rounds.check_time_to_make(path.name.removeprefix(PART))

@@ -88,11 +88,7 @@ class Rounds:
         return self.until is None or time.perf_counter() + seconds <= self.until
 
     def check_time_to_make(self, what: str) -> None:
-        """Make sure that media can still be made; called again and again while they are.
-
-        Raises:
-            MissingMedia: No time is left.
-        """
+        """Raise MissingMedia where no time is left; called again and again while media are made."""
         if not self.has(0):
             raise MissingMedia(f"no time was left to make {what}: raise --minutes")
 
@@ -102,7 +98,6 @@ class Contender:
     """One thing that is timed.
 
     Attributes:
-        name: Unique within a row.
         open: Gives the work of a round. What opening takes is noted, and is not in the rounds.
         library: What must be installed for it; empty for framefeed and the bare system, whose failure ends the row.
         rule: Key of the rule that it plays by.
@@ -167,13 +162,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number that a row is about.
-
-    Attributes:
-        value: Of all rounds, or one number.
-        ours: Contender that it describes.
-        against: Contender that this one is compared with.
-    """
+    """A number that a row is about, of all rounds or one; ``ours`` and ``against`` are contenders that it compares."""
 
     value: Interval | float
     ours: str = ""
@@ -193,13 +182,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Figures of a row that belong together.
+    """Figures of a row that belong together, by what they were taken of, such as "CPU", the one that counts first.
 
-    Attributes:
-        key: Unique within the row; goals and the README name figures by it.
-        what: What the figures are, in words.
-        figures: By what they were taken of, such as "CPU", the one that counts first.
-        unit: Of the figures; "x" for times.
+    Goals and the README name figures by the key, which is unique within the row. The unit of times is "x".
     """
 
     key: str
@@ -210,13 +195,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a row concludes from the times, or measures without them.
-
-    Attributes:
-        comparisons: Its figures.
-        facts: All else, by name, with the unit in the name.
-        wrong: What is wrong with framefeed's own output, a line each.
-    """
+    """What a row concludes from the times, or measures without them; ``wrong`` is about framefeed's own output."""
 
     comparisons: Sequence[Comparison] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -228,8 +207,6 @@ class Row:
     """What is measured together.
 
     Attributes:
-        key: Short name.
-        title: Full name.
         contenders: What is timed, in the same rounds; none where a row has only findings.
         conclude: Makes the findings of the times of those contenders that are right.
         unit: What a round has some of: "clips", "files", "frames".
@@ -361,16 +338,7 @@ def measure(
     between: Callable[[], None],
     failures: Failures,
 ) -> Timings:
-    """Run all contenders round after round, each round in another order.
-
-    Args:
-        contenders: With unique names.
-        runs: Contender -> its work.
-        rounds: How often.
-        clock: Read before and after each run.
-        between: Called before each run.
-        failures: Where those that raise are noted; they leave.
-    """
+    """Run all contenders round after round, each round in another order; those that raise leave."""
     timings = Timings()
     staying = list(contenders)
     last = 0.0
@@ -419,11 +387,8 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     """Bound the median by order statistics: no assumption but that the values are independent.
 
     The k-th smallest and k-th largest of n values hold the median between them with probability
-    1 - 2 P(B < k), B binomial with n and 1/2 (David and Nagaraja, Order Statistics, section 7.1).
-
-    Args:
-        values: At least one.
-        confidence: Least coverage wanted; with few values the widest interval has less, and says so.
+    1 - 2 P(B < k), B binomial with n and 1/2 (David and Nagaraja, Order Statistics, section 7.1). With few values even
+    the widest interval has less than the confidence, and says so.
     """
     ordered = sorted(values)
     count = len(ordered)

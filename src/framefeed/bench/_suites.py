@@ -86,16 +86,9 @@ def run_suite(
     tell: Callable[[Result], object] = lambda row: None,
     begin: Begin = lambda what: None,
 ) -> Result:
-    """Run the rows of a suite.
+    """Run the rows of a suite, and return the report; a row that could not be run is listed with the reason.
 
-    Args:
-        suite: Which.
-        options: What to run.
-        tell: Called with each row's result as soon as there is one.
-        begin: Called with each row, and with each long step of it, before it is measured.
-
-    Returns:
-        The whole report; a row that could not be run is listed with the reason.
+    ``tell`` is called with each row's result, ``begin`` with each row, and each long step of it, before it is measured.
     """
     unknown = sorted(set(options.rows) - suite.rows.keys())
     if unknown:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from framefeed.bitstreams._av1 import Av1Reader
 from framefeed.bitstreams._bits import EXISTING, KEY_FRAME, OTHERWISE_PARSED, SHOWN, OddUnits
 from framefeed.bitstreams._codecs import CODECS, STREAM_FORMATS, Codec, UnitTypes
-from framefeed.bitstreams._configuration import Configuration, read_configuration
+from framefeed.bitstreams._configuration import Configuration, read_configuration, split_configuration
 from framefeed.bitstreams._formats import FULL_RANGE, LIMITED_RANGE, make_known_colors
 from framefeed.bitstreams._intra import (
     IntraReader,
@@ -20,7 +19,6 @@ from framefeed.bitstreams._nal import (
     cut_first_slice,
     has_turning_message,
     read_nal_length_size,
-    read_picture_facts,
     split_nal_units,
 )
 from framefeed.bitstreams._order import find_levels, number_pictures, unwrap
@@ -36,7 +34,6 @@ from framefeed.bitstreams._sets import (
 from framefeed.bitstreams._slice_bits import read_headers
 from framefeed.bitstreams._slices import H264_IDR, HEVC_IDR, H264Slices, read_h264_slices, read_hevc_slices
 from framefeed.bitstreams._units import BEGINS_PICTURE, BLOCK_PADDING, UnitWalk, make_table
-from framefeed.bitstreams._vpx import Vp8Reader, Vp9Reader
 
 __all__ = [
     "BEGINS_PICTURE",
@@ -53,7 +50,6 @@ __all__ = [
     "PACKET_READERS",
     "SHOWN",
     "STREAM_FORMATS",
-    "Av1Reader",
     "Codec",
     "Configuration",
     "H264Picture",
@@ -66,8 +62,6 @@ __all__ = [
     "PacketReader",
     "UnitTypes",
     "UnitWalk",
-    "Vp8Reader",
-    "Vp9Reader",
     "cut_first_slice",
     "find_levels",
     "has_turning_message",
@@ -84,9 +78,9 @@ __all__ = [
     "read_hevc_sequence",
     "read_hevc_slices",
     "read_nal_length_size",
-    "read_picture_facts",
     "read_png",
     "read_prores",
+    "split_configuration",
     "split_nal_units",
     "unwrap",
 ]

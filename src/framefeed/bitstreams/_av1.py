@@ -6,58 +6,11 @@ Source: AV1 bitstream specification 1.0.0 with errata 1, clauses 5.3, 5.5, 5.9 a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from framefeed._values import PictureFormat, StreamColors
-from framefeed.bitstreams._bits import KEY_FRAME, SHOWN, OddUnits
-
-_CHUNK_BYTES = 16
-"""Bytes read first: most headers are shorter, and shifting a longer number takes longer."""
-
-
-class Bits:
-    """Reads numbers of a fixed count of bits, most significant first.
-
-    Args:
-        data: The header and the bytes behind it.
-        most: Most bytes of the header.
-
-    Raises:
-        OddUnits: Reading goes beyond the end.
-    """
-
-    def __init__(self, data: memoryview, most: int) -> None:
-        self._data, self._most = data, most
-        first = data[:_CHUNK_BYTES]
-        self._value = int.from_bytes(first, "big")
-        self._size = self._left = 8 * len(first)
-
-    def number(self, count: int) -> int:
-        """Read ``count`` bits."""
-        left = self._left - count
-        if left < 0:
-            left = self._grow(count)
-        self._left = left
-        return self._value >> left & (1 << count) - 1
-
-    def flag(self) -> bool:
-        """Read one bit."""
-        left = self._left - 1
-        if left < 0:
-            left = self._grow(1)
-        self._left = left
-        return self._value >> left & 1 == 1
-
-    def _grow(self, count: int) -> int:
-        """Load all bytes that may be read; return the bits left behind the next ``count``."""
-        data = self._data[: self._most]
-        left = self._left + 8 * len(data) - self._size - count
-        if left < 0:
-            raise OddUnits("a header breaks off")
-        self._value, self._size = int.from_bytes(data, "big"), 8 * len(data)
-        return left
-
+from framefeed.bitstreams._bits import KEY_FRAME, SHOWN, HeaderBits, OddUnits
 
 _HEADER_BYTES = 256
 """More than a sequence header takes, and than a frame header up to its size and its refreshed slots."""
@@ -72,8 +25,7 @@ _CHROMA = {(True, True): "yuv420p", (True, False): "yuv422p", (False, False): "y
 """By whether columns and rows of chroma are halved."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(NamedTuple):
     """Facts of a sequence header.
 
     Attributes:
@@ -86,7 +38,6 @@ class Sequence:
         id_bits: Bits of the number of a frame.
         order_bits: Bits of the display order of a frame.
         format: Of a frame without its own size.
-        colors: Colour tags.
     """
 
     is_still: bool
@@ -105,8 +56,6 @@ class FrameHeader(NamedTuple):
     """Facts of the header of a coded frame.
 
     Attributes:
-        is_key: It is a key frame.
-        is_shown: It is output.
         has_own_size: Its size may differ from the sequence header's.
         refreshed: Reference slots that keep it, the first in the lowest bit. If they are not read: all for a key
             frame, none for another.
@@ -122,31 +71,31 @@ class FrameHeader(NamedTuple):
 
 def read_sequence(unit: memoryview) -> Sequence:
     """Read a sequence header, with the first operating point."""
-    bits = Bits(unit, _HEADER_BYTES)
-    profile, _, is_still = bits.number(3), bits.flag(), bits.flag()
+    bits = HeaderBits(unit, _HEADER_BYTES)
+    profile, _, is_still = bits.read(3), bits.read_flag(), bits.read_flag()
     layers, has_model, time_bits = 0, False, 0
     if is_still:
-        bits.number(5)
+        bits.read(5)
     else:
         layers, has_model, time_bits = _read_operating_points(bits)
         if layers and (layers >> 8 != 1 or not layers & 0xFF):
             raise OddUnits("several spatial layers, or none")
-    width_bits, height_bits = bits.number(4) + 1, bits.number(4) + 1
-    width, height = bits.number(width_bits) + 1, bits.number(height_bits) + 1
+    width_bits, height_bits = bits.read(4) + 1, bits.read(4) + 1
+    width, height = bits.read(width_bits) + 1, bits.read(height_bits) + 1
     id_bits = order_bits = 0
-    if not is_still and bits.flag():
-        id_bits = bits.number(4) + 2 + bits.number(3) + 1
-    bits.number(3)
+    if not is_still and bits.read_flag():
+        id_bits = bits.read(4) + 2 + bits.read(3) + 1
+    bits.read(3)
     screen_tools = integer_motion = _SELECT
     if not is_still:
-        bits.number(4)
-        has_order = bits.flag()
-        bits.number(2 if has_order else 0)
-        screen_tools = _SELECT if bits.flag() else bits.number(1)
+        bits.read(4)
+        has_order = bits.read_flag()
+        bits.read(2 if has_order else 0)
+        screen_tools = _SELECT if bits.read_flag() else bits.read(1)
         if screen_tools:
-            integer_motion = _SELECT if bits.flag() else bits.number(1)
-        order_bits = bits.number(3) + 1 if has_order else 0
-    bits.number(3)
+            integer_motion = _SELECT if bits.read_flag() else bits.read(1)
+        order_bits = bits.read(3) + 1 if has_order else 0
+    bits.read(3)
     pixel_format, colors = _read_colors(bits, profile)
     return Sequence(
         is_still=is_still,
@@ -162,56 +111,56 @@ def read_sequence(unit: memoryview) -> Sequence:
     )
 
 
-def _read_operating_points(bits: Bits) -> tuple[int, bool, int]:
+def _read_operating_points(bits: HeaderBits) -> tuple[int, bool, int]:
     """Read the first operating point's layers, whether there is a decoder model, and the bits of its times."""
     delay_bits = time_bits = 0
     is_even = has_model = False
-    if bits.flag():
-        bits.number(64)
-        is_even = bits.flag()
+    if bits.read_flag():
+        bits.read(64)
+        is_even = bits.read_flag()
         if is_even:
             zeros = 0  # a number of variable length (uvlc)
-            while not bits.flag():
+            while not bits.read_flag():
                 zeros += 1
-            bits.number(zeros if zeros < 32 else 0)
-        has_model = bits.flag()
+            bits.read(zeros if zeros < 32 else 0)
+        has_model = bits.read_flag()
         if has_model:
-            delay_bits = bits.number(5) + 1
-            bits.number(32 + 5)
-            time_bits = bits.number(5) + 1
-    has_delays = bits.flag()
+            delay_bits = bits.read(5) + 1
+            bits.read(32 + 5)
+            time_bits = bits.read(5) + 1
+    has_delays = bits.read_flag()
     layers = []
-    for _ in range(bits.number(5) + 1):
-        layers.append(bits.number(12))
-        if bits.number(5) > 7:
-            bits.number(1)
-        if has_model and bits.flag():
-            bits.number(2 * delay_bits + 1)
-        if has_delays and bits.flag():
-            bits.number(4)
+    for _ in range(bits.read(5) + 1):
+        layers.append(bits.read(12))
+        if bits.read(5) > 7:
+            bits.read(1)
+        if has_model and bits.read_flag():
+            bits.read(2 * delay_bits + 1)
+        if has_delays and bits.read_flag():
+            bits.read(4)
     return layers[0], has_model, 0 if is_even else time_bits
 
 
-def _read_colors(bits: Bits, profile: int) -> tuple[str, StreamColors]:
+def _read_colors(bits: HeaderBits, profile: int) -> tuple[str, StreamColors]:
     """Read the pixel format, as libav names it, and the colours of a sequence (color_config)."""
-    depth = ("", "10le")[bits.number(1)]
+    depth = ("", "10le")[bits.read(1)]
     if profile == 2 and depth:
-        depth = ("10le", "12le")[bits.number(1)]
-    is_gray = profile != 1 and bits.flag()
+        depth = ("10le", "12le")[bits.read(1)]
+    is_gray = profile != 1 and bits.read_flag()
     described = StreamColors()
-    if bits.flag():
-        described = StreamColors(bits.number(8), bits.number(8), bits.number(8))
+    if bits.read_flag():
+        described = StreamColors(bits.read(8), bits.read(8), bits.read(8))
     if not is_gray and described == StreamColors(_BT709, _SRGB, _IDENTITY):
         return "gbrp" + depth, replace(described, range=_FULL)
-    colors = replace(described, range=_FULL if bits.flag() else _LIMITED)
+    colors = replace(described, range=_FULL if bits.read_flag() else _LIMITED)
     if is_gray:
         return "gray" + depth, colors
     is_halved = (profile == 0, profile == 0)
     if profile == 2:
         is_halved = (True, False)
         if depth == "12le":
-            is_wide = bits.flag()
-            is_halved = is_wide, is_wide and bits.flag()
+            is_wide = bits.read_flag()
+            is_halved = is_wide, is_wide and bits.read_flag()
     return _CHROMA[is_halved] + depth, colors
 
 
@@ -219,25 +168,25 @@ def read_frame(unit: memoryview, sequence: Sequence) -> FrameHeader:
     """Read the beginning of the header of a coded frame, not of one that is shown again."""
     if sequence.is_still:
         return FrameHeader(is_key=True, is_shown=True)
-    bits = Bits(unit, _HEADER_BYTES)
-    kind = bits.number(3)
-    is_shown = bits.flag()
-    bits.number(sequence.time_bits if is_shown else 1)
+    bits = HeaderBits(unit, _HEADER_BYTES)
+    kind = bits.read(3)
+    is_shown = bits.read_flag()
+    bits.read(sequence.time_bits if is_shown else 1)
     is_start = kind == _KEY and is_shown
-    is_resilient = is_start or kind == _SWITCH or bits.flag()
-    bits.number(1)
-    has_tools = bits.flag() if sequence.screen_tools == _SELECT else sequence.screen_tools
+    is_resilient = is_start or kind == _SWITCH or bits.read_flag()
+    bits.read(1)
+    has_tools = bits.read_flag() if sequence.screen_tools == _SELECT else sequence.screen_tools
     if has_tools and sequence.integer_motion == _SELECT:
-        bits.number(1)
-    bits.number(sequence.id_bits)
-    has_own_size = kind == _SWITCH or bits.flag()
-    order = bits.number(sequence.order_bits)
+        bits.read(1)
+    bits.read(sequence.id_bits)
+    has_own_size = kind == _SWITCH or bits.read_flag()
+    order = bits.read(sequence.order_bits)
     if is_start or kind == _SWITCH:
         return FrameHeader(kind == _KEY, is_shown, has_own_size, order=order)
-    bits.number(0 if is_resilient or kind in (_KEY, _INTRA_ONLY) else 3)
+    bits.read(0 if is_resilient or kind in (_KEY, _INTRA_ONLY) else 3)
     if sequence.has_model:
         return FrameHeader(kind == _KEY, is_shown, has_own_size, _ALL_SLOTS if kind == _KEY else 0, order)
-    return FrameHeader(kind == _KEY, is_shown, has_own_size, bits.number(8), order)
+    return FrameHeader(kind == _KEY, is_shown, has_own_size, bits.read(8), order)
 
 
 _SEQUENCE, _FRAME_HEADER, _TILE_GROUP, _FRAME, _REDUNDANT_HEADER, _TILE_LIST = 1, 3, 4, 6, 7, 8
@@ -249,13 +198,7 @@ _SHOWS_EXISTING = 0x80
 
 
 class Av1Reader:
-    """Reads one packet after the other: sequence headers, and the beginning of each frame header.
-
-    Attributes:
-        format: Of the first frame; None if only decoding gives it.
-        colors: Colour tags of the sequence; None if there is no format.
-        changes_size: False: only decoding tells.
-    """
+    """Reads one packet after the other: sequence headers, and the beginning of each frame header."""
 
     changes_size = False
 
@@ -271,11 +214,7 @@ class Av1Reader:
         self.colors: StreamColors | None = None
 
     def read(self, packet: memoryview) -> int:
-        """Read the next packet; return the flags of the one frame that it shows.
-
-        Raises:
-            OddUnits: A decoder may give another number of frames.
-        """
+        """Read the next packet; return the flags of the one frame that it shows."""
         self._shown.clear()
         before, needs_tiles, takes_tiles = self._order, False, False
         for kind, unit in self._units(packet):

@@ -6,11 +6,10 @@ indexed. Provers are in `index/_provers.py`, encoders in `encode/_codecs.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class UnitTypes:
+class UnitTypes(NamedTuple):
     """The types of NAL units of a codec: ITU-T H.264 (08/2021) table 7-1, ITU-T H.265 (08/2021) table 7-1.
 
     Attributes:
@@ -20,8 +19,6 @@ class UnitTypes:
         slices: Parts of pictures.
         starts: Slices of pictures at which decoding can start.
         harmless: Slices and units without which the others are decoded all the same: messages, delimiters, filler.
-        parameters: Parameter sets, those of extensions too.
-        sequence_set: The sequence parameter set.
         picture_set: The picture parameter set.
         messages: Supplemental enhancement information.
         ends: End of the sequence, and of the stream.
@@ -57,8 +54,7 @@ class UnitTypes:
         return unit[0] >> self.shift & self.mask
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(NamedTuple):
     """What is known of one codec.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from framefeed._values import StreamColors
 from framefeed.bitstreams._bits import OddUnits
@@ -24,17 +24,13 @@ from framefeed.bitstreams._sets import (
 _MOST_KEPT_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(NamedTuple):
     """One video stream's codec configuration.
 
     Attributes:
-        codec: Canonical codec name.
-        extradata: The configuration, as libav has it.
         length_size: Bytes of the length before each NAL unit; 0 for start codes.
         units: Its NAL units, without zero bytes behind them.
         sequence_unit: The one sequence parameter set, as stored.
-        sequence: Its facts.
         pictures: Picture parameter sets by their number; a later one replaces an earlier one. None if one of them is
             not understood exactly.
     """
@@ -51,23 +47,13 @@ class Configuration:
 def read_configuration(codec: str, extradata: bytes, colors: StreamColors) -> Configuration:
     """Read a codec configuration: a configuration record, or parameter sets behind start codes.
 
-    Args:
-        codec: "h264" or "hevc".
-        extradata: As libav has it.
-        colors: The container's colour tags.
-
-    Raises:
-        OddUnits: It has several sequence parameter sets or none, breaks off, or is not understood exactly.
+    ``codec``: "h264" or "hevc".
     """
     return (_read_cached if len(extradata) <= _MOST_KEPT_BYTES else _read)(codec, extradata, colors)
 
 
 def _read(codec: str, extradata: bytes, colors: StreamColors) -> Configuration:
-    if extradata[:1] == b"\1":
-        units = _split_h264_record(extradata) if codec == "h264" else _split_hevc_record(extradata)
-    else:
-        units = [bytes(unit) for unit in split_nal_units(extradata, 0)]
-    types = UnitTypes.of(codec)
+    units, types = split_configuration(codec, extradata), UnitTypes.of(codec)
     sequences = [unit for unit in units if types.find_type(unit) == types.sequence_set]
     pictures = [unit for unit in units if types.find_type(unit) == types.picture_set]
     if len({unit.rstrip(b"\0") for unit in sequences}) != 1 or not pictures:
@@ -94,6 +80,13 @@ def _read_pictures(codec: str, units: Iterable[bytes], sequence: int) -> dict[in
     if any(picture.sequence != sequence for picture in pictures):
         return None
     return {picture.number: picture for picture in pictures}
+
+
+def split_configuration(codec: str, extradata: bytes) -> list[bytes]:
+    """List the NAL units of a configuration record, or those behind start codes."""
+    if extradata[:1] != b"\1":
+        return [bytes(unit) for unit in split_nal_units(extradata, 0)]
+    return _split_h264_record(extradata) if codec == "h264" else _split_hevc_record(extradata)
 
 
 def _split_h264_record(extradata: bytes) -> list[bytes]:

@@ -32,9 +32,6 @@ def name_pixel_format(chroma: int, depth: int, colors: StreamColors, luma_depth:
         depth: Bits of a chroma sample.
         colors: Full range has names of its own at 8 bits.
         luma_depth: Bits of a luma sample.
-
-    Raises:
-        OddUnits: Grey, RGB, or of another depth.
     """
     if chroma not in (1, 2, 3) or depth != luma_depth or depth not in (8, 10) or colors.space == _GBR:
         raise OddUnits(f"pictures of chroma format {chroma} and {luma_depth} and {depth} bits")

@@ -11,16 +11,7 @@ Read = Callable[[memoryview], bool]
 
 
 class IntraReader:
-    """Reads the beginning of each packet.
-
-    Args:
-        read: Reader of the codec.
-
-    Attributes:
-        format: None: only decoding gives it.
-        colors: None.
-        changes_size: False: only decoding tells.
-    """
+    """Reads the beginning of each packet."""
 
     format, colors, changes_size = None, None, False
 

@@ -1,4 +1,4 @@
-"""Read the NAL unit headers of one H.264 or HEVC packet.
+"""Split H.264 and HEVC packets into NAL units, and read messages.
 
 Sources: ITU-T H.264 (08/2021) table 7-1 and clause 7.4.1, D.2.8 (recovery point);
 ITU-T H.265 (08/2021) tables 7-1 and clause 7.4.2.2.
@@ -7,38 +7,17 @@ ITU-T H.265 (08/2021) tables 7-1 and clause 7.4.2.2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from framefeed.bitstreams._codecs import Codec, UnitTypes
 
-_H264_PICTURES = frozenset({1, 2, 5})
-"""Slices that a packet needs to have a picture."""
 MAX_PARAMETER_SETS = 256
 """Distinct ones of a stream that are kept: more than the two standards let a decoder know at once."""
 HEVC_FIRST_IRAP, HEVC_LAST_IRAP = 16, 23
-_H264, _HEVC = UnitTypes.of("h264"), UnitTypes.of("hevc")
 _RECOVERY_POINT = 6
 TURNING = frozenset({47, 147})
 """Messages that change orientation or colours of what follows: ITU-T H.274 8.12 and 8.18."""
 SEI_LIMIT = 4096
 """Bytes of one unit of messages that are read: captions and the like may come before the recovery point."""
-
-
-@dataclass(frozen=True, slots=True)
-class PictureFacts:
-    """Facts of one packet's NAL unit headers.
-
-    Attributes:
-        is_reference: Other pictures of its own temporal layer may refer to it.
-        is_droppable: It holds nothing but slices and messages, so that leaving it out loses no parameter sets.
-        is_random_access: Decoding can start here: IDR, IRAP, or an exact recovery point of zero frames.
-        temporal_id: HEVC's temporal sub-layer; 0 for H.264.
-    """
-
-    is_reference: bool
-    is_droppable: bool
-    is_random_access: bool
-    temporal_id: int = 0
 
 
 def read_nal_length_size(codec: str, extradata: bytes | None) -> int:
@@ -83,56 +62,6 @@ def cut_first_slice(packet: bytes, codec: str, length_size: int, count: int) -> 
         if is_slice:
             break
     return b"".join(parts)
-
-
-def read_picture_facts(packet: bytes, codec: str, length_size: int) -> PictureFacts | None:
-    """Read a packet of H.264 or HEVC; None where it holds no slice."""
-    return (read_h264_facts if codec == "h264" else read_hevc_facts)(packet, length_size)
-
-
-def read_h264_facts(packet: bytes, length_size: int) -> PictureFacts | None:
-    """Read an H.264 packet; None where it holds no slice."""
-    kinds: set[int] = set()
-    is_reference = False
-    recovery: int | None = None
-    for unit in split_nal_units(packet, length_size):
-        kind = unit[0] & 31
-        kinds.add(kind)
-        if kind in _H264_PICTURES:
-            is_reference = is_reference or bool(unit[0] & 0x60)
-        elif kind == 6 and recovery is None:
-            recovery = find_recovery_frames(bytes(unit[1:SEI_LIMIT]))
-    if not kinds & _H264_PICTURES:
-        return None
-    is_idr = 5 in kinds
-    return PictureFacts(
-        is_reference=is_reference,
-        is_droppable=kinds <= _H264.harmless and not is_idr,
-        is_random_access=is_idr or recovery == 0,
-    )
-
-
-def read_hevc_facts(packet: bytes, length_size: int) -> PictureFacts | None:
-    """Read an HEVC packet; None where it holds no slice."""
-    kinds: set[int] = set()
-    temporal_id = 0
-    for unit in split_nal_units(packet, length_size):
-        kind = (unit[0] >> 1) & 63
-        kinds.add(kind)
-        if kind < 32 and len(unit) > 1:
-            temporal_id = (unit[1] & 7) - 1
-    slices = {kind for kind in kinds if kind < 32}
-    if not slices:
-        return None
-    is_irap = any(HEVC_FIRST_IRAP <= kind <= HEVC_LAST_IRAP for kind in slices)
-    # Even types below 16 are sub-layer non-reference pictures (table 7-1, "_N").
-    is_reference = any(kind >= 16 or kind % 2 for kind in slices)
-    return PictureFacts(
-        is_reference=is_reference,
-        is_droppable=kinds <= _HEVC.harmless,
-        is_random_access=is_irap,
-        temporal_id=temporal_id,
-    )
 
 
 def has_turning_message(unit: bytes, codec: str) -> bool:

@@ -27,9 +27,6 @@ def unwrap(coded: IntArray, is_anchor: BoolArray, is_first: BoolArray, bits: int
 
     Returns:
         Numbers that rise from sequence to sequence, and within each in the order of display, int64 [S].
-
-    Raises:
-        OddUnits: The numbers of a sequence become huge.
     """
     half = 1 << (bits - 1)
     sequence = is_first.cumsum()

@@ -5,7 +5,6 @@ Sources: ITU-T H.264 (08/2021) 7.3.2.1.1, 7.3.2.2 and E.1.1; ITU-T H.265 (08/202
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -22,13 +21,10 @@ _MOST_SETS = 32
 _MOST_H264_PICTURE_SETS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class H264Sequence:
+class H264Sequence(NamedTuple):
     """Facts of a sequence parameter set.
 
     Attributes:
-        format: Of the pictures.
-        colors: Colour tags.
         number: Its number, which picture parameter sets name.
         number_bits: Bits of a frame's number.
         allows_gaps: Numbers of frames may be left out on purpose.
@@ -57,8 +53,7 @@ class H264Sequence:
     frame_rate: Fraction | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class H264Picture:
+class H264Picture(NamedTuple):
     """Facts of a picture parameter set about slice headers.
 
     Attributes:
@@ -79,16 +74,8 @@ class H264Picture:
 
 
 def read_h264_sequence(unit: bytes, given: StreamColors) -> H264Sequence:
-    """Read a sequence parameter set.
-
-    Args:
-        unit: The NAL unit with its header.
-        given: The container's colours.
-
-    Raises:
-        OddUnits: It breaks off, or libav treats it in its own way.
-    """
-    bits = HeaderBits(unit[1:])
+    """Read a sequence parameter set."""
+    bits = HeaderBits.of_unit(unit[1:])
     profile = bits.read(8)
     bits.skip(16)
     number = bits.read_golomb()
@@ -129,12 +116,8 @@ def read_h264_sequence(unit: bytes, given: StreamColors) -> H264Sequence:
 
 
 def read_h264_picture(unit: bytes) -> H264Picture:
-    """Read a picture parameter set.
-
-    Raises:
-        OddUnits: It breaks off, or pictures may have slices in an order of their own, or twice.
-    """
-    bits = HeaderBits(unit[1:])
+    """Read a picture parameter set."""
+    bits = HeaderBits.of_unit(unit[1:])
     number, sequence = bits.read_golomb(), bits.read_golomb()
     bits.skip(1)
     has_bottom_order = bits.read_flag()
@@ -248,13 +231,10 @@ _MAX_SCHEDULES = 32
 _MOST_SEQUENCES, _MOST_HEVC_PICTURE_SETS = 16, 64
 
 
-@dataclass(frozen=True, slots=True)
-class HevcSequence:
+class HevcSequence(NamedTuple):
     """Facts of a sequence parameter set.
 
     Attributes:
-        format: Of the pictures.
-        colors: Colour tags.
         number: Its number, which picture parameter sets name.
         order_bits: Bits of a picture's order.
         reorder: Pictures that may come before one in decode order and after it for display.
@@ -273,8 +253,7 @@ class HevcSequence:
     long_term_numbers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HevcPicture:
+class HevcPicture(NamedTuple):
     """Facts of a picture parameter set about slice headers.
 
     Attributes:
@@ -291,15 +270,8 @@ class HevcPicture:
 
 
 def read_hevc_sequence(unit: bytes) -> HevcSequence:
-    """Read a sequence parameter set; the container's colours never count beside it.
-
-    Args:
-        unit: The NAL unit with its header.
-
-    Raises:
-        OddUnits: It breaks off, or libav treats it in its own way.
-    """
-    bits = HeaderBits(unit[2:])
+    """Read a sequence parameter set; the container's colours never count beside it."""
+    bits = HeaderBits.of_unit(unit[2:])
     bits.skip(4)
     sub_layers = bits.read(3)
     bits.skip(1)
@@ -336,12 +308,8 @@ def read_hevc_sequence(unit: bytes) -> HevcSequence:
 
 
 def read_hevc_picture(unit: bytes) -> HevcPicture:
-    """Read the beginning of a picture parameter set.
-
-    Raises:
-        OddUnits: It breaks off.
-    """
-    bits = HeaderBits(unit[2:])
+    """Read the beginning of a picture parameter set."""
+    bits = HeaderBits.of_unit(unit[2:])
     number, sequence = bits.read_golomb(), bits.read_golomb()
     bits.skip(1)
     has_output_flag, extra_bits = bits.read_flag(), bits.read(3)

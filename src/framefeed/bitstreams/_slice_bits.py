@@ -45,12 +45,7 @@ def _make_golomb_tables() -> tuple[IntArray, WordArray]:
 def find_sets(number: IntArray, known: dict[int, Set]) -> list[Set]:
     """Find the picture parameter sets that slices name.
 
-    Args:
-        number: Number of the set that each slice names, int64 [S], at least one.
-        known: Sets by their numbers.
-
-    Raises:
-        OddUnits: Some slice names another one.
+    ``number``: number of the set that each slice names, int64 [S], at least one.
     """
     first = int(number[0])
     named = {first} if np.count_nonzero(number == first) == len(number) else set(number.tolist())
@@ -137,9 +132,7 @@ class SliceBits:
     def read_steps(self, chosen: IntArray, count: IntArray) -> IntArray:
         """Read some Exp-Golomb numbers in each of some headers, each plus one, and skip the bit behind each.
 
-        Args:
-            chosen: The headers.
-            count: How many in each, int64.
+        ``count``: how many in each, int64.
 
         Returns:
             int64 [max(count), len(chosen)]; 0 where there is none.
@@ -162,9 +155,7 @@ class SliceBits:
     def read_golomb_with_others(self, chosen: IntArray, numbers: IntArray) -> IntArray:
         """Read an Exp-Golomb number in each of some headers, and skip the others that belong to it.
 
-        Args:
-            chosen: The headers.
-            numbers: Count of the others that belong to each value, up to two, int64.
+        ``numbers``: count of the others that belong to each value, up to two, int64.
         """
         at = self._bit[chosen]
         if not len(at):
@@ -233,13 +224,7 @@ def read_headers(head: ByteArray, head_bytes: IntArray, read: Callable[[SliceBit
 
     Few headers are as long as their first emulation prevention byte: those bytes are removed only if one is.
 
-    Args:
-        head: As for `SliceBits`.
-        head_bytes: As for `SliceBits`.
-        read: Reads them, and calls `SliceBits.check` at the end.
-
-    Raises:
-        OddUnits: As ``read``.
+    ``read``: reads them, and calls `SliceBits.check` at the end.
     """
     bits = SliceBits(head, head_bytes, 1, removes_prevention=False)
     try:
@@ -266,10 +251,8 @@ def _find_prevention(data: ByteArray, sizes: IntArray) -> IntArray:
 def _remove_prevention(data: ByteArray, sizes: IntArray, at: IntArray) -> IntArray:
     """Remove emulation prevention bytes in place; return the remaining bytes of each header.
 
-    Args:
-        data: Headers, one behind the other, uint8 [S * HEAD_BYTES].
-        sizes: Known bytes of each, int64 [S].
-        at: Those bytes.
+    ``data``: headers, one behind the other, uint8 [S * HEAD_BYTES].
+    ``sizes``: known bytes of each, int64 [S].
     """
     chosen = np.zeros(len(sizes), bool)
     chosen[at // HEAD_BYTES] = True

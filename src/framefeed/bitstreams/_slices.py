@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,7 @@ _MOST_STEPS = 67
 """Entries of a list of changes or marks, 7.4.3.1: more than two for each of 32 fields are not valid."""
 
 
-@dataclass(frozen=True, slots=True)
-class H264Slices:
+class H264Slices(NamedTuple):
     """Facts of slice headers, columns of length S.
 
     Attributes:
@@ -60,15 +59,9 @@ def read_h264_slices(
 ) -> H264Slices:
     """Read first slices up to their marks of references.
 
-    Args:
-        bits: At the slice type, behind the number of the first macroblock, which is 0.
-        is_idr: Whether a slice is of an IDR picture, bool [S].
-        is_reference: Whether other pictures may refer to it, bool [S].
-        sequence: The sequence parameter set.
-        pictures: Picture parameter sets by number.
-
-    Raises:
-        OddUnits: A header breaks off, names unknown sets, or is longer than its known bytes.
+    ``bits``: at the slice type, behind the number of the first macroblock, which is 0.
+    ``is_idr``: whether a slice is of an IDR picture, bool [S].
+    ``is_reference``: whether other pictures may refer to it, bool [S].
     """
     kind, picture = bits.read_two_golombs()
     kind %= _KINDS
@@ -188,8 +181,7 @@ _MOST_HEVC_SETS = 64
 _MOST_SLICE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class HevcSlices:
+class HevcSlices(NamedTuple):
     """Facts of slice headers, columns of length S.
 
     Attributes:
@@ -211,14 +203,8 @@ def read_hevc_slices(
 ) -> HevcSlices:
     """Read first slices up to the picture's references.
 
-    Args:
-        bits: Behind the first flag of the headers.
-        kind: NAL unit types, int64 [S].
-        sequence: The sequence parameter set.
-        pictures: Picture parameter sets by number.
-
-    Raises:
-        OddUnits: A header breaks off, names unknown sets, or has long-term references.
+    ``bits``: behind the first flag of the headers.
+    ``kind``: NAL unit types, int64 [S].
     """
     count = len(kind)
     drops_others, is_shown = np.zeros(count, bool), np.ones(count, bool)
@@ -281,7 +267,8 @@ def _read_own(bits: SliceBits, own: IntArray) -> IntArray:
     """Read sets that are coded by themselves: steps back from the picture's order, then steps forward."""
     before, after = bits.read_golomb(own), bits.read_golomb(own)
     count = before + after
-    if int(count.max()) > MOST_REFERENCES:
+    # A number that is too long is -1.
+    if not 0 <= int(count.max()) <= MOST_REFERENCES:
         raise OddUnits("sets of too many references")
     orders = bits.read_steps(own, count)
     reached = np.zeros(len(own), np.int64)

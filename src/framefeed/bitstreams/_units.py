@@ -6,7 +6,6 @@ The facts are those that `framefeed.bitstreams._nal` reads of one packet.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -99,8 +98,7 @@ def make_table(some: Iterable[int]) -> BoolArray:
 _BYTES = np.arange(256)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tables:
+class _Tables(NamedTuple):
     """The unit types of a codec for look-ups by NumPy.
 
     Attributes:
@@ -157,10 +155,8 @@ class UnitWalk:
     def block(self, data: ByteArray, begin: IntArray, end: IntArray) -> None:
         """Read the next packets.
 
-        Args:
-            data: Their bytes, and BLOCK_PADDING zeros.
-            begin: Offset of each packet, ascending.
-            end: Its end.
+        ``data``: their bytes, and BLOCK_PADDING zeros.
+        ``begin``: offset of each packet, ascending.
         """
         # Eight bytes from any offset on as one number: the length and the unit's first bytes in one look-up.
         words = np.ndarray((len(data) - _WORD + 1,), ">u8", data, strides=(1,))

@@ -1,16 +1,15 @@
 """Read the frame headers of VP8 (RFC 6386 9.1) and of VP9 (bitstream specification 0.6, 6.2, 7.2, annex B).
 
-The header of a VP9 frame is read to its end, which has the length of the rest: a decoder gives no frame of less. Its
-bits are read as a text of 0 and 1, so that its syntax is a regular expression.
+The header of a VP9 frame is read to its end, which has the length of the rest: a decoder gives no frame of less.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from framefeed._values import Limits, PictureFormat, StreamColors
-from framefeed.bitstreams._bits import EXISTING, KEY_FRAME, OTHERWISE_PARSED, SHOWN, OddUnits
+from framefeed.bitstreams._bits import EXISTING, KEY_FRAME, OTHERWISE_PARSED, SHOWN, HeaderBits, OddUnits
 
 _IS_INTER, _IS_SHOWN, _FIRST_PARTITION = 1, 16, 5
 _TAG_BYTES, _KEY_BYTES = 3, 10
@@ -19,16 +18,7 @@ _SIDE = 0x3FFF
 
 
 class Vp8Reader:
-    """Reads the frame tag of each packet, and the start of each key frame.
-
-    Args:
-        limits: How large pictures may be.
-
-    Attributes:
-        format: Of the first key frame.
-        colors: None: libav reads nothing but the size before it decodes.
-        changes_size: Whether a frame has another size than the first.
-    """
+    """Reads the frame tag of each packet, and the start of each key frame."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -37,11 +27,7 @@ class Vp8Reader:
         self.changes_size = False
 
     def read(self, packet: memoryview) -> int:
-        """Read a packet; return the flags of its frame.
-
-        Raises:
-            OddUnits: A decoder may give no frame of it.
-        """
+        """Read a packet; return the flags of its frame."""
         if len(packet) < _TAG_BYTES:
             raise OddUnits("a packet ends in its header")
         tag = packet[0] | packet[1] << 8 | packet[2] << 16
@@ -63,76 +49,34 @@ class Vp8Reader:
         self.changes_size |= (width, height) != (self.format.width, self.format.height)
 
 
-_HEADER_BYTES = (24, 96)
-"""Bytes of nearly all headers, and more than any has."""
+_HEADER_BYTES = 96
+"""More than any header has."""
+_PROFILES = {0b1000: 0, 0b1010: 1, 0b1001: 2, 0b1011: 3}
+"""By the first four bits: a marker, and the profile, whose low bit comes first."""
+_SYNC_CODE = 0x498342
 _NUM_SLOTS = 8
+_NUM_REFERENCES = 3
 _MOST_SMALLER, _MOST_LARGER = 2, 16
 """Times by which a picture may be smaller, or larger, than one that it refers to."""
 _BLOCK, _MAX_TILE_BLOCKS, _MIN_TILE_BLOCKS = 64, 64, 4
 """Columns of a superblock; superblocks in the columns of a tile."""
 _MARKER = 0x80
 """First bit of an arithmetically coded part, which is 0."""
+_SEGMENTS, _FEATURE_BITS = 8, (9, 7, 2, 0)
+"""Bits of the features of a segment, with their signs."""
 
-_MARKS = ("00", "10", "01", "110")
-"""Of each profile: its low bit comes first, and a reserved one behind the last."""
-_SYNC_CODE = f"{0x498342:024b}"
-_SIZE = ".{32}"
-# Behind the flags: contexts and reference frames. A hidden frame may be intra-only, of another format than the frames
-# before it: such a header does not match.
-_OTHER_FRAME = (
-    r"(?(hidden)0)(?(resilient)|..)(?P<refreshed>.{8})(?P<referred>.{12})"
-    rf"(?:(?P<same>1|01|001)|000(?P<new_size>{_SIZE}))(?:0|1{_SIZE}).(?:1|0..)"
-)
-_LOOP_FILTER = r".{9}(?:0|1(?:0|1(?:0|1.{7}){6}))"
-_QUANTIZATION = r".{8}(?:0|1.{5}){3}"
-_SEGMENTATION = (
-    r"(?:0|1(?:0|1(?:0|1.{8}){7}(?:0|1(?:0|1.{8}){3}))"
-    r"(?:0|1.(?:(?:0|1.{9})(?:0|1.{7})(?:0|1..).){8}))"
-)
 # As libav numbers them (ITU-T H.273): unspecified, BT.601, BT.709, SMPTE 170, SMPTE 240, BT.2020, reserved.
 _SPACES = (2, 5, 1, 6, 7, 9, 3)
-_RGB = 0
+_CODED_RGB, _RGB = 7, 0
 _LIMITED, _FULL = 1, 2
-_DEPTHS = {"": "", "0": "10le", "1": "12le"}
-_CHROMA = {"": "yuv420p", "00": "yuv444p", "10": "yuv422p", "01": "yuv440p"}
+_CHROMA = {(1, 1): "yuv420p", (0, 0): "yuv444p", (1, 0): "yuv422p", (0, 1): "yuv440p"}
 """By whether columns and rows of chroma are halved."""
 
 Size = tuple[int, int]
 
 
-@lru_cache(maxsize=len(_MARKS))
-def make_header_syntax(profile: int) -> re.Pattern[str]:
-    """Write the header of a frame of one profile as a regular expression, up to the tiles."""
-    is_odd = profile % 2 == 1
-    depth = "." if profile >= 2 else ""
-    # RGB and chroma that is not halved both ways are for odd profiles alone.
-    rgb, halved = ("111", "(?P<halved>00|10|01)0") if is_odd else ("(?!)", "(?P<halved>)")
-    colors = rf"(?P<depth>{depth})(?:(?P<rgb>{rgb})0|(?!111)(?P<space>...)(?P<range>.){halved})"
-    key_frame = rf"{_SYNC_CODE}{colors}(?P<size>{_SIZE})(?:0|1{_SIZE})"
-    return re.compile(
-        rf"10{_MARKS[profile]}(?:(?P<existing>1)|0(?:(?P<key>0)|1)(?:1|(?P<hidden>0))(?:(?P<resilient>1)|0)"
-        rf"(?(key){key_frame}|{_OTHER_FRAME})(?(resilient)..|....){_LOOP_FILTER}{_QUANTIZATION}{_SEGMENTATION})"
-    )
-
-
-@lru_cache(maxsize=64)
-def make_tile_syntax(width: int) -> tuple[int, re.Pattern[str]]:
-    """Compute the fewest tile columns of a width, and the syntax of tiles and of the bytes of the rest."""
-    blocks, fewest, most = -(-width // _BLOCK), 1, 1
-    while fewest * _MAX_TILE_BLOCKS < blocks:
-        fewest *= 2
-    while blocks // (2 * most) >= _MIN_TILE_BLOCKS:
-        most *= 2
-    doublings = max(most // fewest, 1).bit_length() - 1
-    columns = "|".join([*("1" * count + "0" for count in range(doublings)), "1" * doublings])
-    return fewest, re.compile(rf"(?P<columns>{columns})(?P<rows>0|10|11)(?P<bytes>.{{16}})")
-
-
 class Vp9Reader:
     """Reads one packet after the other, and keeps the sizes of reference frames.
-
-    Args:
-        limits: How large pictures may be.
 
     Attributes:
         format: Of the last key frame.
@@ -142,7 +86,7 @@ class Vp9Reader:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._syntax: re.Pattern[str] | None = None
+        self._profile: int | None = None
         self._sizes: list[Size] = []
         self._common: Size | None = None
         self._first: Size | None = None
@@ -151,11 +95,7 @@ class Vp9Reader:
         self.colors: StreamColors | None = None
 
     def read(self, packet: memoryview) -> int:
-        """Read the superframe index of a packet, and the header of each of its frames; return the flags of the packet.
-
-        Raises:
-            OddUnits: A decoder may give no frame of it, or more than one.
-        """
+        """Read the headers of a packet, those of all frames of a superframe; return the flags of the packet."""
         if packet[-1] & _SUPERFRAME_BITS != _SUPERFRAME:
             flags = self._read_frame(packet)
         else:
@@ -170,74 +110,148 @@ class Vp9Reader:
         return flags if flags & SHOWN else 0
 
     def _read_frame(self, frame: memoryview) -> int:
-        syntax = self._syntax = self._syntax or make_header_syntax(frame[0] >> 5 & 1 | frame[0] >> 3 & 2)
-        for length in _HEADER_BYTES:
-            text = bin(int.from_bytes(frame[:length], "big"))[2:]
-            header = syntax.match(text) if frame[0] & 0x80 else None
-            if header is None or (header["key"] is None and not self._sizes):
-                continue
-            if header["existing"]:
-                return SHOWN | EXISTING
-            size = self._read_size(header)
-            fewest, tile_syntax = make_tile_syntax(size[0])
-            tiles = tile_syntax.match(text, header.end())
-            if tiles is not None:
-                self._remember(header, size)
-                _check_parts(frame, text, fewest, tiles)
-                return SHOWN * (header["hidden"] is None) | KEY_FRAME * (header["key"] is not None)
-        raise OddUnits("a header that breaks off, is damaged, or is of another kind than frames behind a key frame")
+        bits = HeaderBits(frame, _HEADER_BYTES)
+        profile = _PROFILES.get(bits.read(4))
+        if self._profile is None:
+            self._profile = profile
+        if profile is None or profile != self._profile or (profile == 3 and bits.read_flag()):
+            raise OddUnits("a header that is damaged, or of another profile than the first one")
+        is_existing = bits.read_flag()
+        is_key = not is_existing and not bits.read_flag()
+        if not self._sizes and not is_key:
+            raise OddUnits("a frame without a key frame before it")
+        if is_existing:
+            return SHOWN | EXISTING
+        is_shown, is_resilient = bits.read_flag(), bits.read_flag()
+        if is_key:
+            size = self._read_key_frame(bits, profile)
+        else:
+            size = self._read_other_frame(bits, is_shown, is_resilient)
+        bits.read(2 if is_resilient else 4)  # contexts
+        bits.read(9)  # level and sharpness of the loop filter
+        if bits.read_flag() and bits.read_flag():  # its deltas are used, and change
+            _skip_numbers(bits, (7,) * 6)
+        bits.read(8)  # quantization, and how it differs for parts of the picture
+        _skip_numbers(bits, (5,) * 3)
+        if bits.read_flag():
+            _skip_segmentation(bits)
+        _check_parts(frame, bits, size[0])
+        return SHOWN * is_shown | KEY_FRAME * is_key
 
-    def _read_size(self, header: re.Match[str]) -> Size:
-        if header["same"]:
-            # Nearly always all references have one size.
-            return self._common or self._find_references(header)[len(header["same"]) - 1]
-        text = header["size"] or header["new_size"]
-        width, height = int(text[:16], 2) + 1, int(text[16:], 2) + 1
+    def _read_key_frame(self, bits: HeaderBits, profile: int) -> Size:
+        sync_code = bits.read(24)
+        depth = ("10le", "12le")[bits.read(1)] if profile >= 2 else ""
+        space = bits.read(3)
+        is_rgb, is_odd = space == _CODED_RGB, profile % 2 == 1
+        color_range = _FULL if is_rgb or bits.read_flag() else _LIMITED
+        halved = (1, 1)
+        if is_odd and not is_rgb:
+            halved = bits.read(1), bits.read(1)
+        is_reserved = is_odd and bits.read_flag()
+        # RGB and chroma that is not halved both ways are for odd profiles alone.
+        if sync_code != _SYNC_CODE or is_reserved or (is_rgb or halved != (1, 1)) != is_odd:
+            raise OddUnits("a key frame without its start code, or of colours that its profile does not have")
+        size = self._read_size(bits)
+        if bits.read_flag():
+            bits.read(32)  # the size for display
+        self._sizes, self._common = [size] * _NUM_SLOTS, size
+        self.format = PictureFormat(*size, ("gbrp" if is_rgb else _CHROMA[halved]) + depth, *size)
+        self.colors = StreamColors(space=_RGB if is_rgb else _SPACES[space], range=color_range)
+        return size
+
+    def _read_other_frame(self, bits: HeaderBits, is_shown: bool, is_resilient: bool) -> Size:
+        if not is_shown and bits.read_flag():
+            raise OddUnits("an intra-only frame, which may be of another format than the frames before it")
+        if not is_resilient:
+            bits.read(2)  # reset_frame_context
+        refreshed = bits.read(_NUM_SLOTS)
+        # Of each reference its slot, and a sign.
+        referred = bits.read(4 * _NUM_REFERENCES)
+        size = None
+        for number in range(_NUM_REFERENCES):
+            if bits.read_flag():  # found_ref
+                # Nearly always all references have one size.
+                size = self._common or self._find_references(referred)[number]
+                break
+        if size is None:
+            size = self._read_size(bits)
+        if bits.read_flag():
+            bits.read(32)  # the size for display
+        bits.read(1)  # allow_high_precision_mv
+        if not bits.read_flag():  # is_filter_switchable
+            bits.read(2)
+        if size != self._common:
+            self._replace_sizes(size, refreshed, self._find_references(referred))
+        return size
+
+    def _read_size(self, bits: HeaderBits) -> Size:
+        width, height = bits.read(16) + 1, bits.read(16) + 1
         if width * height > self._limits.max_pixels:
             raise OddUnits("pictures larger than allowed")
+        self._first = self._first or (width, height)
+        self.changes_size |= (width, height) != self._first
         return width, height
 
-    def _find_references(self, header: re.Match[str]) -> list[Size]:
-        text = header["referred"]
-        return [self._sizes[int(text[at : at + 3], 2)] for at in (0, 4, 8)]
+    def _find_references(self, referred: int) -> list[Size]:
+        return [self._sizes[referred >> shift & 7] for shift in (9, 5, 1)]
 
-    def _remember(self, header: re.Match[str], size: Size) -> None:
+    def _replace_sizes(self, size: Size, refreshed: int, references: list[Size]) -> None:
         """Keep a picture's size for frames that refer to it."""
-        self._first = self._first or size
         self.changes_size |= size != self._first
-        if header["key"] is not None:
-            self._sizes, self._common = [size] * _NUM_SLOTS, size
-            pixel_format, self.colors = _read_format(header)
-            self.format = PictureFormat(*size, pixel_format, *size)
-        elif size != self._common:
-            for reference in self._find_references(header):
-                for own, other in zip(size, reference, strict=True):
-                    if own * _MOST_SMALLER < other or own > other * _MOST_LARGER:
-                        raise OddUnits("a picture much larger or smaller than one it refers to")
-            # The last bit is that of the first slot.
-            refreshed = reversed(header["refreshed"])
-            self._sizes = [size if bit == "1" else old for bit, old in zip(refreshed, self._sizes, strict=True)]
-            self._common = size if self._sizes == [size] * _NUM_SLOTS else None
+        for reference in references:
+            for own, other in zip(size, reference, strict=True):
+                if own * _MOST_SMALLER < other or own > other * _MOST_LARGER:
+                    raise OddUnits("a picture much larger or smaller than one it refers to")
+        self._sizes = [size if refreshed >> slot & 1 else old for slot, old in enumerate(self._sizes)]
+        self._common = size if self._sizes == [size] * _NUM_SLOTS else None
 
 
-def _read_format(header: re.Match[str]) -> tuple[str, StreamColors]:
-    """Read the pixel format of a key frame, as libav names it, and its colours."""
-    depth = _DEPTHS[header["depth"]]
-    if header["rgb"]:
-        return "gbrp" + depth, StreamColors(space=_RGB, range=_FULL)
-    space, color_range = _SPACES[int(header["space"], 2)], _FULL if header["range"] == "1" else _LIMITED
-    return _CHROMA[header["halved"]] + depth, StreamColors(space=space, range=color_range)
+def _skip_numbers(bits: HeaderBits, counts: Iterable[int]) -> None:
+    """Skip numbers that are there if the flag before each is set."""
+    for count in counts:
+        if bits.read_flag():
+            bits.read(count)
 
 
-def _check_parts(frame: memoryview, text: str, fewest: int, tiles: re.Match[str]) -> None:
+def _skip_segmentation(bits: HeaderBits) -> None:
+    if bits.read_flag():  # update_map
+        _skip_numbers(bits, (8,) * 7)
+        if bits.read_flag():  # temporal_update
+            _skip_numbers(bits, (8,) * 3)
+    if bits.read_flag():  # update_data
+        bits.read(1)
+        _skip_numbers(bits, _FEATURE_BITS * _SEGMENTS)
+
+
+@lru_cache(maxsize=64)
+def _find_tile_columns(width: int) -> tuple[int, int]:
+    """Find the fewest and the most columns of tiles in pictures of a width."""
+    blocks, fewest, most = -(-width // _BLOCK), 1, 1
+    while fewest * _MAX_TILE_BLOCKS < blocks:
+        fewest *= 2
+    while blocks // (2 * most) >= _MIN_TILE_BLOCKS:
+        most *= 2
+    return fewest, most
+
+
+def _count_tiles(bits: HeaderBits, width: int) -> int:
+    columns, most = _find_tile_columns(width)
+    while columns < most and bits.read_flag():
+        columns *= 2
+    if not bits.read_flag():
+        return columns
+    return columns * (4 if bits.read_flag() else 2)
+
+
+def _check_parts(frame: memoryview, bits: HeaderBits, width: int) -> None:
     """Check that the arithmetically coded parts are there: the rest of the header, and each tile."""
-    end, size = tiles.end(), int(tiles["bytes"], 2)
-    at = (end + 7) // 8
-    if "1" in text[end : 8 * at]:
+    tiles, size = _count_tiles(bits, width), bits.read(16)
+    at, rest = bits.align()
+    if rest:
         raise OddUnits("a header that does not end with zeros")
     _check_part(frame, at, size)
     at += size
-    for _ in range((fewest << (tiles["columns"] + tiles["rows"]).count("1")) - 1):
+    for _ in range(tiles - 1):
         size = int.from_bytes(frame[at : at + 4], "big")
         _check_part(frame, at + 4, size)
         at += 4 + size

@@ -15,10 +15,8 @@ from framefeed.cache.codecs._registry import (
     known_codecs,
     list_codecs,
 )
-from framefeed.cache.prefill._build import LOCK_FILE_NAME, TASK_BYTES, BuildReport, build
-from framefeed.cache.prefill._demand import FillOptions, count_demand
-from framefeed.cache.prefill._estimate import CacheEstimate, estimate
-from framefeed.cache.prefill._opening import choose_form, make_decoder
+from framefeed.cache.prefill._build import BuildReport, build, choose_form, make_decoder
+from framefeed.cache.prefill._demand import TASK_BYTES, FillOptions, count_demand
 from framefeed.cache.store._format import Kind, StoredFrame, StoreOptions, Verified
 from framefeed.cache.store._store import FrameStore
 
@@ -26,10 +24,8 @@ __all__ = [
     "CODECS",
     "FORMS",
     "KEY_VERSION",
-    "LOCK_FILE_NAME",
     "TASK_BYTES",
     "BuildReport",
-    "CacheEstimate",
     "CacheStats",
     "CachingDecoder",
     "FillOptions",
@@ -45,7 +41,6 @@ __all__ = [
     "build",
     "choose_form",
     "count_demand",
-    "estimate",
     "find_codec",
     "find_codec_for",
     "find_exact_codecs",

@@ -14,7 +14,6 @@ from framefeed._callers import find_callers_level
 from framefeed._checks import expected
 from framefeed._lru import Lru
 from framefeed._per_process import PerProcess
-from framefeed._units import format_bytes
 from framefeed.cache._keys import EXACT, FORMS, Form
 from framefeed.cache.codecs._codec import FrameCodec
 from framefeed.cache.codecs._registry import find_codec, find_codec_for
@@ -111,12 +110,7 @@ _FRAME_OVERHEAD = 1000
 
 @dataclass(frozen=True, slots=True)
 class PlannedFrames:
-    """The frames that are to be stored, counted before the first is.
-
-    Attributes:
-        count: Their number, at most.
-        raw_bytes: Their bytes before they are encoded.
-    """
+    """The frames that are to be stored, at most, counted before the first is; their bytes before they are encoded."""
 
     count: int
     raw_bytes: int
@@ -124,33 +118,20 @@ class PlannedFrames:
 
 def choose_codec(
     name: str, form: Form, layout: PlaneLayout, info: StoreInfo, planned: PlannedFrames | None = None
-) -> tuple[FrameCodec, str]:
+) -> FrameCodec:
     """Choose the codec for frames that a cache lacks; pure.
 
     A codec that is given is used. With "auto", a cache that holds such frames keeps their codec; else planes are stored
     with lz4, and outputs raw, or with lz4 if ``max_bytes`` would not hold them raw (design/0008-frame-cache-codecs.md).
-
-    Args:
-        name: Of the codec, or "auto".
-        form: Of the frames.
-        layout: Of the first of them.
-        info: Contents of the cache.
-        planned: What will be stored, if that is known.
-
-    Returns:
-        (the codec, why it was chosen).
     """
     if name != AUTO:
-        return find_codec(name), "the codec that was given"
+        return find_codec(name)
     stored = find_stored_codec(layout, info)
     if stored is not None:
-        return stored, "the cache already has such frames with this codec"
-    if form == "planes":
-        return find_codec("lz4"), "planes become smaller with it, and no codec that compresses is read faster"
+        return stored
     needed = 0 if planned is None else planned.raw_bytes + planned.count * _FRAME_OVERHEAD
-    if info.max_bytes is not None and needed > info.max_bytes - info.bytes_on_disk:
-        return find_codec("lz4"), f"uncompressed, the frames would need {format_bytes(needed)}, more than max_bytes"
-    return find_codec("raw"), "outputs are read fastest without compression"
+    fits_raw = info.max_bytes is None or needed <= info.max_bytes - info.bytes_on_disk
+    return find_codec("raw" if form == "output" and fits_raw else "lz4")
 
 
 def find_stored_codec(layout: PlaneLayout, info: StoreInfo) -> FrameCodec | None:
@@ -181,11 +162,7 @@ def _count_frame_bytes(frame: StoredFrame) -> int:
 class CacheState:
     """State of one cache in one process, and in processes that are forked from it.
 
-    Args:
-        options: Of the cache.
-
     Attributes:
-        options: Of the cache.
         pixels: "exact", or the recipe of a lossy codec. It is part of every key, so frames of a lossy codec are found
             only with that codec.
         planned: What will be stored, if that is known; codec="auto" chooses by it.
@@ -229,11 +206,7 @@ class CacheState:
 
     @property
     def store(self) -> FrameStore:
-        """The frames on disk.
-
-        Raises:
-            CacheError: The path is a file, or a folder that others may write to.
-        """
+        """The frames on disk."""
         if self._store is None:
             with self._lock.value:
                 if self._store is None:
@@ -269,16 +242,12 @@ class CacheState:
         return form in self._codecs
 
     def select_codec(self, form: Form, layout: PlaneLayout) -> FrameCodec:
-        """Return the codec for the next frames of a form and layout; codec="auto" is chosen at the first call.
-
-        Raises:
-            ResourceExhausted: A resource ran out, so that the contents of the cache are not known.
-        """
+        """Return the codec for the next frames of a form and layout; codec="auto" is chosen at the first call."""
         if form not in self._codecs:
             store = self.store
             with self._lock.value:
                 if form not in self._codecs:
-                    self._codecs[form], _ = choose_codec(AUTO, form, layout, store.info(), self.planned)
+                    self._codecs[form] = choose_codec(AUTO, form, layout, store.info(), self.planned)
         self._codec = self._codecs[form]
         return find_codec_for(self._codec, layout)
 

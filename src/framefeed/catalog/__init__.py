@@ -46,12 +46,10 @@ from framefeed.catalog._list_columns import ListColumn, convert_lists, list_text
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
     PackedFile,
-    PackedValues,
     find_kept_value,
     holding_row_groups,
     is_binary,
     is_media_struct,
-    read_packed_value,
     take_storage,
 )
 from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number_true
@@ -82,7 +80,6 @@ __all__ = [
     "ListColumn",
     "ListedRows",
     "PackedFile",
-    "PackedValues",
     "RowLists",
     "StoredCatalog",
     "SurveyOptions",
@@ -128,7 +125,6 @@ __all__ = [
     "number_sources",
     "number_true",
     "open_catalog",
-    "read_packed_value",
     "read_plan_column",
     "sending_as_data",
     "store_catalog",

@@ -21,11 +21,7 @@ from framefeed.parallel import raise_shortage
 
 
 class MappedFile:
-    """A file mapped for reading: all processes that map it share its pages.
-
-    Args:
-        path: Of a file that is not empty.
-    """
+    """A file that is not empty, mapped for reading: all processes that map it share its pages."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -37,9 +33,7 @@ class MappedFile:
     def read(self, view: AnyArray) -> AnyArray:
         """Copy a small part of the mapping without touching it: Linux maps up to 2 MB around each touched page.
 
-        Raises:
-            ValueError: The file cannot be read, or has become shorter.
-            ResourceExhausted: A resource ran out.
+        If the file cannot be read, or has become shorter, that is a ValueError.
         """
         offset = self.find(view)
         return view if offset is None else np.frombuffer(self.read_bytes(offset, view.nbytes), view.dtype)
@@ -68,26 +62,15 @@ class MappedFile:
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Rows of different lengths: row r is ``values[offsets[r]:offsets[r + 1]]``.
+    """Rows of different lengths: row r is ``values[offsets[r]:offsets[r + 1]]``."""
 
-    Attributes:
-        offsets: int64 [R + 1].
-        values: All rows one after the other, [V].
-        file: Mapped file of both, from which single rows are read; None for arrays in memory.
-        places: Where offsets and values begin in the file; None if they are not both in it.
-    """
-
-    offsets: IntArray
-    values: AnyArray
-    file: MappedFile | None = None
-    places: tuple[int, int] | None = None
+    offsets: IntArray  # [R + 1]
+    values: AnyArray  # all rows one after the other, [V]
+    file: MappedFile | None = None  # of both, from which single rows are read
+    places: tuple[int, int] | None = None  # where offsets and values begin in the file; None if not both are in it
 
     def row(self, number: int) -> AnyArray:
-        """View one row, or read it from the file.
-
-        Raises:
-            ValueError: The offsets are outside of the values, as in a damaged file.
-        """
+        """View one row, or read it from the file; offsets outside of the values, as of a damaged file: ValueError."""
         if self.file is None or self.places is None:
             start, stop = self._check(number, *self.offsets[number : number + 2].tolist())
             return self.values[start:stop]
@@ -119,13 +102,9 @@ _PAIR = struct.Struct("<qq")
 
 
 def find_odd_text(column: pa.ChunkedArray) -> tuple[int, str] | None:
-    """Find the first row with text that is not UTF-8, which Arrow does not check as it reads, and that text.
+    """Find the first row with text that is not UTF-8, which Arrow does not check as it reads; None if there is none.
 
-    Returns:
-        The row, and the text with surrogates for its bytes; None if there is none.
-
-    Raises:
-        pa.ArrowInvalid: The column is damaged in another way.
+    The text is returned too, with surrogates for its bytes. A column that is damaged in another way is ArrowInvalid.
     """
     try:
         column.validate(full=True)
@@ -152,12 +131,7 @@ def view_numbers(array: pa.Array, dtype: npt.DTypeLike) -> AnyArray:
 
 
 def view_ragged(array: pa.Array, dtype: npt.DTypeLike, file: MappedFile | None = None) -> Ragged:
-    """View a column of large lists, strings or binaries.
-
-    Args:
-        array: The column.
-        dtype: Of its items.
-        file: As the attribute of `Ragged`.
+    """View a column of large lists, strings or binaries, maybe in a mapped file.
 
     Raises:
         ValueError: The buffers are shorter than the rows that the file claims.
@@ -182,14 +156,9 @@ def _view_buffer(buffer: pa.Buffer | None, dtype: npt.DTypeLike, offset: int, co
 
 
 def gather_rows(batches: Sequence[pa.RecordBatch], rows: IntArray, rows_per_batch: int) -> Iterator[pa.RecordBatch]:
-    """Copy rows of batches, in the order given.
+    """Copy rows of batches of one schema by their numbers over all batches, in the order given.
 
     ``pa.Table.take`` would join all batches first, and so need as many bytes again as all frame tables.
-
-    Args:
-        batches: Of one schema.
-        rows: Row numbers over all batches, int64 [N].
-        rows_per_batch: Maximum number of rows of a new batch.
     """
     starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
     if len(rows) == starts[-1] and np.array_equal(rows, np.arange(len(rows))):

@@ -40,28 +40,17 @@ _RESULTS_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class ListedRows:
-    """The rows of a catalog before their sources are surveyed.
+    """The rows of a catalog before their sources are surveyed."""
 
-    Attributes:
-        texts: Values of the ``source`` column, [R].
-        numbers: Number of each row's source among the distinct sources, which are in the order of their first rows,
-            int64 [R]; None if every row has its own.
-        labels: Label of each row, or None.
-        extra: The manifest's own columns; maybe none.
-        root: Folder that relative texts are resolved against.
-        buffers: Media in memory, and `ImageSequence` objects, by text.
-        classes: All labels in the order of their numbers; None for the labels of the rows, sorted.
-        signed: URL with its signature, by its text without it.
-    """
-
-    texts: pa.Array
+    texts: pa.Array  # of the ``source`` column, [R]
+    # Of each row's source among the distinct sources, in the order of their first rows, [R]; None if each has its own.
     numbers: IntArray | None = None
     labels: pa.ChunkedArray | None = None
-    extra: pa.Table = field(default_factory=lambda: pa.table({}))
-    root: str | None = None
-    buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
-    classes: tuple[Label, ...] | None = None
-    signed: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra: pa.Table = field(default_factory=lambda: pa.table({}))  # the manifest's own columns
+    root: str | None = None  # folder that relative texts are resolved against
+    buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)  # media in memory, by text
+    classes: tuple[Label, ...] | None = None  # in the order of their numbers; None for the labels of the rows, sorted
+    signed: Mapping[str, str] = field(default_factory=dict, repr=False)  # URL with its signature, by its text without
 
     def plain_labels(self) -> pa.ChunkedArray:
         """Convert the labels to whole numbers or strings; null for a row without one."""
@@ -72,19 +61,13 @@ class ListedRows:
 
 @dataclass(frozen=True, slots=True)
 class SurveyedSources:
-    """Facts and frame tables of distinct sources, of one run or of all.
+    """Facts and frame tables of distinct sources, of one run or of all."""
 
-    Attributes:
-        facts: A row for each source; the columns of ``SURVEYED``, and maybe others.
-        frames: Batches of frame tables: a row for each source that has an index, in order, and then maybe others.
-    """
-
-    facts: Facts
-    frames: Sequence[pa.RecordBatch]
+    facts: Facts  # a row for each source; the columns of ``SURVEYED``, and maybe others
+    frames: Sequence[pa.RecordBatch]  # a row for each source that has an index, in order, and then maybe others
 
     @classmethod
     def of(cls, parts: Iterable[tuple[pa.RecordBatch, Sequence[pa.RecordBatch]]]) -> SurveyedSources:
-        """Join the facts and the frame tables of parts."""
         facts, frames = list[pa.RecordBatch](), list[pa.RecordBatch]()
         for facts_of_part, frames_of_part in parts:
             facts.append(facts_of_part)
@@ -94,41 +77,25 @@ class SurveyedSources:
 
 @dataclass(frozen=True)
 class CatalogData:
-    """A whole catalog, shared by all views of it.
-
-    Attributes:
-        facts: The columns.
-        frames: One row for each distinct source that has an index, or None at depth "header".
-        classes: Distinct labels, sorted.
-        verify: How frame indexes are verified.
-        root: Folder that relative sources are resolved against, or None.
-        root_is_default: Whether ``root`` is only the folder of the catalog's file.
-        buffers: Media in memory, and `ImageSequence` objects, by the text in the ``source`` column.
-        limits: Limits of the scan, as text.
-        assume_fps: Assumed rate of streams without times, or None.
-        storage_options: Options by URL prefix, for those who read the sources; in no file.
-        signed: URL with its signature, by the text in the ``source`` column, which lacks it; in no file.
-        missing: Path of the frame tables, if the catalog has some and their file is missing.
-        rules: Version of the rules by which packets were believed.
-    """
+    """A whole catalog, shared by all views of it."""
 
     facts: Facts
-    frames: FrameTables | None
+    frames: FrameTables | None  # a row for each distinct source that has an index; None at depth "header"
     classes: tuple[Label, ...]
     verify: Verify = "proof"
-    root: str | None = None
-    root_is_default: bool = False
-    buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)
+    root: str | None = None  # folder that relative sources are resolved against
+    root_is_default: bool = False  # whether it is only the folder of the catalog's file
+    buffers: Mapping[str, bytes | ImageSequence] = field(default_factory=dict)  # media in memory, by ``source``
     limits: str = repr(DEFAULT_LIMITS)
     assume_fps: Fraction | None = None
-    missing: str | None = None
-    rules: int = PROOF_RULES
+    missing: str | None = None  # path of the frame tables, if the catalog has some and their file is missing
+    rules: int = PROOF_RULES  # version of the rules by which packets were believed
+    # In no file, as the signatures of URLs, by the text in the ``source`` column, which lacks them.
     storage_options: StorageOptions | None = field(default=None, repr=False)
     signed: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def depth(self) -> str:
-        """Whether there are frame indexes."""
         return "header" if self.frames is None else "frames"
 
     def why_no_frames(self, remedy: str) -> str:
@@ -199,10 +166,7 @@ def survey_rows(
 ) -> CatalogData:
     """Survey the sources of rows in threads, and build a catalog.
 
-    Args:
-        rows: Their ``numbers`` are set here.
-        sources: Source of each distinct text, in the order of their first rows.
-        options: Depth of the survey, and its number of threads.
+    There is a source for each distinct text, in the order of their first rows; the rows get their ``numbers`` here.
     """
     workers = min(thread_budget().threads if options.workers is None else options.workers, len(sources))
     surveyed = ordered_map(

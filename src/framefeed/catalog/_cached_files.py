@@ -22,11 +22,9 @@ _NOT_THERE = (FileNotFoundError, ValueError, EOFError)
 
 
 def make_stem(text: str, identity: str) -> str:
-    """Make the beginning of the names of all versions of a file: a readable part, and a hash.
+    """Make the beginning of the names of all versions of a file: a readable part, and a hash of what identifies it.
 
-    Args:
-        text: What the file is of, to be read; other characters than those of plain names are replaced.
-        identity: What tells it from all others.
+    Other characters of the text than those of plain names are replaced.
     """
     return f"{_UNSAFE.sub('_', text)[:_STEM_CHARACTERS]}-{xxhash.xxh3_64_hexdigest(os.fsencode(identity))}"
 
@@ -37,13 +35,9 @@ def make_version_name(stem: str, version: str) -> str:
 
 
 def remove_other_versions(folder: str, stem: str, endings: str, kept: str) -> None:
-    """Remove versions that no process uses, and what killed processes left.
+    """Remove versions that no process uses, and what killed processes left; ``kept`` stays, used or not.
 
-    Args:
-        folder: Of the files.
-        stem: Of their names.
-        endings: Regular expression of the endings of their names.
-        kept: Path of a file that stays, used or not.
+    ``endings`` is a regular expression of the endings of their names.
     """
     with suppress(OSError):
         pattern = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{16}}{endings}")
@@ -53,12 +47,7 @@ def remove_other_versions(folder: str, stem: str, endings: str, kept: str) -> No
 
 @contextmanager
 def writing_to(folder: str, other_folder: str) -> Iterator[None]:
-    """Name the folder and the next step where the system refuses to write; errors of sources stay.
-
-    Args:
-        folder: The folder.
-        other_folder: How another one is named.
-    """
+    """Name the folder, and how to choose another one, where the system refuses to write; errors of sources stay."""
     try:
         yield
     except FramefeedError:
@@ -71,17 +60,6 @@ def writing_to(folder: str, other_folder: str) -> Iterator[None]:
         ) from error
 
 
-def map_array(name: str, version: str, make: Callable[[str], None]) -> AnyArray:
-    """Map the array of a name and version, which is made where it is not there yet; read-only. See `map_arrays`.
-
-    Args:
-        name: What the array is of, for example a path and the name of a column.
-        version: Another one means other values.
-        make: Function that writes an NPY file to the path that it is given.
-    """
-    return map_arrays({name: version}, lambda paths: make(paths[name]))[name]
-
-
 def map_arrays(versions: Mapping[str, str], make: Callable[[dict[str, str]], None]) -> dict[str, AnyArray]:
     """Map arrays by name and version; those that are not there yet are made together. They are read-only.
 
@@ -91,10 +69,6 @@ def map_arrays(versions: Mapping[str, str], make: Callable[[dict[str, str]], Non
         versions: Of each array, by what the array is of, for example a path and the name of a column; another version
             means other values.
         make: Function that writes NPY files to the paths that it is given, by name.
-
-    Raises:
-        UsageError: The folder cannot be written to.
-        ResourceExhausted: A resource ran out.
     """
     folder = get_user_cache("columns")
     stems = {name: make_stem(os.path.basename(name), name) for name in versions}
@@ -125,16 +99,7 @@ def map_arrays(versions: Mapping[str, str], make: Callable[[dict[str, str]], Non
 def cache_file(kind: str, name: str, version: str, ending: str, make: Callable[[str], None]) -> str:
     """Make the file of a name and version, where it is not there yet; return its path. No process removes it meanwhile.
 
-    Args:
-        kind: Name of the folder in the user's cache folder.
-        name: What the file is of.
-        version: Another one means another content.
-        ending: Of the file's name, with its dot.
-        make: Function that writes the file to the path that it is given.
-
-    Raises:
-        UsageError: The folder cannot be written to.
-        ResourceExhausted: A resource ran out.
+    ``kind`` is the folder in the user's cache folder; ``make`` writes the file to the path that it is given.
     """
     folder, stem = get_user_cache(kind), make_stem(os.path.basename(name), name)
     path = os.path.join(folder, f"{make_version_name(stem, version)}{ending}")

@@ -446,9 +446,7 @@ class Catalog(CatalogRows):
 def add_signatures(catalog: Catalog, signed: Mapping[str, str]) -> Catalog:
     """Give a catalog that reads objects by signed URLs, in this process and its workers.
 
-    Args:
-        catalog: The catalog, whose sources have no signatures.
-        signed: URL with its signature, by the text in the column ``source``.
+    They are ``signed`` by the text in the column ``source``, which has no signature.
     """
     return Catalog(replace(catalog._data, signed=signed), catalog._rows, catalog._saved)
 
@@ -456,15 +454,8 @@ def add_signatures(catalog: Catalog, signed: Mapping[str, str]) -> Catalog:
 def store_catalog(catalog: Catalog, url: str, stored: StoredCatalog | None) -> None:
     """Write a catalog to a bucket: the frame tables first, then the catalog; each is one conditional request.
 
-    Args:
-        catalog: The catalog; then pickled as the copy of what was written.
-        url: The object.
-        stored: The catalog that it replaces; None if there was none.
-
-    Raises:
-        StaleSource: Another writer has put another catalog there meanwhile.
-        UsageError: The catalog holds media in memory.
-        UnreadableMedia: The server refuses.
+    The catalog is then pickled as the copy of what was written. If another writer has put another one there since
+    ``stored`` was there, that is StaleSource.
     """
     options, folder = catalog._data.storage_options, get_url_folder(url)
     with uploading(url, stored, options) as path:

@@ -52,52 +52,31 @@ _ALL_DIFFERENT = frozenset({"source", "fingerprint", "bytes", "mtime_ns"})
 
 @dataclass(frozen=True, slots=True)
 class CatalogHeader:
-    """Header of a catalog file.
-
-    Attributes:
-        fingerprint: Hash of everything that a plan depends on.
-        depth: "frames" or "header".
-        verify: How frame indexes are verified.
-        classes: Labels of the whole catalog of which this file holds all rows or some.
-        frames_id: Id of the frame tables that belong to the facts; None without frame tables.
-        limits: Limits of the scan, as text.
-        assume_fps: Assumed rate of streams without times, as text, or None.
-        rules: Version of the rules by which packets were believed.
-        format: Version of the files.
-    """
+    """Header of a catalog file."""
 
     fingerprint: str
     depth: str
     verify: Verify
-    classes: Sequence[Label]
-    frames_id: str | None = None
+    classes: Sequence[Label]  # of the whole catalog of which this file holds all rows or some
+    frames_id: str | None = None  # of the frame tables that belong to the facts
     limits: str = ""
     assume_fps: str | None = None
-    rules: int = 0
+    rules: int = 0  # version of the rules by which packets were believed
     format: int = FORMAT
 
 
 @dataclass(frozen=True, slots=True)
 class SavedFiles:
-    """The files of a saved catalog, which is pickled as their path.
-
-    Attributes:
-        path: Path of the Parquet file.
-        root: As given to `Catalog.open`; of a catalog by URL the folder where relative sources start.
-        fingerprint: Fingerprint of the whole file.
-        rows: Rows of the file that this view shows; None for all.
-        url: The object of which the files are a copy, or None.
-    """
+    """The files of a saved catalog, which is pickled as their path."""
 
     path: str
-    root: str | None
-    fingerprint: str
-    rows: IntArray | None = None
-    url: str | None = field(default=None, repr=False)
+    root: str | None  # as given to `Catalog.open`; of a catalog by URL the folder where relative sources start
+    fingerprint: str  # of the whole file
+    rows: IntArray | None = None  # of the file, that this view shows
+    url: str | None = field(default=None, repr=False)  # of which the files are a copy
 
 
 def format_rate(rate: Fraction | None) -> str | None:
-    """Write a rate as an exact fraction."""
     return None if rate is None else str(rate)
 
 
@@ -107,19 +86,9 @@ def get_frames_path(path: str) -> str:
 
 
 def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: FrameTables | None) -> CatalogHeader:
-    """Write both files, so that a crash leaves the old catalog or the new one.
+    """Write both files, so that a crash leaves the old catalog or the new one; return the header with ``frames_id``.
 
-    Args:
-        path: Path of the Parquet file.
-        table: The facts.
-        header: Its ``frames_id`` is computed here.
-        frames: One row for each distinct source of the table that has an index, in the order of their first rows.
-
-    Returns:
-        The header as written.
-
-    Raises:
-        UsageError: It cannot be written there: no such folder, a file that is no catalog, a full disk.
+    The frames have one row for each distinct source of the table that has an index, in the order of their first rows.
     """
     check_target(path)
     folder = os.path.dirname(path) or "."
@@ -174,12 +143,7 @@ def _removing_on_failure(created: Sequence[str]) -> Iterator[None]:
 
 
 def check_target(path: str) -> None:
-    """Check that a catalog can be written to a path, and replaces nothing but a catalog.
-
-    Raises:
-        UsageError: There is no such folder, or the path is a folder or another file than a catalog; or the name is not
-            UTF-8, or has the ending of another format.
-    """
+    """Check that a catalog can be written to a path, and replaces nothing but a catalog."""
     if make_printable(path) != path:
         raise UsageError(
             f"cannot write {make_printable(path)}: Arrow opens only names that are UTF-8; choose another name"
@@ -202,23 +166,12 @@ def is_catalog(path: str) -> bool:
 
 
 def read_frames_id(path: str) -> str | None:
-    """Read the id of the frame tables of a catalog; None if it has none.
-
-    Raises:
-        MissingMedia: There is no such file.
-        UnreadableMedia: It is no catalog, or one of another format.
-    """
+    """Read the id of the frame tables of a catalog; None if it has none."""
     return _open_parquet(path)[1].frames_id
 
 
 def open_catalog(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
-    """Open both files.
-
-    Raises:
-        MissingMedia: There is no such file.
-        UnreadableMedia: It is no catalog, or damaged.
-        StaleSource: The frame tables belong to another catalog.
-    """
+    """Open both files; frame tables of another catalog are StaleSource."""
 
     def open_both() -> tuple[Facts, CatalogHeader, FrameTables | None]:
         try:
@@ -231,11 +184,7 @@ def open_catalog(path: str) -> tuple[Facts, CatalogHeader, FrameTables | None]:
 
 
 def has_frames_id(path: str, frames_id: str) -> bool:
-    """Whether frame tables have an id.
-
-    Raises:
-        UnreadableMedia: They are damaged.
-    """
+    """Whether frame tables have an id."""
     return open_frame_tables(path)[1].get(_KEY) == frames_id.encode()
 
 

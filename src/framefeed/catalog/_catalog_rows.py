@@ -179,7 +179,10 @@ class CatalogRows:
         """Whether `frame_index` gives one."""
         if self.error(row) is not None:
             return False
-        return self.has_frame_indexes or _needs_no_index(**self._scalars(row, ("kind", "container")))
+        # See ``Facts.needs_no_index``.
+        return self.has_frame_indexes or (
+            self._scalar("kind", row) == "image" and self._scalar("container", row) != MP4_FORMAT_NAME
+        )
 
     def info(self, row: int) -> MediaInfo | None:
         """Get the claims of a row's header; None for a file that could not be read."""
@@ -394,11 +397,6 @@ class CatalogRows:
         return source_name(self._path_name(row))
 
 
-def _needs_no_index(kind: str, container: str) -> bool:
-    """Whether a readable row has no frame tables; see ``Facts.needs_no_index``."""
-    return kind == "image" and container != MP4_FORMAT_NAME
-
-
 def explain_relative_path(catalog: CatalogRows, row: int) -> str:
     """Explain where a relative path of a row starts, for the message about a missing file; "" for other rows."""
     text, data = catalog.name(row), catalog._data
@@ -418,12 +416,7 @@ def list_unindexed_rows(catalog: CatalogRows) -> IntArray:
 def check_plannable(catalog: CatalogRows, name: str = "") -> None:
     """Check that the rows of a catalog can be planned, at least some; or all, if it is only not complete.
 
-    Args:
-        catalog: The catalog.
-        name: Its path, for the message.
-
-    Raises:
-        UsageError: It has videos alone, and no frame indexes; or videos, whose frame tables are missing.
+    ``name`` is its path, for the message.
     """
     usable, plannable = len(catalog.usable_rows), len(catalog.plannable_rows)
     if plannable < usable and (not plannable or catalog._data.missing is not None):
@@ -451,10 +444,6 @@ def get_missing_frames_path(catalog: CatalogRows) -> str | None:
 
 
 def read_arrow_column(catalog: CatalogRows, name: str) -> pa.Array:
-    """Read one column of a catalog, [R], dictionaries decoded.
-
-    Raises:
-        UsageError: There is no such column; the message lists the known.
-    """
+    """Read one column of a catalog, [R], dictionaries decoded."""
     column = decode_dictionary(catalog._data.facts.column(name)).combine_chunks()
     return column if catalog._rows is None else column.take(pa.array(catalog._rows))

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from framefeed._files import (
@@ -48,27 +49,16 @@ _UPLOAD = "upload-"
 
 @dataclass(frozen=True, slots=True)
 class CatalogCopy:
-    """The copy of a catalog by URL.
-
-    Attributes:
-        path: Path of the Parquet file.
-        folder: URL of the folder where relative sources start.
-        frames_name: Shown name of the object with the frame tables.
-    """
+    """The copy of a catalog by URL."""
 
     path: str
-    folder: str
-    frames_name: str
+    folder: str  # URL where relative sources start
+    frames_name: str  # shown name of the object with the frame tables
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCatalog:
-    """The catalog that an object is now.
-
-    Attributes:
-        version: Of the object.
-        path: Path of its copy.
-    """
+    """The catalog that an object is now: its version, and the path of its copy."""
 
     version: str
     path: str
@@ -96,18 +86,9 @@ def _get_frames_url(url: str, frames_id: str | None = None) -> str:
 
 
 def fetch_catalog(url: str, folder: str | None, storage_options: StorageOptions | None) -> CatalogCopy:
-    """Copy both files of a catalog, unless they are there.
+    """Copy both files of a catalog to a folder, by default that of the user, unless they are there.
 
-    Args:
-        url: The Parquet file.
-        folder: For the copies; None for that of the user.
-        storage_options: Options by URL prefix.
-
-    Raises:
-        MissingMedia: There is no such object.
-        UnreadableMedia: It is no catalog, or cannot be read.
-        StaleSource: The frame tables belong to another catalog, or both are replaced all the time.
-        UsageError: The folder cannot be written to.
+    If the frame tables belong to another catalog, or both are replaced all the time, that is StaleSource.
     """
     source, copies = MediaSource.of(url, storage_options), _Copies(url, folder)
     for _ in range(_MOST_TRIES):
@@ -128,12 +109,7 @@ def fetch_catalog(url: str, folder: str | None, storage_options: StorageOptions 
 
 
 def find_stored(url: str, storage_options: StorageOptions | None) -> StoredCatalog | None:
-    """Find the catalog that is to be replaced, and copy what is there of it; None if there is no such object.
-
-    Raises:
-        UsageError: Something else is there, or nothing can be written there.
-        UnreadableMedia: The server refuses.
-    """
+    """Find the catalog that is to be replaced, and copy what is there of it; None if there is no such object."""
     check_put_url(url, storage_options)
     source, copies = MediaSource.of(url, storage_options), _Copies(url, None)
     try:
@@ -155,12 +131,7 @@ def find_stored(url: str, storage_options: StorageOptions | None) -> StoredCatal
 
 
 def check_bucket(url: str, storage_options: StorageOptions | None) -> None:
-    """Ask the server whether a catalog can be put there.
-
-    Raises:
-        MissingMedia: There is no such bucket.
-        UnreadableMedia: The server refuses.
-    """
+    """Ask the server whether a catalog can be put there."""
     check_put_rights(_get_frames_url(url, "check"), storage_options)
 
 
@@ -168,15 +139,7 @@ def check_bucket(url: str, storage_options: StorageOptions | None) -> None:
 def uploading(url: str, stored: StoredCatalog | None, storage_options: StorageOptions | None) -> Iterator[str]:
     """Give the path of a Parquet file that the block writes with its frame tables; then put both.
 
-    Args:
-        url: The object.
-        stored: The catalog that it replaces; None for a new object.
-        storage_options: Options by URL prefix.
-
-    Raises:
-        StaleSource: Another version is there now, with other bytes.
-        UsageError: A file is too large.
-        UnreadableMedia: The server refuses.
+    If they replace a ``stored`` catalog, and another version is there now, with other bytes, that is StaleSource.
     """
     copies = _Copies(url, None)
     with copies.making_files() as path:
@@ -196,12 +159,7 @@ def uploading(url: str, stored: StoredCatalog | None, storage_options: StorageOp
 
 
 class _Copies:
-    """The copies of one URL in a folder.
-
-    Args:
-        url: The Parquet file.
-        folder: The folder; None for that of the user.
-    """
+    """The copies of one URL in a folder; None for that of the user."""
 
     def __init__(self, url: str, folder: str | None) -> None:
         self._url, self._name = url, show_name(url)
@@ -218,18 +176,14 @@ class _Copies:
             yield
 
     def copy_facts(self, source: MediaSource, reader: ByteReader, version: str) -> str:
-        """Copy the Parquet file, unless it is there; return its path.
-
-        Raises:
-            UnreadableMedia: It is no catalog.
-        """
+        """Copy the Parquet file, unless it is there; return its path."""
         path = self._get_path(version)
         if not os.path.isfile(path):
             with replacing(path) as scratch:
                 if (head := read_bytes(reader, 0, len(MAGIC))) == MAGIC:
                     copy_object(reader, scratch)
                 else:
-                    _write(scratch, head)
+                    Path(scratch).write_bytes(head)
                 if not is_catalog(scratch):
                     self.read_frames_id(scratch)
             self._clean(path)
@@ -287,7 +241,10 @@ class _Copies:
             for name in os.listdir(self.folder):
                 if name.startswith(_UPLOAD):
                     with suppress(OSError):  # It is written to, or was removed.
-                        _remove_folder(os.path.join(self.folder, name))
+                        left = os.path.join(self.folder, name)
+                        descriptor = lock_folder(left)
+                        shutil.rmtree(left, ignore_errors=True)
+                        os.close(descriptor)
             folder = os.path.join(self.folder, f"{_UPLOAD}{secrets.token_hex(8)}")
             descriptor = lock_folder(folder)
         try:
@@ -307,15 +264,3 @@ class _Copies:
 
 def _writing(folder: str) -> AbstractContextManager[None]:
     return writing_to(folder, ": Catalog.open(url, local=...), or XDG_CACHE_HOME")
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-
-
-def _remove_folder(path: str) -> None:
-    """Remove the folder of a writer that was killed."""
-    descriptor = lock_folder(path)
-    shutil.rmtree(path, ignore_errors=True)
-    os.close(descriptor)

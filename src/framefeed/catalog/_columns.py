@@ -122,11 +122,7 @@ def normalize_labels(labels: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_classes(classes: object) -> tuple[Label, ...]:
-    """Check the list of all labels, in the order of their numbers, and convert it to a tuple.
-
-    Raises:
-        UsageError: It is not a list of different strings, or of different integers.
-    """
+    """Check the list of all labels, in the order of their numbers, and convert it to a tuple."""
     what = "a list of all labels in the order of their numbers, all strings or all integers, each once"
     if hasattr(classes, "classes") and not isinstance(classes, type):
         kind = type(classes).__name__
@@ -141,11 +137,7 @@ def check_classes(classes: object) -> tuple[Label, ...]:
 
 
 def find_classes(labels: pa.ChunkedArray, classes: Sequence[Label] | None) -> tuple[Label, ...]:
-    """List all labels in the order of their numbers: ``classes`` if given, else the distinct labels, sorted.
-
-    Raises:
-        UsageError: A label is not among those given.
-    """
+    """List all labels in the order of their numbers: ``classes`` if given, else the distinct labels, sorted."""
     used = tuple(list_distinct(labels))
     if classes is None:
         return used
@@ -176,13 +168,8 @@ def list_distinct(values: pa.ChunkedArray) -> list[Any]:
 class Facts:
     """The columns of a catalog, in memory or in a file; each is read at its first use.
 
-    A training worker uses few columns, and should hold only these of a million files.
-
-    Args:
-        schema: Names and types.
-        num_rows: Number of rows.
-        read: Function that reads one column.
-        plan_columns: Those that plans read of every row, mapped from a file; None to make them of the others.
+    A training worker uses few columns, and should hold only these of a million files. The columns for plans may be
+    mapped from a file.
     """
 
     def __init__(
@@ -202,12 +189,10 @@ class Facts:
 
     @classmethod
     def of_table(cls, table: pa.Table) -> Facts:
-        """Wrap a table in memory."""
         return cls(table.schema, table.num_rows, table.column)
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns, in order."""
         return list(self.schema.names)
 
     @property
@@ -216,11 +201,7 @@ class Facts:
         return [name for name in self.names if name not in FACTS]
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Read a column.
-
-        Raises:
-            UsageError: There is none of this name; the message lists the known.
-        """
+        """Read a column; the message of the UsageError for a name that there is not lists the known."""
         with self._lock.value:
             if name not in self._columns:
                 if name in OPTIONAL_FACTS and name not in self.names:
@@ -274,12 +255,7 @@ def count_one_frame(table: pa.Table) -> pa.Table:
 
 
 def content_fingerprint(table: pa.Table, settings: Sequence[str]) -> str:
-    """Hash everything that a plan depends on: content, order and columns of the rows, but not the files' locations.
-
-    Args:
-        table: The facts.
-        settings: Depth, verify and classes.
-    """
+    """Hash everything that a plan depends on: content, order and columns of the rows, but not the files' locations."""
     digest = xxhash.xxh3_128(repr(list(settings)).encode())
     for name in table.column_names:
         if name not in _LOCATION_COLUMNS:

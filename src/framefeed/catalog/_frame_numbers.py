@@ -62,15 +62,7 @@ def compress(parts: Iterable[bytes]) -> bytes:
 
 
 def decompress(data: memoryview, max_bytes: int) -> ByteCursor:
-    """Read what `compress` wrote.
-
-    Args:
-        data: The bytes, to the end.
-        max_bytes: Limit of the result, checked before memory is allocated.
-
-    Raises:
-        Damaged: It is something else.
-    """
+    """Read what `compress` wrote; ``max_bytes`` bounds the result, and is checked before memory is allocated."""
     if len(data) < _LENGTH.size:
         raise Damaged("its columns break off")
     (length,) = _LENGTH.unpack(data[: _LENGTH.size])
@@ -90,22 +82,12 @@ def bound_packed_bytes(counts: Iterable[int]) -> int:
 
 @dataclass(slots=True)
 class ByteCursor:
-    """Reader of numbers from untrusted bytes.
-
-    Attributes:
-        data: The bytes.
-        offset: Offset of the next byte.
-    """
+    """Reader of numbers from untrusted bytes, from an offset on."""
 
     data: memoryview
     offset: int = 0
 
     def take(self, count: int) -> memoryview:
-        """Take the next bytes.
-
-        Raises:
-            Damaged: There are fewer.
-        """
         stop = self.offset + count
         if stop > len(self.data):
             raise Damaged(f"it ends after {len(self.data)} bytes, and claims {stop}")
@@ -114,17 +96,12 @@ class ByteCursor:
         return part
 
     def fields(self, coder: struct.Struct) -> tuple[Any, ...]:
-        """Take the fields of a struct."""
         return coder.unpack(self.take(coder.size))
 
     def column(self, count: int) -> IntArray:
-        """Take a column that `pack` stored.
+        """Take a column that `pack` stored, a new array, int64 [n].
 
-        Args:
-            count: Its length n; the caller has checked that so many numbers may be allocated.
-
-        Returns:
-            A new array, int64 [n].
+        The caller has checked that so many numbers may be allocated.
         """
         if not count:
             return np.empty(0, np.int64)

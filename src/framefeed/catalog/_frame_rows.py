@@ -64,19 +64,7 @@ class HeaderClaims:
 
 
 def pack_row(index: FrameIndex, claims: HeaderClaims) -> tuple[bytes, bytes]:
-    """Store the row of one source.
-
-    Args:
-        index: Its index.
-        claims: Of its header.
-
-    Returns:
-        Its numbers, as ``NUMBERS``; and the rest, with a checksum of both.
-
-    Raises:
-        LimitExceeded: It has more than ``MOST_ITEMS`` frames or packets.
-        UsageError: A number of its stream does not fit into 32 bits.
-    """
+    """Store the row of one source: its numbers, as ``NUMBERS``, and the rest, with a checksum of both."""
     predictions, columns = _pack_columns(index)
     flags, parts = _PRESENT | predictions | _RESIZED * index.changes_size, list[bytes]()
     if claims != HeaderClaims():
@@ -100,19 +88,14 @@ def pack_row(index: FrameIndex, claims: HeaderClaims) -> tuple[bytes, bytes]:
 
 
 def read_claims(numbers: bytes, data: memoryview) -> HeaderClaims:
-    """Read the claims of a row, as `pack_row` gave it.
-
-    Raises:
-        ValueError: The row is damaged.
-    """
+    """Read the claims of a row, as `pack_row` gave it; a damaged one is a ValueError."""
     return _open_row(numbers, data)[2]
 
 
 def read_index(numbers: bytes, data: memoryview) -> FrameIndex:
     """Read the index of a row, as `pack_row` gave it, each number checked that could lead a reader out of its tables.
 
-    Raises:
-        ValueError: The row is damaged.
+    A damaged row is a ValueError.
     """
     cursor, flags, _ = _open_row(numbers, data)
     if not flags & _PRESENT:
@@ -146,8 +129,7 @@ def read_index(numbers: bytes, data: memoryview) -> FrameIndex:
 def read_built_from_codes(rows: Ragged) -> IntArray:
     """Read ``built_from`` of many rows without reading the rest, as numbers of ``BuiltFrom``, int64 [R].
 
-    Raises:
-        ValueError: A row is damaged.
+    A damaged row is a ValueError.
     """
     starts, ends = rows.offsets[:-1], rows.offsets[1:]
     body = _CHECKSUM.size + _FLAGS.size

@@ -71,11 +71,7 @@ _PLAN_COLUMNS = "plan_columns"
 
 
 class FrameTableBuilder:
-    """Converts frame indexes, one by one, to record batches.
-
-    Args:
-        emit: Function that takes each full batch.
-    """
+    """Converts frame indexes, one by one, to record batches; ``emit`` takes each full one."""
 
     def __init__(self, emit: Callable[[pa.RecordBatch], None]) -> None:
         self._emit = emit
@@ -84,11 +80,6 @@ class FrameTableBuilder:
         self._bytes = 0
 
     def append(self, index: FrameIndex, claims: HeaderClaims | None = None) -> None:
-        """Add the row of one source.
-
-        Raises:
-            LimitExceeded: It has more frames or packets than a table holds.
-        """
         numbers, row = pack_row(index, claims or HeaderClaims())
         self._numbers.append(numbers)
         self._rows.append(row)
@@ -114,18 +105,9 @@ class _RecentIndexes:
 
 
 class FrameTables:
-    """Frame indexes of many sources in record batches, in memory or in a mapped file.
+    """Frame indexes of many sources in record batches of ``SCHEMA``, in memory or in a mapped file.
 
     Threads may share it. The indexes that were read last are cached.
-
-    Args:
-        batches: Batches of ``SCHEMA``.
-        name: Name for messages; the path, if there is one.
-        file: Mapped file of the batches, or None.
-
-    Attributes:
-        name: As given.
-        file: As given.
     """
 
     def __init__(
@@ -146,11 +128,7 @@ class FrameTables:
 
     @property
     def batches(self) -> tuple[pa.RecordBatch, ...]:
-        """The batches, checked, so that Arrow may copy rows of them.
-
-        Raises:
-            UnreadableMedia: One is damaged.
-        """
+        """The batches, checked, so that Arrow may copy rows of them."""
         for number, batch in enumerate(self._batches):
             with self._naming_damage(f"batch {number}"):
                 batch.validate(full=True)
@@ -158,15 +136,9 @@ class FrameTables:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all batches."""
         return sum(batch.nbytes for batch in self._batches)
 
     def index(self, row: int) -> FrameIndex:
-        """Read the index of one source.
-
-        Raises:
-            UnreadableMedia: The row is damaged.
-        """
         recent = self._recent.value
         with recent.lock:
             cached = recent.indexes.get(row)
@@ -181,35 +153,19 @@ class FrameTables:
             return cached or index
 
     def claims(self, row: int) -> HeaderClaims:
-        """Read the header's claims of one source.
-
-        Raises:
-            UnreadableMedia: The row is damaged.
-        """
         return self._read(row, read_claims)
 
     def stream_column(self, name: str) -> IntArray:
-        """Read a number of all streams, without reading their frames.
+        """Read a number of all streams, without reading their frames, int64 [rows].
 
-        Args:
-            name: An int or bool field of StreamFacts, such as "rotation" or "color_space".
-
-        Returns:
-            int64 [rows].
-
-        Raises:
-            UsageError: There is no such field; the message lists the known.
+        It is an int or bool field of StreamFacts, such as "rotation" or "color_space".
         """
         if name not in NUMBER_FIELDS:
             raise UsageError(f"no column {name!r} of numbers in frame tables; they have {', '.join(NUMBER_FIELDS)}")
         return self._join(self._view(number)[0][name] for number in range(len(self._batches)))
 
     def built_from(self) -> IntArray:
-        """Read ``built_from`` of each source as numbers of ``BuiltFrom``, int64 [rows].
-
-        Raises:
-            UnreadableMedia: A batch is damaged.
-        """
+        """Read ``built_from`` of each source as numbers of ``BuiltFrom``, int64 [rows]."""
 
         def read(number: int) -> IntArray:
             with self._naming_damage(f"batch {number}"):
@@ -218,7 +174,6 @@ class FrameTables:
         return self._join(map(read, range(len(self._batches))))
 
     def select(self, rows: Iterable[int]) -> FrameTables:
-        """Copy some rows into tables of their own."""
         return FrameTables(list(gather_rows(self.batches, np.fromiter(rows, np.int64), ROWS_PER_BATCH)))
 
     def _join(self, parts: Iterable[IntArray]) -> IntArray:
@@ -312,11 +267,7 @@ def write_frame_tables(
 ) -> None:
     """Write batches as an Arrow IPC file and flush it to the disk.
 
-    Args:
-        path: Path of the file.
-        batches: Batches of ``SCHEMA``.
-        metadata: Metadata of the file.
-        plan_columns: Columns that plans read of all rows of a catalog; they become a last batch of one row.
+    The columns that plans read of all rows of a catalog become a last batch of one row.
     """
     schema = SCHEMA.append(pa.field(_PLAN_COLUMNS, pa.list_(plan_columns.type)))
     with open(path, "wb") as file:
@@ -338,12 +289,8 @@ Opened = tuple[FrameTables, Mapping[bytes, bytes], pa.StructArray, Mapping[str, 
 def open_frame_tables(path: str) -> Opened:
     """Map an Arrow IPC file: its pages are shared by all processes that open it.
 
-    Returns:
-        The tables, and the metadata and the columns for plans that they were written with; and the checksums of these
-        columns, which are not checked here.
-
-    Raises:
-        UnreadableMedia: Not such a file, damaged, or of another version.
+    Returns the tables, the metadata and the columns for plans that they were written with, and the checksums of these
+    columns, which are not checked here.
     """
     try:
         return _open_frame_tables(path)

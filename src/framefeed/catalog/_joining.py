@@ -22,26 +22,16 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class JoinedRows:
-    """Rows that belong together.
+    """Rows that belong together."""
 
-    Attributes:
-        rows: A row of each catalog, int64 [S, M], in the order of the first catalog.
-        unmatched: Number of the catalog, row and reason of each row that has no partner.
-    """
-
-    rows: IntArray
-    unmatched: tuple[tuple[int, int, str], ...]
+    rows: IntArray  # of each catalog, [S, M], in the order of the first catalog
+    unmatched: tuple[tuple[int, int, str], ...]  # catalog, row and reason of each row that has no partner
 
 
 def join_rows(catalogs: Mapping[str, Catalog], on: str) -> JoinedRows:
-    """Find the plannable rows of some catalogs that have the same value in column ``on``.
+    """Find the plannable rows of some catalogs, by the names of their streams, with the same value in column ``on``.
 
-    Args:
-        catalogs: By the names of their streams.
-        on: Name of the column that all have; "stem" for the names of the files, if none has such a column.
-
-    Raises:
-        UsageError: A catalog has no such column, a value is in two rows of one catalog, or no value is in all.
+    "stem" is the names of the files, if no catalog has such a column. A value may be in one row of each catalog.
     """
     names = list(catalogs)
     by_stem = on == STEM and not any(STEM in catalog._data.facts.names for catalog in catalogs.values())

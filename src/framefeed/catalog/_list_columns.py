@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import AnyArray, BoolArray, IntArray
 from framefeed._compute import pc
-from framefeed.catalog._cached_files import map_array
+from framefeed.catalog._cached_files import map_arrays
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._columns import list_distinct
 from framefeed.errors import UsageError
@@ -21,19 +20,13 @@ _MAPPED_ROWS = 50_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListColumn:
-    """Lists of one shape, one a row of a catalog; what is read of them is copied, the rest stays where it is.
+    """Lists of one shape, one a row of a catalog; what is read of them is copied, the rest stays where it is."""
 
-    Attributes:
-        values: [N, ...], in memory or mapped from a file.
-        rows: Row of ``values`` of each row, int64 [R]; None for all in their order.
-    """
-
-    values: AnyArray
-    rows: IntArray | None = None
+    values: AnyArray  # [N, ...], in memory or mapped from a file
+    rows: IntArray | None = None  # of ``values``, for each row, [R]; None for all in their order
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """Type of the numbers."""
         return self.values.dtype
 
     @property
@@ -72,13 +65,7 @@ class ListColumn:
 def read_plan_column(catalog: Catalog, name: str, rows: IntArray) -> AnyArray | ListColumn:
     """Read a column that is delivered with clips: lists as they are, others as ``Catalog.column_values`` does.
 
-    Args:
-        catalog: The catalog.
-        name: Of the column.
-        rows: Rows that are planned, int64: their lists must have one shape.
-
-    Raises:
-        UsageError: There is no such column, it holds something else, or a planned row has no list, or another shape.
+    The lists of the rows that are planned must have one shape.
     """
     facts, saved = catalog._data.facts, catalog._saved
     if name not in facts.names or not _is_list(facts.schema.field(name).type):
@@ -86,11 +73,17 @@ def read_plan_column(catalog: Catalog, name: str, rows: IntArray) -> AnyArray | 
     if saved is None or facts.num_rows < _MAPPED_ROWS:
         values, faulty = convert_lists(name, facts.column(name))
     else:
-        # A column that is mapped is read by the process alone that makes its file.
-        convert = cache(lambda: convert_lists(name, facts.read(name)))
-        text, version = f"{saved.path} {name}", saved.fingerprint
-        values = map_array(text, version, lambda path: _write(path, convert()[0]))
-        faulty = map_array(f"{text} is faulty", version, lambda path: _write(path, convert()[1]))
+        names = (f"{saved.path} {name}", f"{saved.path} {name} is faulty")
+
+        def write(paths: dict[str, str]) -> None:
+            # A column that is mapped is read by the process alone that makes its file.
+            for made, array in zip(names, convert_lists(name, facts.read(name)), strict=True):
+                if made in paths:
+                    with open(paths[made], "wb") as file:
+                        np.lib.format.write_array(file, array, allow_pickle=False)
+
+        arrays = map_arrays(dict.fromkeys(names, saved.fingerprint), write)
+        values, faulty = (arrays[each] for each in names)
     own = rows if catalog._rows is None else catalog._rows[rows]
     if (wrong := faulty[own]).any():
         row = int(rows[int(wrong.argmax())])
@@ -172,11 +165,6 @@ def _find_faulty(values: pa.Array, shape: tuple[int, ...]) -> BoolArray:
     if values.null_count:
         faulty[rows[values.is_null().to_numpy(zero_copy_only=False)]] = True
     return faulty
-
-
-def _write(path: str, values: AnyArray) -> None:
-    with open(path, "wb") as file:
-        np.lib.format.write_array(file, values, allow_pickle=False)
 
 
 def _describe(shape: tuple[int, ...]) -> str:

@@ -29,15 +29,8 @@ def make_memory_catalog(
 ) -> Catalog:
     """Index a few sources in memory: one row for each, in their order, also for those given twice.
 
-    Args:
-        sources: Paths, encoded bytes, image sequences, and catalog entries, whose frame index is reused.
-        limits: What a file may claim; None is ``Limits()``.
-        verify: As in ``build_index``.
-        storage_options: Options by URL prefix; entries have those of their catalogs too.
-
-    Raises:
-        MediaError: A source cannot be indexed; ``position`` is its place in the list.
-        UsageError: One of them is no source.
+    The frame indexes of catalog entries are reused, and their storage options. ``position`` of an error is the source's
+    place in the list.
     """
     of_entries = [each._catalog._data.storage_options or {} for each in sources if isinstance(each, CatalogEntry)]
     joined = {prefix: each for given in (*of_entries, storage_options or {}) for prefix, each in given.items()}

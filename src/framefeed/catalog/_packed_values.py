@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
@@ -65,6 +64,11 @@ class _Chunks(NamedTuple):
         stop = int(self.ends[group])
         return stop - self.chunks[group].num_values, stop
 
+    def find_group(self, row: int) -> tuple[int, int]:
+        """Find the group of a row, and its first row."""
+        group = int(np.searchsorted(self.ends, row, side="right"))
+        return group, self.get_rows(group)[0]
+
 
 class _ReaderFile(io.RawIOBase):
     """A reader as the file object that Arrow reads."""
@@ -112,26 +116,30 @@ class PackedFile:
 
     def __init__(self, reader: ByteReader, name: str, limits: Limits, stamp: Hashable = None) -> None:
         self._reader, self._name, self._limits = reader, name, limits
-        self._stamp = object() if stamp is None else stamp
+        kept = _KEPT.value
+        known = None if stamp is None else kept.get(stamp)
         # Without a time and a version, another file of the same size would have the same stamp.
-        is_known = reader.stat().mtime_ns is not None or bool(getattr(getattr(reader, "version", None), "text", ""))
-        footer = _FOOTERS.value.get(stamp) if is_known and stamp is not None else None
-        if footer is None:
-            footer = _Footer(self._read_footer())
-            if is_known and stamp is not None:
-                _FOOTERS.value.put(stamp, footer)
-        if len(footer.raw) > limits.max_header_bytes:
-            self._refuse_footer(len(footer.raw))
-        self._footer = footer
-        if footer.metadata is None:
-            end = len(footer.raw).to_bytes(4, "little") + _MAGIC
-            footer.metadata = self._call_arrow(lambda: pq.read_metadata(pa.BufferReader(footer.raw + end)))
+        has_version = reader.stat().mtime_ns is not None or bool(getattr(getattr(reader, "version", None), "text", ""))
+        if known is None or not has_version:
+            footer = self._read_footer()
+            if known is None or known.footer != footer:
+                known = _KnownFile(footer)
+                if stamp is not None:
+                    kept.put(stamp, known)
+        if len(known.footer) > limits.max_header_bytes:
+            self._refuse_footer(len(known.footer))
+        self._known = known
+        if known.metadata is None:
+            end = len(known.footer).to_bytes(4, "little") + _MAGIC
+            known.metadata = self._call_arrow(lambda: pq.read_metadata(pa.BufferReader(known.footer + end)))
         self._file: Any = self._call_arrow(
-            lambda: pq.ParquetFile(pa.PythonFile(_ReaderFile(reader), mode="r"), metadata=footer.metadata)
+            lambda: pq.ParquetFile(pa.PythonFile(_ReaderFile(reader), mode="r"), metadata=known.metadata)
         )
-        self.schema: pa.Schema = self._call_arrow(self._read_schema)
+        self.schema: pa.Schema = self._call_arrow(
+            lambda: pa.schema([(field.name, _get_storage(field.type)) for field in self._file.schema_arrow])
+        )
         """Columns and their types, without extensions."""
-        self.num_rows: int = footer.metadata.num_rows
+        self.num_rows: int = known.metadata.num_rows
         if self.num_rows > limits.max_members:
             raise make_limit_error(limits, "max_members", f"{self.num_rows} rows", name, "open")
         self._found: dict[tuple[str, int], tuple[IntArray, IntArray] | MediaError] = {}
@@ -152,9 +160,6 @@ class PackedFile:
 
     def _refuse_footer(self, count: int) -> NoReturn:
         raise make_limit_error(self._limits, "max_header_bytes", f"metadata of {count} bytes", self._name, "open")
-
-    def _read_schema(self) -> pa.Schema:
-        return pa.schema([(field.name, _get_storage(field.type)) for field in self._file.schema_arrow])
 
     def find_values(self, column: str, reads: ReadSizes, most_groups: int | None = None) -> PackedValues:
         """Find where the values of a column are; those of a row group that cannot be read are errors.
@@ -182,11 +187,9 @@ class PackedFile:
             return np.where(size == NULL, -1, offset), size
         except OddPages:
             self._check_size(chunks.chunks[group])
-            key, first = (self._stamp, column), chunks.get_rows(group)[0]
-            kept = _KEPT.value.find(key, first)
-            if kept is None:  # Not by `get`, so that files are listed at once.
-                kept = _KEPT.value.add(key, self._read_group(column, group))
-            values = kept.values
+            values = self._known.find(column, group)
+            if values is None:  # Not by `read`, so that files are listed at once.
+                values = _KEPT.value.keep(self._known, column, group, self.read_group(column, group))
             return np.full(len(values), -1, np.int64), _measure(values)
 
     def find_value(self, column: str, row: int, reads: ReadSizes) -> tuple[int, int]:
@@ -215,27 +218,25 @@ class PackedFile:
         """Find the row group of a row, and its first row."""
         if column not in self.schema.names or not 0 <= row < self.num_rows:
             raise self._make_error(MissingMedia, f"has no value {row} in a column {column!r}")
-        chunks = self._read_chunks(column)
-        group = int(np.searchsorted(chunks.ends, row, side="right"))
-        return group, chunks.get_rows(group)[0]
+        return self._read_chunks(column).find_group(row)
 
     def _make_null_error(self, column: str, row: int) -> MediaError:
         return self._make_error(MissingMedia, f"has a null as value {row} of column {column!r}")
 
     def _read_chunks(self, column: str) -> _Chunks:
         """Read where a column is in each row group."""
-        if (known := self._footer.chunks.get(column)) is not None:
+        if (known := self._known.chunks.get(column)) is not None:
             return known
         leaf, level = self._find_leaf(column)
         try:
-            chunks = read_column_chunks(self._footer.raw, leaf)
+            chunks = read_column_chunks(self._known.footer, leaf)
         except OddPages as odd:
             raise self._make_error(CorruptMedia, f"{odd}: copy it again") from odd
         if sum(chunk.num_values for chunk in chunks) != self.num_rows:
             raise self._make_error(CorruptMedia, "its row groups have other rows than the file: copy it again")
         ends = np.cumsum([chunk.num_values for chunk in chunks], dtype=np.int64)
-        self._footer.chunks[column] = _Chunks(chunks, level, ends)
-        return self._footer.chunks[column]
+        self._known.chunks[column] = _Chunks(chunks, level, ends)
+        return self._known.chunks[column]
 
     def read_paths(self, column: str) -> list[str | None]:
         """Read the paths beside the bytes; None of all rows for a column of binary."""
@@ -275,15 +276,11 @@ class PackedFile:
         group, first = self._find_group(column, row)
         # Also of one in memory: it may have been read under other limits.
         self._check_size(self._read_chunks(column).chunks[group])
-        read = partial(self._read_group, column, group)
-        value = _KEPT.value.get((self._stamp, column), first, read).values[row - first]
+        values = _KEPT.value.read(self._known, column, group, lambda: self.read_group(column, group))
+        value = values[row - first]
         if not value.is_valid:
             raise self._make_null_error(column, row)
         return value.as_buffer()
-
-    def _read_group(self, column: str, group: int) -> _RowGroup:
-        chunks = self._read_chunks(column)
-        return _RowGroup(chunks.get_rows(group)[0], self.read_group(column, group), chunks.chunks[group].unpacked)
 
     def read_group(self, column: str, group: int) -> pa.ChunkedArray:
         """Read the values of one row group."""
@@ -326,73 +323,69 @@ class PackedFile:
         return kind(f"{self._name}: {what}", source=self._name, stage="open")
 
 
-class _RowGroup:
-    """The values of a column in one row group, from the row ``first`` on, and the bytes that it claims to have."""
+class _KnownFile:
+    """What was read of one version of a file: metadata, where columns are, and row groups as long as they are used."""
 
-    def __init__(self, first: int, values: pa.ChunkedArray, claimed: int) -> None:
-        self.first, self.values, self.claimed = first, values, claimed
+    def __init__(self, footer: bytes) -> None:
+        self.footer = footer
+        self.metadata: Any = None
+        self.chunks: dict[str, _Chunks] = {}
+        self.groups: WeakValueDictionary[tuple[str, int], pa.ChunkedArray] = WeakValueDictionary()
+
+    def find(self, column: str, group: int) -> pa.ChunkedArray | None:
+        """Find the values of a row group; None if it is not in memory."""
+        values = self.groups.get((column, group))
+        if values is not None and _held.groups is not None:
+            _held.groups[self, column] = values
+        return values
 
 
-class _KeptGroups:
-    """The row group that was read last, and those that threads hold."""
+class _Kept:
+    """The files that were opened last, and the row group that was read last."""
 
     def __init__(self) -> None:
         self._lock, self._reading = threading.Lock(), threading.Lock()
-        self._last: _RowGroup | None = None
-        self._groups: WeakValueDictionary[tuple[Hashable, int], _RowGroup] = WeakValueDictionary()
+        self._files = Lru[Hashable, _KnownFile](_MOST_FOOTER_BYTES, lambda known: len(known.footer), min_count=1)
+        self._last: pa.ChunkedArray | None = None
         register_releasable(self)
 
     def release_idle(self) -> None:
         """Forget the row group that was read last, as in a shortage of memory."""
         self._last = None
 
-    def find(self, column: Hashable, row: int) -> _RowGroup | None:
-        """Find the group of a row; None if it is not in memory.
-
-        Args:
-            column: The stamp of a file, and the name of a column.
-            row: Number in the file.
-        """
+    def get(self, stamp: Hashable) -> _KnownFile | None:
         with self._lock:
-            # The references, not the items: a group that another thread frees meanwhile would be an error.
-            for reference in self._groups.valuerefs():
-                group, (of, _) = reference(), reference.key
-                if group is not None and of == column and 0 <= row - group.first < len(group.values):
-                    _hold(column, group)
-                    return group
-        return None
+            return self._files.get(stamp)
 
-    def get(self, column: Hashable, first: int, read: Callable[[], _RowGroup]) -> _RowGroup:
-        """Get the group that begins at a row, or read it: others wait, so that memory holds few."""
+    def put(self, stamp: Hashable, known: _KnownFile) -> None:
+        with self._lock:
+            self._files.put(stamp, known)
+
+    def read(self, known: _KnownFile, column: str, group: int, read: Callable[[], pa.ChunkedArray]) -> pa.ChunkedArray:
+        """Find the values of a row group, or read them: others wait, so that memory holds few."""
         with self._reading:
-            group = self.find(column, first)
-            if group is None:
+            values = known.find(column, group)
+            if values is None:
                 self._last = None
-                group = read()
-            return self.add(column, group)
+                values = read()
+            return self.keep(known, column, group, values)
 
-    def add(self, column: Hashable, group: _RowGroup) -> _RowGroup:
-        """Keep a group as the one that was read last."""
-        with self._lock:
-            self._groups[column, group.first] = self._last = group
-        _hold(column, group)
-        return group
+    def keep(self, known: _KnownFile, column: str, group: int, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Keep a row group as the one that was read last."""
+        known.groups[column, group] = self._last = values
+        if _held.groups is not None:
+            _held.groups[known, column] = values
+        return values
 
 
-_KEPT = PerProcess(_KeptGroups)
+_KEPT = PerProcess(_Kept)
 
 
 class _Held(threading.local):
-    def __init__(self) -> None:
-        self.groups: dict[Hashable, _RowGroup] | None = None
+    groups: dict[tuple[_KnownFile, str], pa.ChunkedArray] | None = None
 
 
 _held = _Held()
-
-
-def _hold(column: Hashable, group: _RowGroup) -> None:
-    if _held.groups is not None:
-        _held.groups[column] = group
 
 
 @contextmanager
@@ -403,34 +396,6 @@ def holding_row_groups() -> Iterator[None]:
         yield
     finally:
         _held.groups = before
-
-
-class _Footer:
-    """The metadata of a file, and where its columns are, as far as they were asked for."""
-
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self.metadata: Any = None
-        self.chunks: dict[str, _Chunks] = {}
-
-
-class _Footers:
-    """The footers of the files that were opened last."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._footers = Lru[Hashable, _Footer](_MOST_FOOTER_BYTES, lambda footer: len(footer.raw))
-
-    def get(self, stamp: Hashable) -> _Footer | None:
-        with self._lock:
-            return self._footers.get(stamp)
-
-    def put(self, stamp: Hashable, footer: _Footer) -> None:
-        with self._lock:
-            self._footers.put(stamp, footer)
-
-
-_FOOTERS = PerProcess(_Footers)
 
 
 def _get_storage(kind: pa.DataType) -> pa.DataType:
@@ -454,18 +419,16 @@ def _measure(values: pa.ChunkedArray) -> IntArray:
 
 def find_kept_value(stamp: Hashable, column: str, row: int, limits: Limits) -> pa.Buffer | None:
     """Find a value in the row groups that are in memory; None if it is not there, or claims too much."""
-    group = _KEPT.value.find((stamp, column), row)
-    if group is None or group.claimed > limits.max_row_group_bytes:
+    known = _KEPT.value.get(stamp)
+    if known is None or column not in known.chunks or row >= known.metadata.num_rows:
         return None
-    value = group.values[row - group.first]
+    chunks = known.chunks[column]
+    group, first = chunks.find_group(row)
+    values = known.find(column, group)
+    if values is None or chunks.chunks[group].unpacked > limits.max_row_group_bytes:
+        return None
+    value = values[row - first]
     return value.as_buffer() if value.is_valid else None
-
-
-def read_packed_value(
-    reader: ByteReader, name: str, column: str, row: int, stamp: Hashable, limits: Limits
-) -> pa.Buffer:
-    """Read one value of a Parquet file through Arrow; see `PackedFile`."""
-    return PackedFile(reader, name, limits, stamp).read_value(column, row)
 
 
 def is_media_struct(kind: pa.DataType) -> bool:

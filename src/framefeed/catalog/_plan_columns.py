@@ -37,9 +37,6 @@ def make_plan_columns(column: Callable[[str], pa.ChunkedArray]) -> pa.StructArra
     """Build the columns from those of a catalog.
 
     The frame tables hold a row for each distinct source with an index, in the order of their first rows.
-
-    Args:
-        column: Function that reads a column of the catalog.
     """
     known = ("num_frames", "width", "height")
     numbers: dict[str, IntArray] = {name: column(name).cast(pa.int64()).fill_null(-1).to_numpy() for name in known}
@@ -92,19 +89,7 @@ def _view_columns(columns: pa.StructArray) -> dict[str, AnyArray]:
 
 
 class PlanColumns:
-    """The columns by name; nothing is copied. A column from a file is checked when it is first used.
-
-    Args:
-        columns: Result of `make_plan_columns`, maybe read from a file.
-        num_rows: Number of rows of the catalog.
-        num_tables: Rows of the frame tables.
-        name: Path of the file, for messages.
-        file: The mapped file, or None.
-        checksums: Result of `hash_plan_columns` from the file; None for columns in memory.
-
-    Raises:
-        UnreadableMedia: It is damaged.
-    """
+    """The columns by name; nothing is copied. A column from a file is checked when it is first used."""
 
     def __init__(
         self,
@@ -136,11 +121,7 @@ class PlanColumns:
             raise self._damaged(f"source of row {row}: {error}") from error
 
     def numbers(self, name: str) -> IntArray:
-        """View "num_frames", "width" or "height", int64 [R]; -1 where unknown.
-
-        Raises:
-            UnreadableMedia: The column is damaged.
-        """
+        """View "num_frames", "width" or "height", int64 [R]; -1 where unknown."""
         values = self._columns[name]
         if self._checksums is not None and name not in self._checked:
             if xxhash.xxh3_64_hexdigest(values.data) != self._checksums.get(name):

@@ -25,25 +25,14 @@ _EXPECTED = "expected integers (frame numbers) or floats (seconds), one number o
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowLists:
-    """Numbers of each row: row r has ``values[offsets[r]:offsets[r + 1]]``.
+    """Numbers of each row: row r has ``values[offsets[r]:offsets[r + 1]]``."""
 
-    Attributes:
-        values: int64 or float64 [V]; undefined where a row has a null.
-        offsets: int64 [R + 1].
-        has_null: Whether a row is null or NaN, or one of its numbers is, bool [R].
-    """
-
-    values: IntArray | FloatArray
-    offsets: IntArray
-    has_null: npt.NDArray[np.bool_]
+    values: IntArray | FloatArray  # [V]; undefined where a row has a null
+    offsets: IntArray  # [R + 1]
+    has_null: npt.NDArray[np.bool_]  # whether a row is null or NaN, or one of its numbers is, [R]
 
     @classmethod
     def of(cls, catalog: CatalogRows, name: str) -> RowLists:
-        """Read a column of integers or floats, or of lists of these.
-
-        Raises:
-            UsageError: There is no such column, or it holds something else.
-        """
         column = read_arrow_column(catalog, name)
         offsets = np.arange(len(column) + 1, dtype=np.int64)
         has_null = column.is_null().to_numpy(zero_copy_only=False)
@@ -105,12 +94,7 @@ BUILT_FROM_IN_WORDS: Mapping[BuiltFrom, str] = {
 
 
 def count_built_from(catalog: CatalogRows, rows: IntArray | None = None) -> dict[BuiltFrom, int]:
-    """Count rows by ``built_from``; rows without an index, such as pictures, are not counted.
-
-    Args:
-        catalog: At any depth; without frame indexes nothing is counted.
-        rows: Rows to count; None for the rows that can be read.
-    """
+    """Count rows by ``built_from``, by default those that can be read; pictures, which have no index, do not count."""
     codes = read_built_from_codes(catalog)[catalog.usable_rows if rows is None else rows]
     counts = np.bincount(codes[codes >= 0], minlength=len(BUILT_FROM_IN_WORDS)).tolist()
     count_of = dict(zip(get_args(BuiltFrom), counts, strict=True))

@@ -96,16 +96,13 @@ def explain_filter_error(expression: pc.Expression, reason: str, names: Sequence
 def assign_rows(
     groups: pa.ChunkedArray, fractions: Sequence[float], seed: int, strata: pa.ChunkedArray | None = None
 ) -> list[IntArray]:
-    """Assign rows to parts, all rows of a group to the same part.
+    """Assign rows to parts, all rows of a group to the same part; return the row numbers of each part, ascending.
 
     Args:
         groups: Group of each row; null is a group of its own.
         fractions: Share of each part in the rows.
         seed: Seed of the order of the groups.
         strata: Class of each row; each part gets its share of every class. A group has the class of most of its rows.
-
-    Returns:
-        Row numbers of each part, ascending.
     """
     coded = groups.combine_chunks().dictionary_encode(null_encoding="encode")
     group_of_row = coded.indices.to_numpy()
@@ -142,12 +139,7 @@ def _find_classes_of_groups(group_of_row: IntArray, strata: pa.ChunkedArray, see
 
 
 def _share_rows(counts: IntArray, fractions: FloatArray) -> IntArray:
-    """Share the rows of every class among parts, int64 [C, P]: sizes of the parts are the nearest to the fractions.
-
-    Args:
-        counts: Rows of each class, [C].
-        fractions: Share of each part, [P].
-    """
+    """Share the rows of every class among parts, int64 [C, P]: sizes of the parts are the nearest to the fractions."""
     ideals = counts[:, np.newaxis] * fractions
     shares = np.floor(ideals + _ROUNDING).astype(np.int64)
     total = counts.sum() * fractions

@@ -40,12 +40,7 @@ class _Texts:
 
 
 class StillFacts:
-    """The columns that a picture's frame index is made from.
-
-    Args:
-        column: Function that reads a column of the catalog.
-        is_still: Whether a row is a picture that needs no other facts, bool [R].
-    """
+    """The columns that a picture's frame index is made from; ``is_still`` of rows that need no other facts, [R]."""
 
     def __init__(self, column: Callable[[str], pa.ChunkedArray], is_still: BoolArray) -> None:
         self._is_still = is_still & column("error").is_null().to_numpy()

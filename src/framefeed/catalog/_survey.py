@@ -44,30 +44,19 @@ SIGNED = "signed "
 class SurveyOptions:
     """Depth of a survey, and its number of workers.
 
-    Attributes:
-        depth: "frames" builds a frame index, "header" trusts the header.
-        verify: As in ``build_index``; "full" decodes pictures too.
-        workers: Threads or processes; None takes the thread budget of the process, 0 works in the calling thread.
-        progress: Show a bar on standard error; None shows it if that is a terminal.
-        fps: Frames per second of folders of pictures that are read as videos.
-        limits: Limits of a file.
-        deadline_seconds: Longest time for one file, or None for no limit.
-        assume_fps: Frames per second of streams that have no usable times, or None.
-        storage_options: Options by URL prefix, or None.
-
     Example:
         >>> SurveyOptions(depth="header").verify
         'proof'
     """
 
     depth: Depth = "frames"
-    verify: Verify = "proof"
-    workers: int | None = None
-    progress: bool | None = False
-    fps: Fraction | None = None
+    verify: Verify = "proof"  # "full" decodes pictures too
+    workers: int | None = None  # None takes the thread budget, 0 works in the calling thread
+    progress: bool | None = False  # None shows a bar if standard error is a terminal
+    fps: Fraction | None = None  # of folders of pictures that are read as videos
     limits: Limits = DEFAULT_LIMITS
-    deadline_seconds: float | None = 60
-    assume_fps: Fraction | None = None
+    deadline_seconds: float | None = 60  # for one file
+    assume_fps: Fraction | None = None  # of streams that have no usable times
     storage_options: StorageOptions | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -89,38 +78,24 @@ class SurveyOptions:
 class SurveyResult:
     """Facts of one source; a failed source has an error, and the facts that were read before it.
 
-    Attributes:
-        info: Claims of the header.
-        index: Its frame index; None at depth "header", and for a still picture.
-        identity: Size and time before it was read, so that a change meanwhile is noticed by the next scan; and hash of
-            its content, "" for a failed source.
-        error: Reason of the failure.
-        num_damaged_frames: Without an index: 1 for a damaged picture, 0 for a sound one that was decoded, else None.
-        offset: First byte of a part in its container; None for any other source.
-        version: Of an object by URL, or of what a part lies in; None if unknown.
+    ``identity`` has size and time before it was read, so that a change meanwhile is noticed by the next scan; and the
+    hash of its content, "" for a failed source.
     """
 
     info: MediaInfo | None = None
-    index: FrameIndex | None = None
+    index: FrameIndex | None = None  # None at depth "header", and for a still picture
     identity: SourceIdentity | None = None
     error: FramefeedError | None = None
-    num_damaged_frames: int | None = None
-    offset: int | None = None
-    version: str | None = None
+    num_damaged_frames: int | None = None  # without an index: 1 of a damaged picture, 0 of a sound one
+    offset: int | None = None  # of a part in its container
+    version: str | None = None  # of an object by URL, or of what a part lies in
 
 
 def survey(source: Any, options: SurveyOptions) -> SurveyResult:
-    """Survey one source; a framefeed error becomes a part of the result.
+    """Survey one source, a path, encoded bytes, or image sequence; a framefeed error becomes a part of the result.
 
-    Nesting beyond the recursion limit and a passed deadline are such errors, too. Any other exception is a bug; a note
-    with the name of the source is added to it.
-
-    Args:
-        source: Path, encoded bytes, or image sequence.
-        options: Depth of the survey.
-
-    Raises:
-        ResourceExhausted: Memory or file descriptors ran out, twice.
+    Nesting beyond the recursion limit and a passed deadline are such errors, too; a shortage is not. Any other
+    exception is a bug; a note with the name of the source is added to it.
     """
     name = source_name(source)
     try:

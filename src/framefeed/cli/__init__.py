@@ -35,20 +35,10 @@ COMMANDS = {
     "demo": "run all steps once, from a scan to training, on your videos or on generated ones",
     "doctor": "show installed versions, codecs and the limits of this machine",
 }
-NOT_YET = {
-    "proxy": "make a small copy of a video that is fast to decode",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Args:
-        argv: Words of the command line, without the program's name; None takes them from ``sys.argv``.
-
-    Returns:
-        The exit code.
-    """
+    """Run one command, whose words come from ``sys.argv`` where none are given; return the exit code."""
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         with suppress(BrokenPipeError):  # the reader of the output closed it, as ``head`` does
@@ -65,10 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(words: list[str]) -> int:
     chosen = next((word for word in words if not word.startswith("-")), None)
-    if chosen in NOT_YET:
-        raise UsageError(
-            f"'{chosen}' ({NOT_YET[chosen]}) is not in this version of framefeed; its commands: {', '.join(COMMANDS)}"
-        )
     if chosen is not None and chosen not in COMMANDS and words[0] == chosen:
         nearest = did_you_mean(chosen, COMMANDS)
         raise UsageError(f"expected one of the commands {', '.join(COMMANDS)}, got {chosen!r}{nearest}")

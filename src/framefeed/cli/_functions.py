@@ -31,15 +31,7 @@ def importing_from_current_folder() -> Iterator[None]:
 
 
 def import_function(option: str, text: str) -> Callable[..., Any]:
-    """Import a function by the name of its module and its own.
-
-    Args:
-        option: Option of the command line, for messages.
-        text: ``module:function``; both may have dots.
-
-    Raises:
-        UsageError: The text has another form, the module cannot be imported, or has no such function.
-    """
+    """Import ``module:function``, both of which may have dots; ``option`` is for messages."""
     module_name, colon, path = text.partition(":")
     names = path.split(".")
     is_file = module_name.endswith(".py") or os.sep in module_name

@@ -41,11 +41,7 @@ def make_printable(text: str) -> str:
 
 
 def print_out(*lines: str) -> None:
-    """Print lines on standard output, at once; nothing more is printed once its reader has closed it.
-
-    Raises:
-        UsageError: It cannot be written.
-    """
+    """Print lines on standard output, at once; nothing more is printed once its reader has closed it."""
     with _naming_standard_output():
         _write(sys.stdout, lines)
 
@@ -118,16 +114,7 @@ def _to_json(value: Any) -> Any:
 
 
 class Exit(IntEnum):
-    """Exit codes.
-
-    Attributes:
-        WELL: Success.
-        MISTAKE: The user's mistake, the one file of the command cannot be read, or the machine ran out of memory,
-            files or disk.
-        FAILED_FILES: Finished; some files failed and are listed.
-        BUG: Our bug; EX_SOFTWARE of ``sysexits.h``.
-        INTERRUPTED: 128 + SIGINT, as in shells.
-    """
+    """Exit codes."""
 
     WELL = 0
     MISTAKE = 1
@@ -137,11 +124,7 @@ class Exit(IntEnum):
 
 
 def ensure_folder(folder: str) -> str:
-    """Make a folder and its parents, if they are missing.
-
-    Raises:
-        UsageError: It cannot be made.
-    """
+    """Make a folder and its parents, if they are missing."""
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
@@ -153,11 +136,7 @@ def ensure_folder(folder: str) -> str:
 
 
 class Stages:
-    """Adds up the seconds of named stages, in the order in which they first came.
-
-    Attributes:
-        seconds: Seconds of each stage.
-    """
+    """Adds up the seconds of named stages, in the order in which they first came."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -192,9 +171,7 @@ class Stages:
 def print_failed(failed: Sequence[Failed], *, known: int = 0) -> None:
     """List failures on standard error, one line each.
 
-    Args:
-        failed: The failures; those of the scan come first.
-        known: How many of them the scan has listed: only some of these are shown again.
+    The scan has listed the first ``known`` of them: only some of these are shown again.
     """
     shown = failed[known : known + MAX_SHOWN]
     lines = [f"failed: {_describe_failure(failure)}" for failure in shown]

@@ -23,12 +23,7 @@ _HIDDEN = re.compile(r"[?#]\.\.\.$")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One input and its output.
-
-    Attributes:
-        source: Path or URL of the input.
-        out: Path of the output, or of a folder of pictures, which ends in a slash.
-    """
+    """One input, a path or URL, and its output: a file, or a folder of pictures, which ends in a slash."""
 
     source: str
     out: str
@@ -42,10 +37,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """All inputs of one command.
+    """All inputs of one command, in order.
 
     Attributes:
-        jobs: One for each input, in order.
         folder: Folder of the outputs and their ledger; None where one input has one output.
         failed: Folders that cannot be listed.
     """
@@ -56,16 +50,10 @@ class Jobs:
 
 
 def list_jobs(inputs: Sequence[str], out: str, *, as_pictures: bool) -> Jobs:
-    """List the inputs, and choose their outputs.
+    """List the inputs (videos, folders, globs or lists), and choose their outputs.
 
-    Args:
-        inputs: Videos, folders, globs or lists.
-        out: A video, a name with ``{picture}``, or a folder; for several inputs a folder, or ``folder/{name}.mp4``.
-        as_pictures: Whether outputs are folders of pictures.
-
-    Raises:
-        UsageError: Two inputs have one output, an output is an input, or there is no input.
-        MissingMedia: An input is missing.
+    ``out`` is a video, a name with ``{picture}``, or a folder; for several inputs a folder, or ``folder/{name}.mp4``.
+    With ``as_pictures`` outputs are folders.
     """
     refuse_url("OUT", out)
     if len(inputs) == 1 and NAME not in out and _is_one(inputs[0]):

@@ -25,14 +25,7 @@ class MapLedger:
 
     Each line has ``file``, ``frame``, ``reason`` and ``action``: "written" for a finished output, "failed" for a file
     as a whole, else what was done with one frame. A file has the lines of its last finished output until a new one is
-    finished, and behind them those of a failure since.
-
-    Args:
-        folder: Folder of the outputs.
-        settings: Settings of this run; an output that was written with others is not finished.
-
-    Raises:
-        UsageError: The file cannot be written, or is no ledger.
+    finished, and behind them those of a failure since. An output that was written with other settings is not finished.
     """
 
     def __init__(self, folder: str, settings: Mapping[str, Any]) -> None:

@@ -37,12 +37,7 @@ SHUFFLES: Mapping[str, Shuffle] = {"yes": True, "no": False, "videos": "videos"}
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = False) -> None:
-    """Declare the options of a plan.
-
-    Args:
-        parser: Parser of the command.
-        every_frame: Whether the command takes every frame, at full size, if no rates are given.
-    """
+    """Declare the options of a plan; ``every_frame``: without rates, the command takes every frame, at full size."""
     without = (
         ("; without --rates: every frame", "224x224 with --rates, else the size of the video")
         if every_frame
@@ -93,11 +88,7 @@ def get_shuffle(args: argparse.Namespace) -> Shuffle:
 
 
 def check_media(catalog: Catalog, path: str) -> None:
-    """Check that a catalog has rows.
-
-    Raises:
-        UsageError: It has none.
-    """
+    """Check that a catalog has rows."""
     if not len(catalog):
         raise UsageError(f"{path}: this catalog has no media in it: scan a folder that holds videos or pictures")
 

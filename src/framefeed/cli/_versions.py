@@ -28,13 +28,11 @@ def find_version(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A package that framefeed requires.
+    """A distribution that framefeed requires.
 
     Attributes:
-        name: Name of the distribution.
         floor: Lowest version that the tests run against; empty for any.
         extra: The extra that it belongs to; empty if it is always needed.
-        installed: The installed version, or None.
     """
 
     name: str

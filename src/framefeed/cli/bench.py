@@ -27,10 +27,6 @@ from framefeed.errors import UsageError
 
 SUITES: Mapping[str, Suite] = {"decode": DECODE, "cache": CACHE, "load": LOAD, "map": MAP}
 WHAT = (*SUITES, "all")
-ELSEWHERE = {
-    "gpu": "is not in this version of framefeed",
-    "scan": "is 'python -m benchmarks.scan MEDIA' in a checkout of framefeed",
-}
 MINUTES = 3.0
 # Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first. Those of 'load'
 # and 'map' take minutes.
@@ -45,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "what",
-        type=_check_what,
         choices=WHAT,
         metavar="WHAT",
         help="what to measure: decode, cache, load, map, or all (a little of the first two, within --minutes)",
@@ -85,12 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="folder on the disk to measure (default: the folder of temporary files)")  # fmt: skip
     cache.add_argument("--crops", type=read_local_path, metavar="FOLDER",
                        help="write a contact sheet to this folder that shows the loss of lossy formats")  # fmt: skip
-
-
-def _check_what(word: str) -> str:
-    if word in ELSEWHERE:
-        raise argparse.ArgumentTypeError(f"'bench {word}' {ELSEWHERE[word]}: use one of {', '.join(WHAT)}")
-    return word
 
 
 def run(args: argparse.Namespace) -> int:
@@ -192,11 +181,7 @@ def _make_progress(args: argparse.Namespace) -> Callable[[str], None]:
 
 
 def _check_target(path: Path, option: str) -> None:
-    """Make sure that a file can be written before anything is measured.
-
-    Raises:
-        UsageError: It cannot.
-    """
+    """Make sure that a file can be written before anything is measured."""
     if path.is_dir():
         raise UsageError(
             f"{option} {path}: expected a file, got a folder: name a file in it, such as {path / 'bench.json'}"
@@ -208,11 +193,7 @@ def _check_target(path: Path, option: str) -> None:
 
 
 def choose_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
-    """Choose the benches to run and the rows of each, () for all.
-
-    Raises:
-        UsageError: None of these benches has such a row.
-    """
+    """Choose the benches to run and the rows of each, () for all."""
     benches = [name for name in SUITES if what == name or (what == "all" and name in IN_ALL)]
     if rows is None:
         return {name: tuple(IN_ALL[name]) if what == "all" else () for name in benches}

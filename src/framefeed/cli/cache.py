@@ -20,19 +20,16 @@ from framefeed._names import is_url
 from framefeed._units import format_bytes, format_count, format_seconds, format_share, format_table
 from framefeed.cache import (
     KEY_VERSION,
-    LOCK_FILE_NAME,
     TASK_BYTES,
     BuildReport,
-    CacheEstimate,
     FillOptions,
     FrameCache,
     build,
     choose_form,
     count_demand,
-    estimate,
 )
 from framefeed.catalog import Catalog, make_memory_catalog
-from framefeed.cli._arguments import make_limits
+from framefeed.cli._arguments import make_limits, read_at_least
 from framefeed.cli._io import Exit, Failed, list_as_json, print_failed, print_json, print_out
 from framefeed.cli._plans import (
     SIZE,
@@ -62,8 +59,8 @@ _UNKNOWN = "unknown"
 _PARQUET = b"PAR1"
 # The next epoch is described if it finds a smaller share of its frames.
 _MIN_REUSE = 0.95
-# Empty files that processes lock, beside the files of frames.
-_OWN_FILES = frozenset({"lock", LOCK_FILE_NAME})
+# An empty file that processes lock, beside the files of frames.
+_OWN_FILES = frozenset({"lock"})
 
 
 def collect_facts(cache: FrameCache) -> dict[str, Any]:
@@ -151,8 +148,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     building.add_argument("folder", metavar="CACHE", help="folder to store frames in; created if missing")
     add_plan_arguments(building, every_frame=True)
     add_cache_arguments(building)
-    building.add_argument("--no-estimate", dest="estimate", action="store_false",
-                          help="do not estimate sizes and speeds first")  # fmt: skip
+    building.add_argument("--clips", type=read_at_least(1), metavar="N",
+                          help="fill only N clips, spread over the plan, and say what the others would take; without "
+                          "it, all are filled")  # fmt: skip
     others = [
         _add_action(actions, "info", "show what is in a cache", _info),
         _add_action(actions, "verify", "read all stored frames, and list the damaged ones", _verify),
@@ -199,23 +197,17 @@ def _build(args: argparse.Namespace) -> int:
     with ignoring_cache_warnings(), cache:
         if not len(plan):
             return _finish(args, plan, cache, document)
-        expected = None
-        if args.estimate:
-            expected = estimate(plan, cache, workers=get_workers(args), epochs=args.epochs, limits=make_limits(args))
-            if not args.json:
-                print_out(*str(expected).splitlines(), "")
         try:
-            report = build(plan, cache, workers=get_workers(args), epochs=args.epochs, limits=make_limits(args))
+            report = build(
+                plan, cache, workers=get_workers(args), epochs=args.epochs, clips=args.clips, limits=make_limits(args)
+            )
         except KeyboardInterrupt:
             message = "interrupted; stored frames are kept: run the same command again to continue"
             raise KeyboardInterrupt(message) from None
         values = {name: value for name, value in asdict(report).items() if name != "failed"}
-        document |= {
-            "estimate": expected and {**asdict(expected), "fits": expected.fits},
-            "build": {**values, "is_complete": report.is_complete},
-        }
+        document["build"] = {**values, "is_complete": report.is_complete}
         if not args.json:
-            print_out(*_describe_build(args, plan, report, cache, expected))
+            print_out(*_describe_build(args, plan, report, cache))
         return _finish(args, plan, cache, document, report.failed)
 
 
@@ -275,13 +267,7 @@ def _describe_work(args: argparse.Namespace, catalog: Catalog, plan: EpochPlan) 
     )
 
 
-def _describe_build(
-    args: argparse.Namespace,
-    plan: EpochPlan,
-    report: BuildReport,
-    cache: FrameCache,
-    expected: CacheEstimate | None,
-) -> Iterator[str]:
+def _describe_build(args: argparse.Namespace, plan: EpochPlan, report: BuildReport, cache: FrameCache) -> Iterator[str]:
     """Describe the stored frames, those of a plan that a full cache has, and a next epoch that misses many."""
     present = f"; {report.frames_present:,} were stored before" if report.frames_present else ""
     failed = f"; {report.frames_failed:,} failed" if report.frames_failed else ""
@@ -291,21 +277,35 @@ def _describe_build(
     yield f"{frames}, in {format_seconds(report.seconds)}{present}{failed}"
     if cache.stats().is_full:
         yield f"stopped: {report.stopped_because}"
-        if expected is not None:
-            planned = expected.outlook.frames
-        else:
-            options = FillOptions(choose_form(plan, cache) == "output", TASK_BYTES)
-            planned = count_demand(plan, args.epochs, options).frames
+        options = FillOptions(choose_form(plan, cache) == "output", TASK_BYTES)
+        planned, _ = count_demand(plan, args.epochs, options)
         of_plan = report.frames_stored + report.frames_present
         # More frames of this plan may have been stored earlier: the search for them ended when the cache was full.
         least = "at least " if info.num_frames > of_plan else ""
         share = format_share(of_plan / max(1, planned))
         yield f"stored: {least}{of_plan:,} of {format_count(planned, 'frame')} of this plan ({share})"
     yield f"{args.folder}: {format_count(info.num_frames, 'frame')}, {format_bytes(info.bytes_on_disk)} on disk"
+    if report.rest_clips:
+        yield _describe_rest(report, cache.options.max_bytes, info.bytes_on_disk)
+        return
     reuse = estimate_reuse(plan, choose_form(plan, cache) == "output", args.epochs)
     if reuse < _MIN_REUSE and report.stopped_because is None:
         cached = f"about {format_share(reuse)} of its frames in the cache"
         yield f"after this build, the next epoch finds {cached}: {suggest_remedy(args)}"
+
+
+def _describe_rest(report: BuildReport, max_bytes: int | None, bytes_on_disk: int) -> str:
+    filled, rest = format_count(report.clips, "clip"), f"the other {report.rest_clips:,}"
+    if report.rest_bytes is None or report.rest_seconds is None:
+        return f"{filled} filled; no frame was stored, so what {rest} would take is not known"
+    lack = ""
+    if max_bytes is not None and report.rest_bytes > max_bytes - bytes_on_disk:
+        lack = f", more than max_bytes leaves ({format_bytes(max(0, max_bytes - bytes_on_disk))})"
+    return (
+        f"{filled} filled; by these, {rest} would take about {format_bytes(report.rest_bytes)}{lack}, and "
+        f"{format_seconds(report.rest_seconds)} with {format_count(max(1, report.workers), 'worker')}: the same "
+        "command without --clips fills them"
+    )
 
 
 # --- info, verify, clear ------------------------------------------------------------------------------
@@ -371,11 +371,7 @@ def _clear(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _opening_cache(folder: str) -> Iterator[FrameCache]:
-    """Open a cache that exists.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Open a cache that exists."""
     if not os.path.isdir(folder):
         kind = name_special_kind(folder) or "a file"
         raise UsageError(f"{folder}: {f'is {kind}, not a folder' if os.path.exists(folder) else 'no such folder'}")

@@ -97,17 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(slots=True)
 class _SavedFrames:
-    """The files and thumbnails of decoded frames, by ordinal.
-
-    Attributes:
-        folder: Folder of the files; None for no files.
-        suffix: Suffix of the files.
-        quality: Quality of JPEG and WebP files.
-        has_thumbnails: Whether thumbnails are made, for a sheet.
-        files: Paths written.
-        bytes_written: Size of these files.
-        thumbnails: The thumbnails.
-    """
+    """The files and thumbnails of decoded frames, by ordinal; without a folder there are no files."""
 
     folder: str | None
     suffix: str

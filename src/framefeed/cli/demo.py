@@ -90,14 +90,7 @@ def _choose_files(media: str) -> list[str]:
 
 
 def _save_sheet(path: Path, plan: EpochPlan, positions: Sequence[int], clips: Pixels) -> None:
-    """Write the contact sheet of a batch.
-
-    Args:
-        path: Path of the sheet.
-        plan: The plan, at the epoch of the batch.
-        positions: Positions of the clips.
-        clips: uint8 [B, T, C, H, W].
-    """
+    """Write the contact sheet of a batch, uint8 [B, T, C, H, W], of a plan at the batch's epoch."""
     rows = []
     for position, clip in zip(positions, clips, strict=True):
         request, label = plan[position], plan.classes[int(plan.columns_at(position)["label"])]
@@ -174,13 +167,9 @@ def _make_plan(catalog: Catalog, is_users: bool, stages: Stages) -> EpochPlan:
 class Training:
     """Training of a small network with PyTorch's DataLoader.
 
-    Args:
-        plan: The clips.
-        stages: Receives the times.
-
     Attributes:
         first: The first batch.
-        lost: Clips that could not be decoded.
+        lost: Number of clips that could not be decoded.
     """
 
     def __init__(self, plan: EpochPlan, stages: Stages) -> None:

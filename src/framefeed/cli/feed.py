@@ -83,15 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EpochResult:
-    """Counts of one epoch.
-
-    Attributes:
-        clips: Clips delivered.
-        failed: Clips that could not be loaded.
-        seconds: Duration of the epoch.
-        frames: Frames delivered.
-        frames_cached: Frames delivered from the cache.
-    """
+    """Counts of one epoch: clips delivered and failed, its duration, frames delivered and from the cache."""
 
     clips: int
     failed: int
@@ -117,9 +109,7 @@ class FeedResult:
 
     Attributes:
         waits: Seconds of waiting for each batch.
-        epochs: Counts of each epoch.
         failed: Clips that could not be loaded, one for each source.
-        step_seconds: Duration of the training steps.
         cpu_seconds: CPU time of this process in the loop.
     """
 
@@ -135,12 +125,7 @@ class FeedResult:
         return self.epochs[-1].cached_share if self.epochs else 0.0
 
     def add_epoch(self, epoch: EpochResult, counts: DecodeCounts) -> None:
-        """Add a finished epoch.
-
-        Args:
-            epoch: The epoch, without counts of frames.
-            counts: Counts of all epochs so far.
-        """
+        """Add a finished epoch without counts of frames, which are those of all epochs so far less the earlier ones."""
         frames = counts.frames_delivered - sum(each.frames for each in self.epochs)
         cached = counts.frames_cached - sum(each.frames_cached for each in self.epochs)
         self.epochs.append(replace(epoch, frames=frames, frames_cached=cached))

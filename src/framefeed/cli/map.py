@@ -158,11 +158,9 @@ class _Done:
     """What the command did.
 
     Attributes:
-        written: Inputs whose outputs are finished.
         failed: Inputs that failed as a whole.
         num_known: Number of outputs that an earlier run had finished.
         num_known_faults: Number of frames that it left out of them, or kept as they were.
-        ledger: Path of the ledger; None without one.
     """
 
     written: list[_Written] = field(default_factory=list)
@@ -230,11 +228,7 @@ def _map_one(job: Job, work: Map, *, as_json: bool) -> _Done:
 
 
 def _check_existing(job: Job, ledger: MapLedger) -> None:
-    """Check that a video replaces no file, but one that an earlier run of this command wrote.
-
-    Raises:
-        UsageError: There is another one.
-    """
+    """Check that a video replaces no file, but one that an earlier run of this command wrote."""
     if has_unfinished_run(job.out):
         return
     for path in list_existing(job.out):

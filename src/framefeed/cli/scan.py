@@ -90,9 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deadline-seconds", type=read_positive("seconds"), default=60, metavar="S",
                         help="longest time for one file (default: 60), after which it is listed as failed")  # fmt: skip
     add_limit_arguments(parser)
-    parser.add_argument("--write-idx", action="store_true",
-                        help="write DALI's index file of each tar archive, a.idx beside a.tar")  # fmt: skip
-    parser.add_argument("--idx-folder", metavar="FOLDER", help="folder to write these files to, with --write-idx")
     parser.add_argument("--anew", dest="resume", action="store_false",
                         help="open every file again, also files that have not changed since the last scan")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a summary as JSON")
@@ -170,8 +167,6 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
         lists,
         known,
         print_error,
-        write_idx=args.write_idx,
-        idx_folder=None if args.idx_folder is None else make_absolute(refuse_url("--idx-folder", args.idx_folder)),
         journal=None if args.journal is None else make_absolute(refuse_url("--journal", args.journal)),
     )
 

@@ -78,10 +78,18 @@ def clip_slice(key: slice, count: int) -> range:
         return range(*key.indices(count))
     except TypeError as error:
         parts = {"start": key.start, "stop": key.stop, "step": key.step}
-        name = next(name for name, value in parts.items() if value is not None and not hasattr(value, "__index__"))
+        name = next(name for name, value in parts.items() if value is not None and not _is_integer(value))
         raise WrongKind(f"{name}: expected an integer, got {describe_value(parts[name])}") from error
     except ValueError as error:
         raise expected("step", "an integer other than 0", key.step) from error
+
+
+def _is_integer(value: Any) -> bool:
+    try:
+        operator.index(value)  # a tensor has the method, and may refuse
+    except TypeError:
+        return False
+    return True
 
 
 def as_number(value: Any, name: str) -> float:

@@ -6,10 +6,10 @@ import logging
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self, cast, get_args
+from typing import Any, NamedTuple, Self, cast, get_args
 
 import numpy as np
 
@@ -138,15 +138,10 @@ def _index_and_keep_promises(make_job: Callable[[Verify], _Job], verify: Verify)
 class _Job:
     """A source that is being indexed, and what strategies have read of it.
 
-    Args:
-        media: The source.
-        verify: As in ``build_index``, as the others.
-        warns: As in ``index_media``.
-
     Attributes:
         is_remote: It is not downloaded as a whole to find its frames.
         is_contradicted: What was decoded contradicts a proof.
-        warns: As the argument, until it has warned.
+        warns: As in ``index_media``, until it has warned.
     """
 
     def __init__(
@@ -274,7 +269,7 @@ class _Job:
         own, stated = read.walk.packets, table.packets
         if not all(np.array_equal(getattr(own, name), getattr(stated, name)) for name in ("offset", "size", "pts")):
             return read
-        return replace(read, walk=replace(read.walk, duration=table.duration))
+        return read._replace(walk=replace(read.walk, duration=table.duration))
 
     def _demux(self) -> DemuxedStream:
         container, known, trusts = self.container, self.table_walk, self.trusts_tables
@@ -332,12 +327,10 @@ def _proves_each_packet(read: DemuxedStream) -> bool:
     return proof.begin <= HEAD_PACKETS and len(proof.order) == shown
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
+class Strategy(NamedTuple):
     """One way to find the frames of a source.
 
     Attributes:
-        name: For people.
         applies: Whether it is tried; nothing is read for it that a later strategy does not need.
         build: Describes and indexes the source; None if what it reads does not suffice.
         reads_all: It reads the whole source.
@@ -347,12 +340,6 @@ class Strategy:
     applies: Callable[[_Job], bool]
     build: Callable[[_Job], Built | None]
     reads_all: bool = False
-
-
-def _index_sequence(job: _Job) -> Built:
-    media = cast("SequenceSource", job.media)
-    media.stat()
-    return index_sequence(media, job.verify, job.stream_index, job.limits)
 
 
 def _prove_movie(job: _Job) -> Built | None:
@@ -407,7 +394,11 @@ def _has_tables_alone(job: _Job) -> bool:
 
 
 STRATEGIES = (
-    Strategy("sequence", lambda job: isinstance(job.media, SequenceSource), _index_sequence),
+    Strategy(
+        "sequence",
+        lambda job: isinstance(job.media, SequenceSource),
+        lambda job: index_sequence(cast("SequenceSource", job.media), job.verify, job.stream_index, job.limits),
+    ),
     Strategy(
         "still picture",
         lambda job: job.is_still,

@@ -72,10 +72,6 @@ def keep_promised_frames(decoded: FrameIndex, promised: FrameIndex) -> FrameInde
 
     So frames have the same numbers however an index was verified.
 
-    Args:
-        decoded: Index by decoding everything.
-        promised: Index of the same source by its packets.
-
     Returns:
         ``decoded`` if the packets promise no more, or other frames than came.
     """
@@ -113,10 +109,8 @@ def find_frames_with_gaps(index: FrameIndex, missing: IntArray, is_reference: Bo
     They lie behind a gap, and are decoded from a start before it. A picture that comes too late is damaged alone if no
     other refers to it.
 
-    Args:
-        index: Of the stream.
-        missing: Pictures that are missing right before each packet, as `count_missing_pictures` counts, int64 [P].
-        is_reference: Whether other pictures may refer to a packet's, bool [P].
+    ``missing``: pictures that are missing right before each packet, as `count_missing_pictures` counts, int64 [P].
+    ``is_reference``: whether other pictures may refer to a packet's, bool [P].
     """
     is_late = (missing < 0) & ~is_reference
     has_gap = (index.frame_packet >= 0) & is_late[index.frame_packet]
@@ -134,11 +128,9 @@ def find_unsteady_frames(
 ) -> BoolArray:
     """Find the frames that do not come, or not the same, if decoding begins at their start, bool [N].
 
-    Args:
-        container: Its position and decoder change.
-        index: Of the stream.
-        digests: Of the picture of each frame, decoded in order.
-        is_damaged: Frames that are not decoded again, bool [N].
+    ``container``: its position and decoder change.
+    ``digests``: of the picture of each frame, decoded in order.
+    ``is_damaged``: frames that are not decoded again, bool [N].
     """
     is_unsteady, is_silent = np.zeros(len(index), bool), container.codec.is_silent
     stops = index.frame_packet + 1 if index.frame_stop is None else index.frame_stop

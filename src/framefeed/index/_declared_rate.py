@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
 
 from framefeed._values import MISSING_PTS, ByteReader, PacketWalk, StreamColors, read_bytes
-from framefeed.bitstreams import OddUnits, read_h264_sequence, read_hevc_sequence, split_nal_units
+from framefeed.bitstreams import OddUnits, read_h264_sequence, read_hevc_sequence, split_configuration
 from framefeed.media import VideoContainer
 
 _RATE_CONTAINERS = ("avi", "ivf")
@@ -35,9 +36,7 @@ def has_clock(container: VideoContainer) -> bool:
 def find_declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction | None:
     """Find the constant rate of frames that a stream declares; None where it declares none, or several.
 
-    Args:
-        container: Stays where it is.
-        walk: The stream's packets.
+    ``container``: stays where it is.
     """
     if container.format_name in _RATE_CONTAINERS:
         pts = walk.packets.pts
@@ -49,7 +48,10 @@ def find_declared_rate(container: VideoContainer, walk: PacketWalk) -> Fraction 
     codec = container.codec_name
     rates = set[Fraction | None]()
     if (types := container.codec.units) is not None:
-        for unit in [*_split_configuration(container), *walk.parameter_sets]:
+        configured = list[bytes]()
+        with suppress(OddUnits):  # a damaged one declares nothing
+            configured = split_configuration(codec, container.stream.codec_context.extradata or b"")
+        for unit in [*configured, *walk.parameter_sets]:
             if types.find_type(unit) != types.sequence_set:
                 continue
             try:
@@ -95,32 +97,6 @@ def read_avi_rate(reader: ByteReader, stream_index: int) -> Fraction | None:
             return _make_rate(rate, scale) or _make_rate(_MICROSECONDS, period)
         at += 8 + size + size % 2
     return None
-
-
-def _split_configuration(container: VideoContainer) -> Iterator[bytes]:
-    """Yield the NAL units of a codec configuration: avcC, hvcC (ISO/IEC 14496-15 5.3.3, 8.3.3), or start codes."""
-    data = container.stream.codec_context.extradata or b""
-    if data[:1] != b"\1":
-        yield from map(bytes, split_nal_units(data, 0))
-        return
-    if container.codec_name == "h264":
-        yield from _split_counted_units(data, 6, data[5] & 31 if len(data) > 5 else 0)
-        return
-    at = 23
-    for _ in range(data[22] if len(data) > 22 else 0):
-        units = list(_split_counted_units(data, at + 3, int.from_bytes(data[at + 1 : at + 3], "big")))
-        yield from units
-        at += 3 + sum(2 + len(unit) for unit in units)
-
-
-def _split_counted_units(data: bytes, at: int, count: int) -> Iterator[bytes]:
-    for _ in range(count):
-        size = int.from_bytes(data[at : at + 2], "big")
-        unit = data[at + 2 : at + 2 + size]
-        if not unit or len(unit) < size:
-            return
-        yield unit
-        at += 2 + size
 
 
 def read_mpeg_rates(packets: Iterable[bytes]) -> set[Fraction | None]:

@@ -50,7 +50,6 @@ class StreamFacts:
     Attributes:
         stream_index: Number of the stream in its container.
         container: libav's format name, for example ``"mov,mp4,m4a,3gp,3g2,mj2"``.
-        codec: Canonical codec name, for example ``"h264"``.
         extradata: Codec configuration from the container, or None.
         width: Coded columns after the codec's own cropping, before rotation.
         height: Coded rows after the codec's own cropping, before rotation.
@@ -367,11 +366,6 @@ class Timeline:
     """Frames [first, stop) of an index, as if the video had no other frames; times are exact.
 
     Frame 0 of a timeline is the index's frame ``first``; second 0 is its pts.
-
-    Attributes:
-        index: Frame index of the video.
-        first: Ordinal of the first frame.
-        stop: Ordinal after the last frame.
     """
 
     index: FrameIndex
@@ -394,14 +388,8 @@ class Timeline:
     def within(cls, index: FrameIndex, start_seconds: float, end_seconds: float) -> Timeline:
         """The frames with start <= t < end, where t is counted from the video's first frame.
 
-        Args:
-            index: Frame index of the video.
-            start_seconds: NaN for the video's start.
-            end_seconds: NaN for the video's end.
-
-        Raises:
-            FrameNotFound: No frame lies in the window.
-            TimeUnavailable: The stream has no usable timestamps.
+        ``start_seconds``: NaN for the video's start.
+        ``end_seconds``: NaN for the video's end.
         """
         whole = cls.whole(index)
         if isnan(start_seconds) and isnan(end_seconds):
@@ -441,9 +429,7 @@ class Timeline:
     def to_ticks(self, seconds: ExactTimes, origin: int | Fraction | None = None) -> ExactTimes:
         """Convert seconds, counted from ``origin``, to ticks; a time within 1 ns of a pts becomes that pts.
 
-        Args:
-            seconds: T times.
-            origin: Ticks of the stream; None for the first frame's pts.
+        ``origin``: ticks of the stream; None for the first frame's pts.
         """
         start = self.origin if origin is None else origin
         # With the pts of the frame after the last one: a time near it is past the end.
@@ -451,11 +437,7 @@ class Timeline:
         return convert_to_ticks(pts, seconds, self.index.time_base, self.end_pts, start)
 
     def pick(self, ticks: ExactTimes, pick: Pick) -> tuple[IntArray, BoolArray]:
-        """Pick a frame for each time.
-
-        Args:
-            ticks: T times as ``to_ticks`` gives them.
-            pick: Pick rule; see ``pick_frames``.
+        """Pick a frame for each of T times, as ``to_ticks`` gives them, by a rule of `pick_frames`.
 
         Returns:
             Frames counted from the timeline's first, int64 [T], ``NO_PICK`` where no frame can be picked; and whether

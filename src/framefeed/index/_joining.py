@@ -27,13 +27,9 @@ def join_packets_and_frames(
 ) -> FrameIndex:
     """Join the packets of a stream with its frames.
 
-    Args:
-        walk: The packets.
-        order: Packet number of each output frame, in output order, int64 [N]; -1 where unknown.
-        times: When the frames are shown.
-        built_from: Source of the order.
-        stream: Facts about the stream.
-        identity: Of the file; None for no check.
+    ``order``: packet number of each output frame, in output order, int64 [N]; -1 where unknown.
+    ``built_from``: source of the order.
+    ``identity``: of the file; None for no check.
     """
     packet_is_key = walk.packets.is_key
     is_key = packet_is_key[order] & (order >= 0)
@@ -56,11 +52,9 @@ def join_packets_and_frames(
 def index_movie(opened: OpenedMovie, order: IntArray, built_from: BuiltFrom, identity: SourceIdentity) -> FrameIndex:
     """Index an MP4 file from its header alone, without opening a container or decoding.
 
-    Args:
-        opened: Its ``facts`` are not None.
-        order: Number of the packet of each frame, int64 [N].
-        built_from: Source of the order.
-        identity: Of the file.
+    ``opened``: its ``facts`` are not None.
+    ``order``: number of the packet of each frame, int64 [N].
+    ``built_from``: source of the order.
     """
     info, facts, walk = opened.info, opened.facts, opened.walk
     assert info is not None
@@ -81,14 +75,7 @@ def describe_stream(
 ) -> StreamFacts:
     """Collect the facts of a stream that decoding needs.
 
-    Args:
-        info: Of the same video.
-        picture: Format of the first frame.
-        colors: Colour tags.
-        walk: The packets.
-        order: As in ``join_packets_and_frames``.
-        stream_index: libav's number of the stream.
-        extradata: The decoder's configuration.
+    ``picture``: format of the first frame.
     """
     return StreamFacts(
         stream_index=stream_index,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from struct import Struct
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -74,15 +74,10 @@ _HEAD_BYTES = 4096
 """Bytes of the first packet in which its first slice must begin."""
 
 
-@dataclass(frozen=True, slots=True)
-class VideoFacts:
+class VideoFacts(NamedTuple):
     """Facts of a stream by its header, and by the beginning of its first packet.
 
     Attributes:
-        codec: Canonical codec name.
-        extradata: The decoder's configuration.
-        format: Of the pictures.
-        colors: Colour tags.
         configuration: The same and more, of H.264 and HEVC.
     """
 
@@ -94,19 +89,7 @@ class VideoFacts:
 
 
 def read_facts(reader: ByteReader, movie: Movie, offset: int, size: int, limits: Limits) -> VideoFacts:
-    """Read the facts of a movie's video.
-
-    Args:
-        reader: The file.
-        movie: Its moov box.
-        offset: Byte offset of the first packet.
-        size: Bytes of the first packet.
-        limits: What the file may claim.
-
-    Raises:
-        OddMovie: Header and first packet are not understood exactly, or differ.
-        OddUnits: The same, of the codec's own headers.
-    """
+    """Read the facts of a movie's video."""
     track, file_size = movie.video, movie.layout.size
     if (make_reader := PACKET_READERS.get(find_codec(track).name)) is None:
         video = read_video(movie, track)
@@ -140,19 +123,7 @@ def _read_first_headers(
 
 
 def check_first_packet(reader: ByteReader, offset: int, size: int, file_size: int, video: Configuration) -> None:
-    """Check the NAL units of the first packet up to its first slice against the header.
-
-    Args:
-        reader: The file.
-        offset: Byte offset of the packet.
-        size: Bytes of the packet.
-        file_size: Bytes of the file.
-        video: The header's configuration.
-
-    Raises:
-        OddMovie: It is not within the file, does not begin with a picture at which decoding can start, or holds
-            parameter sets or messages that differ from the header.
-    """
+    """Check the NAL units of the first packet up to its first slice against the header."""
     if size < 1 or offset + size > file_size:
         raise OddMovie("a first packet beyond the end of the file")
     types, data, at = UnitTypes.of(video.codec), read_bytes(reader, offset, min(size, _HEAD_BYTES)), 0
@@ -187,16 +158,10 @@ def read_packets(
 ) -> PacketWalk:
     """Complete the walk of a movie's video by what its packets say.
 
-    Args:
-        reader: The file.
-        movie: Its moov box.
-        walk: The packets of its video, as its tables describe them.
-        length_size: Bytes of the length before each NAL unit; 0 for codecs without NAL units. With None no packet is
-            read, and the tables alone say which packets are key frames.
-        before: Called before all packets are read.
-
-    Raises:
-        OddMovie: The packets, or the marks of key frames, are not understood exactly.
+    ``walk``: the packets of its video, as its tables describe them.
+    ``length_size``: bytes of the length before each NAL unit; 0 for codecs without NAL units. With None no packet is
+    read, and the tables alone say which packets are key frames.
+    ``before``: called before all packets are read.
     """
     track, packets = movie.video, walk.packets
     codec = find_codec(track)
@@ -215,13 +180,7 @@ def read_packets(
 def read_tables(movie: Movie, facts: VideoFacts | None, limits: Limits) -> PacketWalk:
     """Read the packets of a movie's video from its tables.
 
-    Args:
-        movie: The moov box.
-        facts: Those of the video, if they are understood.
-        limits: What the file may claim.
-
-    Raises:
-        OddMovie: The tables or an edit list are not understood exactly.
+    ``facts``: those of the video, if they are understood.
     """
     track = movie.video
     samples = read_samples(movie, track, limits)
@@ -236,13 +195,10 @@ def read_tables(movie: Movie, facts: VideoFacts | None, limits: Limits) -> Packe
 _LOG = logging.getLogger("framefeed.media")
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedMovie:
+class OpenedMovie(NamedTuple):
     """An MP4 file whose sample tables are understood.
 
     Attributes:
-        movie: The moov box.
-        walk: The packets.
         info: Facts of the file, as libav has them; None if only libav knows them.
         facts: Of the video; None if ``info`` is.
     """
@@ -258,19 +214,9 @@ class OpenedMovie:
         return self.movie.video.number
 
     def prove(self, reader: ByteReader, limits: Limits, *, reads_packets: bool = True) -> tuple[OpenedMovie, Proof]:
-        """Prove which frames come of the packets, and which of these are key frames.
+        """Prove which frames come of the packets; return the movie with their key frames, and the proof.
 
-        Args:
-            reader: The file.
-            limits: What it may claim.
-            reads_packets: Whether packets may be read that were not yet.
-
-        Returns:
-            The movie with these key frames, and the proof.
-
-        Raises:
-            Unproved: They do not prove it, or the header lacks a fact.
-            OddUnits: A packet does not prove it.
+        ``reads_packets``: whether packets may be read that were not yet.
         """
         facts, walk = self.facts, self.walk
         if facts is None or facts.configuration is not None or not reads_packets:
@@ -284,7 +230,7 @@ class OpenedMovie:
             prover.add(memoryview(packet))
         walk = replace(walk, packets=walk.packets.replace_flags(prover.is_parsed_key))
         proof = prover.prove(walk)
-        return replace(self, walk=replace(walk, packets=walk.packets.replace_flags(proof.is_key))), proof
+        return self._replace(walk=replace(walk, packets=walk.packets.replace_flags(proof.is_key))), proof
 
     def _prove_units(self) -> Proof:
         units, video = self.walk.units, None if self.facts is None else self.facts.configuration
@@ -306,17 +252,7 @@ class OpenedMovie:
 
 
 def movie_info(reader: ByteReader, head: bytes, name: str, limits: Limits) -> MediaInfo | None:
-    """Describe a source from its moov box; None if libav has to.
-
-    Args:
-        reader: The source.
-        head: Its first bytes.
-        name: For the log.
-        limits: What it may claim.
-
-    Raises:
-        LimitExceeded: More boxes than the limits allow.
-    """
+    """Describe a source from its moov box; None if libav has to."""
     if head[4:8] not in COUNTED_KINDS:
         return None
     with _falling_back_to_libav(name, limits):
@@ -342,16 +278,8 @@ def open_movie(
 ) -> OpenedMovie | None:
     """Read facts and packets of a source from its moov box; None if libav has to.
 
-    Args:
-        reader: The source.
-        head: Its first bytes.
-        name: For the log.
-        limits: What it may claim.
-        tables_only: Read no packet but the beginning of the first, if the header says that each packet is a picture.
-        before: Called before all packets are read.
-
-    Raises:
-        LimitExceeded: More boxes than the limits allow.
+    ``tables_only``: read no packet but the beginning of the first, if the header says that each packet is a picture.
+    ``before``: called before all packets are read.
     """
     if head[4:8] not in COUNTED_KINDS:
         return None
@@ -365,8 +293,8 @@ def open_movie(
             timing = sum_fragment_timing(movie, movie.video, fragments)
             walk = read_packets(reader, movie, fragments.walk, length_size, before)
             with _falling_back_to_libav(name, limits):
-                found = _read_fragment_facts(reader, movie, fragments, limits)
-                info, facts = describe_movie(movie, found.codec, found.format, timing), found
+                video = _read_fragment_facts(reader, movie, fragments, limits)
+                info, facts = describe_movie(movie, video.codec, video.format, timing), video
             return OpenedMovie(movie, walk, info, facts)
         with _falling_back_to_libav(name, limits):
             info, facts = _read_info(reader, movie, limits)
@@ -402,15 +330,7 @@ def _read_info(reader: ByteReader, movie: Movie, limits: Limits) -> tuple[MediaI
 
 @contextmanager
 def _falling_back_to_libav(name: str, limits: Limits) -> Iterator[None]:
-    """Leave the block if a movie is odd, and log it: libav reads the source then.
-
-    Args:
-        name: Of the source.
-        limits: What it may claim.
-
-    Raises:
-        LimitExceeded: It has more boxes than the limits allow.
-    """
+    """Leave the block if a movie is odd, and log it: libav reads the source then."""
     try:
         yield
     except (OddMovie, OddUnits) as error:

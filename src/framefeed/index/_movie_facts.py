@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import gcd
 from operator import itemgetter, mul
+from typing import NamedTuple
 
 from framefeed._values import Limits, MediaInfo, PictureFormat, bound_padded_pixels, is_size_allowed, rotate_size
 from framefeed.bitstreams import Configuration, H264Sequence
@@ -31,8 +31,7 @@ _MAX_CLOCK = 2**30
 """libav rounds rates of larger numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(NamedTuple):
     """What a header claims of a video's frames; None where it does not say."""
 
     num_frames: int | None
@@ -41,11 +40,7 @@ class Timing:
 
 
 def sum_timing(movie: Movie, track: Track) -> Timing:
-    """Sum up a track's times as libav does.
-
-    Raises:
-        OddMovie: The header does not say, or claims what libav corrects.
-    """
+    """Sum up a track's times as libav does."""
     counts, deltas = read_pairs(movie.data, require_box(track.tables, b"stts"))
     frames = sum(counts)
     ticks = sum(map(mul, counts, deltas))
@@ -58,11 +53,7 @@ def sum_timing(movie: Movie, track: Track) -> Timing:
 
 
 def sum_fragment_timing(movie: Movie, track: Track, fragments: Fragments) -> Timing:
-    """Sum up the times of a track's fragments that libav reads before it takes a file for open.
-
-    Raises:
-        OddMovie: They depend on how far it reads on.
-    """
+    """Sum up the times of a track's fragments that libav reads before it takes a file for open."""
     runs, indexes = fragments.runs, [index for index in fragments.indexes if index.track_id == track.track_id]
     complete = min((index.offset for index in fragments.indexes if index.is_complete), default=movie.layout.size)
     begin = min((index.offset for index in indexes), default=movie.layout.size)
@@ -77,7 +68,7 @@ def sum_fragment_timing(movie: Movie, track: Track, fragments: Fragments) -> Tim
     frames, ticks = sum(len(run.duration) for run in begun), sum(int(run.duration.sum()) for run in begun)
     if not ticks:
         raise OddMovie("no fragments in the header")
-    return replace(_make_timing(track, frames, ticks, duration), num_frames=None)
+    return _make_timing(track, frames, ticks, duration)._replace(num_frames=None)
 
 
 def _find_end_time(track: Track, indexes: Sequence[MovieSegmentIndex], runs: Sequence[TrackRun]) -> int:
@@ -99,11 +90,7 @@ def _make_timing(track: Track, frames: int, ticks: int, duration: int) -> Timing
 
 
 def find_default_duration(movie: Movie, track: Track, video: Configuration | None) -> int:
-    """Compute the duration that libav gives the last sample if the table has none (``ff_compute_frame_duration``).
-
-    Raises:
-        OddMovie: It depends on more than the header.
-    """
+    """Compute the duration that libav gives the last sample if the table has none (``ff_compute_frame_duration``)."""
     if video is None or (track.edits and b"ctts" not in track.tables):
         raise OddMovie("a last sample that lasts for nothing")
     counts, deltas = read_pairs(movie.data, track.tables[b"stts"])

@@ -88,15 +88,10 @@ def convert_to_ticks(
     time that differs from the last frame's end only by the rounding of a float means that end, so that a video's own
     duration is past its last frame.
 
-    Args:
-        pts: Ascending presentation times in ticks, int64 [N].
-        seconds: Times counted from the tick ``origin``.
-        time_base: Seconds in one tick.
-        end_pts: When the last frame ends, in ticks.
-        origin: In ticks of the stream's own timeline.
-
-    Returns:
-        Times in ticks of the stream's own timeline.
+    ``pts``: ascending presentation times in ticks, int64 [N].
+    ``seconds``: times counted from the tick ``origin``.
+    ``end_pts``: when the last frame ends, in ticks.
+    ``origin``, and the result: in ticks of the stream's own timeline.
     """
     ticks = seconds.in_ticks(time_base, origin)
     common = ticks.denominator
@@ -140,11 +135,9 @@ def compute_float_rounding(numerator: int) -> int:
 def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
     """Apply a pick rule to times, without checking the end of the last frame.
 
-    Args:
-        pts: Ascending presentation times in ticks, int64 [N]; N >= 1.
-        ticks: T times in ticks.
-        pick: "played" and "previous": last pts <= t; "next": first pts >= t; "nearest": least distance, ties to the
-            earlier frame.
+    ``pts``: ascending, int64 [N]; N >= 1.
+    ``pick``: "played" and "previous": last pts <= t; "next": first pts >= t; "nearest": least distance, ties to the
+    earlier frame.
 
     Returns:
         Frame numbers, int64 [T]; ``NO_PICK`` where no frame can be picked.

@@ -29,11 +29,7 @@ def index_still(
 
 
 def _is_damaged(data: bytes, name: str, limits: Limits) -> bool:
-    """Decode a picture, and say whether it is damaged.
-
-    Raises:
-        MediaError: It cannot be decoded.
-    """
+    """Decode a picture, and say whether it is damaged."""
     check_stop()
     if decode_jpeg(data, name, limits) is not None:
         return False
@@ -46,16 +42,11 @@ def index_sequence(
 ) -> tuple[MediaInfo, FrameIndex]:
     """Describe and index an image sequence.
 
-    Args:
-        media: The sequence.
-        verify: "none" reads the header of the first file, "ends" those of all; "full" decodes all, marks those that are
-            damaged, and leaves out of the index those that do not decode.
-        stream_index: None or 0.
-        limits: What the files may claim.
+    ``verify``: "none" reads the header of the first file, "ends" those of all; "full" decodes all, marks those that are
+    damaged, and leaves out of the index those that do not decode.
+    ``stream_index``: none or 0.
 
     Raises:
-        FormatChanged: Two files differ in their displayed size.
-        UnreadableMedia: A file is no picture, or missing.
         EmptyVideo: There is no file, or none decodes.
     """
     _check_stream(media, stream_index)

@@ -46,14 +46,9 @@ MIXED = "mixed"
 def probe_sequence(source: SequenceSource, limits: Limits, *, first_only: bool = False) -> MediaInfo:
     """Describe a sequence by its first file, and check the headers of all.
 
-    Args:
-        source: The sequence.
-        limits: What its files may claim.
-        first_only: Read no header but the first: the others are taken to be like it.
+    ``first_only``: read no header but the first: the others are taken to be like it.
 
     Raises:
-        FormatChanged: Two files differ in their displayed size.
-        UnreadableMedia: A file is no picture, or missing.
         UsageError: There are not as many timestamps as files.
     """
     files = source.files()
@@ -150,13 +145,7 @@ def describe_libav_picture(info: MediaInfo) -> MediaInfo:
 
 
 def decode_first_format(container: VideoContainer) -> PictureFormat:
-    """Decode up to the first frame, which alone tells the rotation, and return its format.
-
-    Raises:
-        EmptyVideo: No packet gives a frame: an index would be empty.
-        UnsupportedCodec: The packets are encrypted.
-        LimitExceeded: All pictures claim to be larger than the limits.
-    """
+    """Decode up to the first frame, which alone tells the rotation, and return its format."""
     fact = next(decode_facts(container, enumerate(_refuse_encrypted(container))), None)
     if fact is None:
         raise make_empty_error(container, "open")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from framefeed._values import Limits, PacketWalk, PictureFormat, StreamColors
 from framefeed.bitstreams import (
@@ -46,21 +45,10 @@ class Prover(Protocol):
     """Reads the packets of one stream, and proves which frames come of them."""
 
     def add(self, packet: memoryview) -> None:
-        """Read the next packet, in demuxing order; its bytes are not valid afterwards.
-
-        Raises:
-            OddUnits: The packet proves nothing; no further packet is added.
-        """
+        """Read the next packet, in demuxing order; its bytes are not valid afterwards. None follows an OddUnits."""
 
     def prove(self, walk: PacketWalk) -> Proof:
-        """Prove which frames come of all packets.
-
-        Args:
-            walk: The walk of the same packets.
-
-        Raises:
-            Unproved: They do not prove it.
-        """
+        """Prove which frames come of all packets."""
 
 
 def _prove_in_order(make_reader: Callable[[Limits], PacketReader], container: VideoContainer) -> Prover:
@@ -84,13 +72,10 @@ def has_prover(container: VideoContainer) -> bool:
     return container.codec_name in _PROVERS
 
 
-@dataclass(frozen=True, slots=True)
-class DemuxedStream:
+class DemuxedStream(NamedTuple):
     """A stream that was demuxed as a whole.
 
     Attributes:
-        walk: Its packets.
-        colors: Colour tags.
         proof: Which frames come of the packets; None if they do not prove it.
         first: Format of the first frame; None without a proof, or if the proof begins behind it.
         is_refuted: The packets deny, or leave open, that each gives a frame, in the order of their times.
@@ -104,16 +89,7 @@ class DemuxedStream:
 
 
 def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -> DemuxedStream:
-    """Demux a whole stream, and prove which frames come of it.
-
-    Args:
-        container: At its first packet.
-        known: The walk, if it is known: the packets are then not demuxed.
-
-    Raises:
-        UnreadableMedia: As ``walk_packets``.
-        LimitExceeded: As ``walk_packets``.
-    """
+    """Demux a whole stream from its first packet, and prove which frames come of it; a known walk is not made again."""
     colors = read_stream_colors(container)
     if not has_prover(container):
         return DemuxedStream(known or walk_packets(container), colors)

@@ -94,14 +94,9 @@ def plan_runs(
 ) -> DecodeRuns:
     """Plan the cheapest exact decoding of some frames of one source.
 
-    Args:
-        index: The source's frames.
-        ordinals: Frames in any order, repeats allowed, of one clip or many, int [T].
-        skip: Leave out pictures that no other refers to, if that is proven exact for the stream.
-        with_damage: Plan for frames that are delivered damaged or not.
-
-    Raises:
-        FrameNotFound: An ordinal is not in the index.
+    ``ordinals``: frames in any order, repeats allowed, of one clip or many, int [T].
+    ``skip``: leave out pictures that no other refers to, if that is proven exact for the stream.
+    ``with_damage``: plan for frames that are delivered damaged or not.
     """
     # Few calls of NumPy: after a picture was decoded, each runs from cold caches, ten times as long as in a benchmark.
     frames = np.asarray(ordinals, dtype=np.int64)
@@ -166,8 +161,8 @@ def _plan_shared(index: FrameIndex, frames: IntArray, kind: RunKind) -> list[Dec
         before = int(np.searchsorted(siblings, ordinal))
         by_start.setdefault(int(index.frame_start[siblings].min()), []).append((packet, before, ordinal))
     runs = []
-    for start, found in by_start.items():
-        packets, before, ordinals = np.array(sorted(found), dtype=np.int64).T
+    for start, rows in by_start.items():
+        packets, before, ordinals = np.array(sorted(rows), dtype=np.int64).T
         send = np.arange(start, packets[-1] + 1, dtype=np.int64)
         runs.append(DecodeRun(kind, send, ordinals, packets, before))
     return runs

@@ -36,13 +36,7 @@ def describe_still_stream(
 ) -> StreamFacts:
     """Describe a picture as a stream of one frame; pictures of one form share the description.
 
-    Args:
-        container: As its header names it.
-        codec: Codec name.
-        coded_size: (width, height) as stored.
-        pixel_format: Name of the stored pixel format.
-        rotation: Degrees counter-clockwise.
-        mirrored: Whether it is mirrored after that.
+    ``coded_size``: (width, height) as stored.
     """
     known = container == SEQUENCE_CONTAINER or container in STILLS
     return StreamFacts(
@@ -62,10 +56,7 @@ def describe_still_stream(
 def build_still_index(stream: StreamFacts, identity: SourceIdentity, *, is_damaged: bool = False) -> FrameIndex:
     """Index a still picture: one frame at 0 s of unknown duration, in ticks of a second.
 
-    Args:
-        stream: From `describe_still_stream`.
-        identity: Identity of the file.
-        is_damaged: Whether it was decoded, and is damaged.
+    ``is_damaged``: whether it was decoded, and is damaged.
     """
     packets = PacketTable(offset=_ZERO, size=np.array([identity.bytes], dtype=np.int64), pts=_ZERO, flags=_KEY_FLAG)
     if _SAME:

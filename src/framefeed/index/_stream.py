@@ -17,7 +17,7 @@ from framefeed.index._damage import find_damaged_frames, find_frames_with_gaps, 
 from framefeed.index._frame_index import BuiltFrom, FrameIndex
 from framefeed.index._joining import describe_stream, join_packets_and_frames, order_shown_packets
 from framefeed.index._probe import describe_video
-from framefeed.index._times import DecodingTimeRecorder, DecodingTimes, assume_rate, find_times, read_packet_times
+from framefeed.index._times import DecodingTimes, assume_rate, find_times, read_packet_times
 from framefeed.index.proofs._nal import count_missing_pictures, is_in_order_of_times
 from framefeed.index.proofs._proving import Proof, Refuted
 from framefeed.media import (
@@ -50,8 +50,6 @@ class Stream:
 
     Args:
         container: Open; its position and decoder change.
-        walk: The packets.
-        assume_fps: As in ``build_index``.
         colors: Colour tags; None to read them from the container.
     """
 
@@ -80,11 +78,7 @@ class Stream:
         return self.assemble(order, first.format, "packets")
 
     def build_from_partial_proof(self, proof: Proof) -> Built:
-        """Decode the beginning, and take the rest from the proof.
-
-        Raises:
-            Refuted: They contradict each other, or times do not increase.
-        """
+        """Decode the beginning, and take the rest from the proof."""
         facts = self._decode_from_start(proof.begin + HEAD_PACKETS)
         decoded = np.array([fact.packet for fact in facts], dtype=np.int64)
         before = decoded[: int((decoded >= proof.begin).argmax())] if len(decoded) else decoded
@@ -113,14 +107,14 @@ class Stream:
         self,
         count: int,
         refused: list[int] | None = None,
-        recorder: DecodingTimeRecorder | None = None,
+        dts: list[int | None] | None = None,
         logged: list[int] | None = None,
         hasher: PictureHasher | None = None,
     ) -> list[DecodedFact]:
         self._container.reopen()  # Before its decoder is opened, whose findings about the stream are read later.
         packets = demux_from(self._container, self._walk.packets, 0)
-        if recorder is not None:
-            packets = recorder.record(packets)
+        if dts is not None:
+            packets = _record_times(packets, dts)
         return self._decode(packets, count, refused, logged, hasher)
 
     def _decode(
@@ -184,20 +178,15 @@ class Stream:
         return decoded.issuperset(shown.tolist())
 
     def build_from_decoding(self, *, compares_silent: bool) -> Built:
-        """Decode everything.
-
-        Args:
-            compares_silent: Also compare the frames of silent decoders with what decoding from their starts gives.
-        """
-        container, refused, logged = self._container, list[int](), list[int]()
-        recorder = DecodingTimeRecorder()
+        """Decode everything; ``compares_silent`` compares what silent decoders give in order and from starts."""
+        container, refused, logged, dts = self._container, list[int](), list[int](), list[int | None]()
         missing = count_missing_pictures(container, self._walk)
         is_silent = compares_silent and container.codec.is_silent
         if is_silent:
             # Their damage may be such that only the loop filter shows it.
             container.set_decoder_options()
         hasher = PictureHasher() if is_silent or missing is None else None
-        facts = self._decode_from_start(len(self._walk), refused, recorder, logged, hasher)
+        facts = self._decode_from_start(len(self._walk), refused, dts, logged, hasher)
         if self._container.codec.units is None:
             # A key frame counts if container and decoder agree on it: either alone may be wrong (M14).
             is_decoded_key = np.zeros(len(self._walk), dtype=bool)
@@ -208,7 +197,7 @@ class Stream:
         if not facts:
             raise make_empty_error(self._container, "index")
         order = np.array([fact.packet for fact in facts], dtype=np.int64)
-        info, index = self.assemble(order, facts[0].format, "decode", recorder.decoding_times(facts))
+        info, index = self.assemble(order, facts[0].format, "decode", DecodingTimes.of(facts, dts))
         is_damaged = index.frame_packet < 0
         if missing is None or missing.any():
             # What a decoder shows in place of a missing picture may depend on any other.
@@ -238,3 +227,9 @@ class Stream:
         identity = container.source.identity_of(container.reader)
         index = join_packets_and_frames(walk, order, times, built_from, stream, identity)
         return info, replace(index, changes_size=len(self._sizes) > 1)
+
+
+def _record_times(packets: Iterator[tuple[int, Packet]], dts: list[int | None]) -> Iterator[tuple[int, Packet]]:
+    for number, packet in packets:
+        dts.append(packet.dts)
+        yield number, packet

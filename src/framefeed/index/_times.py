@@ -7,9 +7,9 @@ of a rate is not a declaration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from framefeed._arrays import IntArray
 from framefeed._values import MISSING_PTS, PacketWalk
 from framefeed.index._declared_rate import find_declared_rate, has_clock
 from framefeed.index._frame_index import TimesFrom
-from framefeed.media import DecodedFact, Packet, VideoContainer
+from framefeed.media import DecodedFact, VideoContainer
 
 TIMES_FROM_IN_WORDS: Mapping[TimesFrom, str] = {
     "pts": "presentation times in the file",
@@ -31,15 +31,12 @@ _MAX_TICKS = 2**60
 """Times further from 0 are not believed; the sum of a few others fits into int64."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameTimes:
+class FrameTimes(NamedTuple):
     """Presentation times of the output frames of a stream.
 
     Attributes:
         pts: In ticks of ``time_base``, int64 [N].
         duration: In ticks of ``time_base``, int64 [N]; 0 where unknown.
-        time_base: Seconds in one tick.
-        times_from: Source of the times.
         time_shift: Ticks that were added to decoding times.
     """
 
@@ -50,8 +47,7 @@ class FrameTimes:
     time_shift: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DecodingTimes:
+class DecodingTimes(NamedTuple):
     """Decoding times of a whole stream; ``MISSING_PTS`` where unknown.
 
     Attributes:
@@ -62,31 +58,16 @@ class DecodingTimes:
     frames: IntArray
     packets: IntArray
 
-
-@dataclass(slots=True)
-class DecodingTimeRecorder:
-    """Records the decoding times of packets that are sent to a decoder."""
-
-    _dts: list[int | None] = field(default_factory=list)
-
-    def record(self, packets: Iterator[tuple[int, Packet]]) -> Iterator[tuple[int, Packet]]:
-        """Pass packets on, and record their times."""
-        for number, packet in packets:
-            self._dts.append(packet.dts)
-            yield number, packet
-
-    def decoding_times(self, facts: Sequence[DecodedFact]) -> DecodingTimes:
-        """Combine the packets' times with those of the frames that were decoded from them."""
-        return DecodingTimes(_to_ticks(fact.dts for fact in facts), _to_ticks(self._dts))
+    @classmethod
+    def of(cls, facts: Sequence[DecodedFact], packets: Sequence[int | None]) -> DecodingTimes:
+        """Take those of decoded frames, and of the packets, None where unknown."""
+        return cls(_to_ticks(fact.dts for fact in facts), _to_ticks(packets))
 
 
 def read_packet_times(walk: PacketWalk, order: IntArray, time_base: Fraction | None) -> FrameTimes:
     """Read the times of frames from their packets.
 
-    Args:
-        walk: The packets.
-        order: Packet number of each output frame, in output order, int64 [N]; -1 where unknown.
-        time_base: Seconds in one tick.
+    ``order``: packet number of each output frame, in output order, int64 [N]; -1 where unknown.
     """
     pts, duration = walk.packets.pts[order], walk.duration[order]
     is_unknown = order < 0
@@ -100,11 +81,9 @@ def find_times(
 ) -> FrameTimes:
     """Choose the best source of times that the stream itself offers.
 
-    Args:
-        container: Open; its position does not change.
-        own: The frames' own times, read from the packets.
-        walk: The packets.
-        decoding: None if not everything was decoded.
+    ``container``: open; its position does not change.
+    ``own``: the frames' own times, read from the packets.
+    ``decoding``: none if not everything was decoded.
     """
     if not has_clock(container):
         # The length of its ticks is unknown.

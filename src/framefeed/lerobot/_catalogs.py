@@ -22,19 +22,7 @@ _MOST_SHOWN = 5
 
 
 def index_videos(files: Files, info: Info, episodes: Episodes, camera: str, chosen: IntArray) -> Catalog:
-    """Index the videos of a camera that hold some episodes: a row for each, in the order of their first episodes.
-
-    Args:
-        files: Of the data set.
-        info: Its facts.
-        episodes: All of its episodes.
-        camera: Name of the camera.
-        chosen: Numbers of episodes, int64 [C].
-
-    Raises:
-        UsageError: The camera lacks an episode.
-        MediaError: A video cannot be read.
-    """
+    """Index the videos of a camera that hold chosen episodes: a row for each, in the order of their first episodes."""
     videos = episodes.videos[camera]
     chunk, file = videos.chunk[chosen], videos.file[chosen]
     if (lacking := chosen[chunk < 0]).size:
@@ -56,11 +44,7 @@ def index_videos(files: Files, info: Info, episodes: Episodes, camera: str, chos
 
 
 def index_pictures(files: Files, info: Info, episodes: Episodes, camera: str, chosen: IntArray) -> Catalog:
-    """Index the pictures of a camera that lie in the tables, by their headers: a row for each row of some episodes.
-
-    Raises:
-        MediaError: A picture cannot be read.
-    """
+    """Index the pictures of a camera that lie in the tables, by their headers: a row a row of the chosen episodes."""
     names = list[str]()
     first_of: dict[tuple[int, int], int] = {}
     pairs = list(zip(episodes.chunk.tolist(), episodes.file.tolist(), strict=True))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._compute import pc
-from framefeed.lerobot._files import Files, list_columns
+from framefeed.lerobot._files import Files
 from framefeed.lerobot._info import INFO, Info
 
 EPISODES = "meta/episodes"
@@ -26,8 +26,7 @@ class CameraVideos:
     """Where the episodes are in the videos of a camera.
 
     Attributes:
-        chunk: Number of the chunk, int64 [E]; -1 where the camera lacks the episode.
-        file: Number of the file, int64 [E]; -1 likewise.
+        chunk: Number of the chunk of files, int64 [E]; -1, as ``file``, where the camera lacks the episode.
         start_seconds: Of the episode's first row, on the video's own timeline, float64 [E].
         end_seconds: Behind its last row, float64 [E]; NaN if unknown.
     """
@@ -44,9 +43,7 @@ class Episodes:
 
     Attributes:
         starts: First row of each episode, and last the number of rows, int64 [E + 1].
-        chunk: Number of the chunk of the table of each, int64 [E].
-        file: Number of the file, int64 [E].
-        videos: By camera.
+        chunk: Number of the chunk of files of the table of each, int64 [E].
         table: What the data set says of each episode, without statistics: a row an episode.
     """
 
@@ -61,11 +58,6 @@ class Episodes:
 
 
 def read_episodes(files: Files, info: Info) -> Episodes:
-    """Read and check the episodes.
-
-    Raises:
-        MediaError: A file is missing or damaged, or episodes are out of order or overlap.
-    """
     return _read_tables(files, info) if info.shares_files else _read_lines(files, info)
 
 
@@ -76,7 +68,7 @@ def _read_tables(files: Files, info: Info) -> Episodes:
         for camera in info.list_cameras("video"):
             columns = [f"videos/{camera}/{part}" for part in _PARTS]
             needed += columns if any(column in table.column_names for column in columns) else []
-        if missing := list_columns(table, needed):
+        if missing := [column for column in needed if column not in table.column_names]:
             files.refuse(name, f"lacks the columns {', '.join(missing)} of episodes")
         names.append(name)
         tables.append(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -37,9 +37,8 @@ class Files:
     """The files of a data set.
 
     Attributes:
-        root: Absolute path of the folder, or its URL.
+        root: Absolute path of the folder, or its URL; other names of files are relative to it.
         limits: ``max_header_bytes`` bounds each file of JSON, ``max_members`` the rows of a table.
-        storage_options: Options by URL prefix.
     """
 
     root: str
@@ -47,11 +46,10 @@ class Files:
     storage_options: StorageOptions | None = field(default=None, repr=False)
 
     def join(self, name: str) -> str:
-        """Make the path or URL of a file, which is named relative to the root."""
+        """Make the path or URL of a file."""
         return make_absolute(name, self.root)
 
     def is_there(self, name: str) -> bool:
-        """Whether there is such a file."""
         try:
             self.find_version(name)
         except MissingMedia:
@@ -59,11 +57,7 @@ class Files:
         return True
 
     def find_version(self, name: str) -> str:
-        """Find which version of a file is there: another text means other bytes.
-
-        Raises:
-            MissingMedia: There is no such file.
-        """
+        """Find which version of a file is there: another text means other bytes."""
         path = self.join(name)
 
         def find() -> str:
@@ -77,11 +71,6 @@ class Files:
         return try_again_in_shortage(find, path, "open")
 
     def read(self, name: str) -> bytes:
-        """Read a small file.
-
-        Raises:
-            MediaError: It is missing, too large, or cannot be read.
-        """
         return try_again_in_shortage(lambda: self._read(name), self.join(name), "open")
 
     def _read(self, name: str) -> bytes:
@@ -96,12 +85,7 @@ class Files:
         return data
 
     def read_json(self, name: str, *, has_nan: bool = False) -> dict[str, Any]:
-        """Read a JSON file that holds an object.
-
-        Args:
-            name: Of the file.
-            has_nan: Whether NaN and Infinity are numbers, as statistics have them.
-        """
+        """Read a JSON file that holds an object; with ``has_nan``, as of statistics, NaN and Infinity are numbers."""
         return self._parse(name, self._decode(name), "", has_nan)
 
     def read_lines(self, name: str, *, has_nan: bool = False) -> list[dict[str, Any]]:
@@ -127,43 +111,33 @@ class Files:
         return value
 
     def read_table(self, name: str, keep: Callable[[str], bool]) -> pa.Table:
-        """Read the columns of a Parquet file for whose names ``keep`` is true.
+        """Read the columns of a Parquet file for whose names ``keep`` is true."""
+        path = self.join(name)
 
-        Raises:
-            MediaError: It is missing, no Parquet file, damaged, or has too many rows.
-        """
-
-        def read(file: pq.ParquetFile) -> pa.Table:
-            if file.metadata.num_rows > self.limits.max_members:
-                rows = f"{file.metadata.num_rows} rows"
-                raise make_limit_error(self.limits, "max_members", rows, show_name(self.join(name)), "open")
-            names = [column for column in file.schema_arrow.names if keep(column)]
-            table = file.read(columns=names, use_threads=False)
+        def read() -> pa.Table:
+            local = self._copy(path) if is_url(path) else path
+            with os.fdopen(open_regular(local), "rb") as file, pq.ParquetFile(file) as parquet:
+                if parquet.metadata.num_rows > self.limits.max_members:
+                    rows = f"{parquet.metadata.num_rows} rows"
+                    raise make_limit_error(self.limits, "max_members", rows, show_name(path), "open")
+                names = [column for column in parquet.schema_arrow.names if keep(column)]
+                table = parquet.read(columns=names, use_threads=False)
             for column, values in zip(table.column_names, table.columns, strict=True):
                 if (odd := find_odd_text(values)) is not None:
                     raise ValueError(f"the text {odd[1]!r} in row {odd[0]} of the column {column!r} is not UTF-8")
             return table
 
-        return self._call_arrow(name, read)
-
-    def _call_arrow(self, name: str, call: Callable[[pq.ParquetFile], Any]) -> Any:
-        path = self.join(name)
-
-        def open_and_call() -> Any:
-            local = self._copy(path) if is_url(path) else path
-            with os.fdopen(open_regular(local), "rb") as file, pq.ParquetFile(file) as table:
-                return call(table)
-
         try:
-            return try_again_in_shortage(open_and_call, path, "read")
+            return try_again_in_shortage(read, path, "read")
         except MediaError:
             raise
         except (pa.ArrowException, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno is not None and not is_url(path):
                 raise_file_error(error, path, "read")
-            if _begins_with_pointer(self._copy(path) if is_url(path) else path):
-                self.refuse(name, _LFS_ADVICE, error)
-            self.refuse(name, f"cannot be read as a Parquet file ({str(error).rstrip('.')})", error)
+            with io.FileIO(open_regular(self._copy(path) if is_url(path) else path)) as file:
+                is_pointer = file.read(len(_LFS)) == _LFS
+            what = _LFS_ADVICE if is_pointer else f"cannot be read as a Parquet file ({str(error).rstrip('.')})"
+            self.refuse(name, what, error)
 
     def _copy(self, url: str) -> str:
         """Copy a table to the user's cache folder, unless it is there; return its path."""
@@ -173,23 +147,7 @@ class Files:
             return cache_file("tables", strip_url(url), version, ".parquet", lambda path: copy_object(reader, path))
 
     def refuse(self, name: str, what: str, cause: BaseException | None = None) -> NoReturn:
-        """Raise UnreadableMedia for a file.
-
-        Args:
-            name: Of the file.
-            what: What is wrong with it; without a next step, that is to copy the data set again.
-            cause: The error that says so.
-        """
+        """Raise UnreadableMedia for a file; where ``what`` has no next step, that is to copy the data set again."""
         shown = show_name(self.join(name))
         advice = "" if ": " in what else ": correct it, or copy the data set again"
         raise UnreadableMedia(f"{shown}: {what}{advice}", source=shown, stage="open") from cause
-
-
-def _begins_with_pointer(path: str) -> bool:
-    with io.FileIO(open_regular(path)) as file:
-        return file.read(len(_LFS)) == _LFS
-
-
-def list_columns(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """List the names that a table lacks."""
-    return [name for name in names if name not in table.column_names]

@@ -20,10 +20,8 @@ class CameraFrames:
     """The frames of a camera at the times of rows beside a row: a clip rule, whose clips are numbered by row.
 
     Attributes:
-        camera: Name of the camera.
         deltas: Rows from that of the clip to those of the frames, int64 [T].
         tolerance_seconds: Largest distance of a frame from the time of its row.
-        spans: Of the episodes.
         timestamps: Seconds of each row since its episode began, [R]; None for pictures in the tables.
         start_seconds: Of each episode in the camera's video, float64 [E].
         others: Describes what else a plan delivers.
@@ -60,14 +58,7 @@ class CameraFrames:
         return len(self.deltas)
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
-        """Choose the frames of the row with the number of the clip.
-
-        Raises:
-            FrameNotFound: A frame is further from its time than the tolerance.
-            TimeUnavailable: The video has no usable timestamps.
-        """
-        row = context.number
-        rows, pads = self.spans.clamp(np.array([row], np.int64), self.deltas)
+        rows, pads = self.spans.clamp(np.array([context.number], np.int64), self.deltas)
         is_pad, segments = pads[0], np.zeros(len(self.deltas), np.int64)
         if self.timestamps is None:
             return ClipFrames(segments, np.where(is_pad, np.nan, 0.0), ~is_pad, segments)
@@ -79,12 +70,8 @@ class CameraFrames:
         errors = timeline.measure_errors(numbers, ticks)
         distances = np.abs(errors)
         if (distances > self.tolerance_seconds).any():
-            self._refuse(
-                timeline,
-                int(rows[0, int(distances.argmax())]),
-                float(seconds[int(distances.argmax())]),
-                distances.max(),
-            )
+            furthest = int(distances.argmax())
+            self._refuse(timeline, int(rows[0, furthest]), float(seconds[furthest]), distances[furthest])
         errors[is_pad] = np.nan
         return ClipFrames(numbers + timeline.first, errors, ~is_pad, segments)
 

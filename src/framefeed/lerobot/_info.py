@@ -34,11 +34,9 @@ class Feature:
     """What info.json says of a column or a camera.
 
     Attributes:
-        name: Of the column or camera.
         dtype: "video", "image", "string", or the name of a NumPy type.
         shape: Of a value; (1,) of a single number.
         names: Of its parts, as info.json has them.
-        is_depth: Whether it is a camera of depth.
     """
 
     name: str
@@ -49,12 +47,10 @@ class Feature:
 
     @property
     def is_camera(self) -> bool:
-        """Whether its values are pictures."""
         return self.dtype in ("video", "image")
 
     @property
     def is_text(self) -> bool:
-        """Whether its values are texts."""
         return self.dtype == "string"
 
     @property
@@ -70,8 +66,6 @@ class Info:
     Attributes:
         version: "2.0", "2.1" or "3.0".
         fps: Rows of the tables in a second.
-        features: By name, in their order.
-        total_episodes: Number of episodes.
         total_frames: Number of rows of all tables.
         chunks_size: Most files in a folder.
         data_path: Template of the names of tables.
@@ -113,13 +107,6 @@ class Info:
 
 
 def read_info(files: Files) -> Info:
-    """Read and check meta/info.json.
-
-    Raises:
-        MissingMedia: It is missing.
-        UnreadableMedia: It is no JSON, or says what cannot be.
-        UsageError: It is of another version, or of another storage format.
-    """
     try:
         raw = files.read_json(INFO)
     except MissingMedia as error:

@@ -25,8 +25,6 @@ class CameraClips:
     """What a plan of a camera is made from; it travels to workers in place of tables.
 
     Attributes:
-        source: The data set.
-        camera: Name of the camera.
         deltas: By column and camera, int64 [T].
         columns: Names of columns that are delivered at the row itself.
         chosen: Numbers of episodes, int64 [C]; None for all.
@@ -59,15 +57,9 @@ class CameraClips:
         return {name: replace(self, deltas={**self.deltas, self.camera: steps}) for name, steps in each.items()}
 
     def list_chosen(self) -> IntArray:
-        """List the numbers of the episodes, int64 [C]."""
         return np.arange(len(self.source.episodes)) if self.chosen is None else self.chosen
 
     def index(self) -> Catalog:
-        """Index the files of the camera.
-
-        Raises:
-            MediaError: One of them cannot be read.
-        """
         source, chosen = self.source, self.list_chosen()
         key = (self.camera, chosen.tobytes())
         if key not in source.catalogs:
@@ -76,7 +68,6 @@ class CameraClips:
         return source.catalogs[key]
 
     def make_rule(self) -> CameraFrames:
-        """Make the clip rule."""
         episodes, own = self.source.episodes, self.deltas[self.camera]
         times, start = None, np.empty(0)
         if not self.is_pictures:
@@ -87,11 +78,7 @@ class CameraClips:
 
 @dataclass(frozen=True, eq=False)
 class CameraPlan(EpochPlan):
-    """The plan of a camera of a data set: position p is a row of its tables, whose number is the clip's line.
-
-    Attributes:
-        clips: What it is made from.
-    """
+    """The plan of a camera of a data set: position p is a row of its tables, whose number is the clip's line."""
 
     clips: CameraClips | None = None
 
@@ -108,12 +95,6 @@ class CameraPlan(EpochPlan):
 
 
 def plan_camera(clips: CameraClips, options: PlanOptions) -> EpochPlan:
-    """Plan the clips of a camera.
-
-    Raises:
-        UsageError: Its pictures would have different sizes, or it lacks an episode.
-        MediaError: One of its files cannot be read.
-    """
     plan = restore_plan(clips.index(), clips, options)
     if not clips.is_pictures:
         _warn_of_missing_frames(plan.catalog, clips)
@@ -174,11 +155,7 @@ def _warn_of_missing_frames(catalog: Catalog, clips: CameraClips) -> None:
 
 
 def check_cameras(source: DataSource, deltas: Mapping[str, IntArray]) -> list[str]:
-    """List the cameras of a plan, and check that they can be read.
-
-    Raises:
-        UsageError: There are none; or one is of depth.
-    """
+    """List the cameras of a plan, and check that they can be read."""
     features = source.info.features
     cameras = [name for name in deltas if features[name].is_camera]
     if not cameras:
@@ -195,11 +172,7 @@ def check_cameras(source: DataSource, deltas: Mapping[str, IntArray]) -> list[st
 
 
 def check_boxes(plans: Mapping[str, Mapping[str, EpochPlan]]) -> None:
-    """Check that the pictures of a clip have one box, where they come from several sources.
-
-    Raises:
-        UsageError: They differ in size, and a border around them would too.
-    """
+    """Check that the pictures of a clip have one box, where they come from several sources."""
     for camera, parts in plans.items():
         first = next(iter(parts.values()))
         sizes = first.catalog.heights, first.catalog.widths

@@ -14,11 +14,7 @@ from framefeed.plan import ClipLocation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Rows of episodes.
-
-    Attributes:
-        starts: First row of each episode, and last the number of rows, int64 [E + 1].
-    """
+    """Rows of episodes: ``starts`` has the first row of each, and last the number of rows, int64 [E + 1]."""
 
     starts: IntArray
 
@@ -27,15 +23,7 @@ class Spans:
         return self.starts.searchsorted(rows, side="right") - 1
 
     def clamp(self, rows: IntArray, deltas: IntArray) -> tuple[IntArray, BoolArray]:
-        """Add deltas to rows, and clamp them to the episode.
-
-        Args:
-            rows: int64 [N].
-            deltas: int64 [T].
-
-        Returns:
-            Rows, int64 [N, T]; and which were clamped, bool [N, T].
-        """
+        """Add deltas [T] to rows [N], and clamp them to the episode: rows, int64 [N, T]; and which were clamped."""
         episodes = self.find_episodes(rows)
         first, last = self.starts[episodes][:, np.newaxis], self.starts[episodes + 1][:, np.newaxis] - 1
         moved = rows[:, np.newaxis] + deltas
@@ -59,13 +47,7 @@ class ChosenRows:
 
     @classmethod
     def of(cls, starts: IntArray, chosen: IntArray, files: IntArray | None = None) -> ChosenRows:
-        """Number the rows of chosen episodes.
-
-        Args:
-            starts: First row of each episode, and last the number of rows, int64 [E + 1].
-            chosen: Numbers of episodes, int64 [C], ascending.
-            files: int64 [C].
-        """
+        """Number the rows of chosen episodes, int64 [C], ascending; ``starts`` is that of `Spans`."""
         firsts, lengths = starts[chosen], starts[chosen + 1] - starts[chosen]
         is_long = lengths > 0
         firsts, lengths = firsts[is_long], lengths[is_long]
@@ -100,9 +82,7 @@ class ChosenRows:
 class PictureRows:
     """The layout of a camera that is pictures in the tables: the catalog has a row for each position.
 
-    Attributes:
-        rows: Rows of the tables by position.
-        delta: Rows from that of the clip to that of the picture.
+    ``delta`` is the rows from that of the clip to that of the picture.
     """
 
     rows: ChosenRows
@@ -128,24 +108,17 @@ class PictureRows:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class DeltaColumn(ListColumn):
-    """A column of the values at some rows beside each row, clamped to the episode: [R, T, ...].
-
-    Attributes:
-        spans: Of the episodes.
-        deltas: int64 [T].
-    """
+    """A column of the values at some rows beside each row, clamped to the episode: [R, T, ...]."""
 
     spans: Spans
     deltas: IntArray
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(R, T, ...)."""
         return (len(self.values), len(self.deltas), *self.values.shape[1:])
 
     @property
     def size(self) -> int:
-        """Count of the numbers."""
         return self.values.size * len(self.deltas)
 
     def __getitem__(self, lines: int | IntArray) -> AnyArray:
@@ -157,29 +130,21 @@ class DeltaColumn(ListColumn):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PadColumn:
-    """The column that says which values of a `DeltaColumn` are of a clamped row: bool [R, T].
-
-    Attributes:
-        spans: Of the episodes.
-        deltas: int64 [T].
-    """
+    """The column that says which values of a `DeltaColumn` are of a clamped row: bool [R, T]."""
 
     spans: Spans
     deltas: IntArray
 
     @property
     def dtype(self) -> np.dtype[np.bool_]:
-        """Type of the values."""
         return np.dtype(np.bool_)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(R, T)."""
         return (len(self), len(self.deltas))
 
     @property
     def size(self) -> int:
-        """Count of the values."""
         return len(self) * len(self.deltas)
 
     def __len__(self) -> int:
@@ -191,9 +156,7 @@ class PadColumn:
         return is_pad if isinstance(lines, np.ndarray) else is_pad[0]
 
     def max(self) -> bool:
-        """Largest possible value."""
         return True
 
     def min(self) -> bool:
-        """Least possible value."""
         return False

@@ -32,15 +32,7 @@ PAD = "_is_pad"
 
 @dataclass(frozen=True, eq=False)
 class DataSource:
-    """A data set.
-
-    Attributes:
-        files: Its files.
-        info: What info.json says.
-        episodes: All of its episodes.
-        tables: Its tables of frames.
-        catalogs: Those of cameras that were indexed in this process, by camera and numbers of episodes.
-    """
+    """A data set; ``catalogs`` are of cameras indexed in this process, by camera and numbers of episodes."""
 
     files: Files
     info: Info
@@ -50,12 +42,6 @@ class DataSource:
 
     @classmethod
     def open(cls, files: Files) -> DataSource:
-        """Read info.json and the episodes.
-
-        Raises:
-            UsageError: The data set is of another version.
-            MediaError: A file is missing or damaged.
-        """
         info = read_info(files)
         episodes = read_episodes(files, info)
         return cls(files, info, episodes, Tables(files, info, episodes))
@@ -92,12 +78,7 @@ class DataSource:
     def read_columns(
         self, names: Iterable[str], chosen: IntArray | None = None, *, may_be_texts: bool = False
     ) -> dict[str, AnyArray]:
-        """Read columns of the tables, see `Tables.read_columns`; numbers of tasks are checked to have a text.
-
-        Raises:
-            UsageError: There is no such column, or it is not numbers.
-            MediaError: A table is missing or damaged.
-        """
+        """Read columns of the tables, see `Tables.read_columns`; numbers of tasks are checked to have a text."""
         features = [self.tables.find_feature(name, may_be_text=may_be_texts) for name in names]
         columns = self.tables.read_columns(features, chosen)
         if TASK in columns:
@@ -116,11 +97,7 @@ class DataSource:
     def check_columns(
         self, deltas: Mapping[str, IntArray], columns: Iterable[str], *, may_be_texts: bool = False
     ) -> None:
-        """Check the names of columns, see `make_columns`.
-
-        Raises:
-            UsageError: A column is unknown, not numbers, or would be there twice.
-        """
+        """Check the names of columns, see `make_columns`."""
         beside = [name for name in deltas if not self.info.features[name].is_camera]
         for name in beside:
             self.tables.find_feature(name)
@@ -138,16 +115,9 @@ class DataSource:
         *,
         may_be_texts: bool = False,
     ) -> dict[str, Any]:
-        """Make the columns of a plan, whose lines are rows of the tables.
+        """Make the columns of a plan, whose lines are rows of the tables, of the chosen episodes or all.
 
-        Args:
-            deltas: By column, int64 [T]; cameras are left out.
-            columns: Those that are delivered at the row itself.
-            chosen: Numbers of the episodes whose rows are needed; None for all.
-            may_be_texts: Whether columns may be texts.
-
-        Raises:
-            UsageError: A column is unknown, not numbers, or would be there twice.
+        They are those of ``deltas``, int64 [T], which may name cameras too, and ``columns`` at the row itself.
         """
         self.check_columns(deltas, columns, may_be_texts=may_be_texts)
         beside = {name: steps for name, steps in deltas.items() if not self.info.features[name].is_camera}
@@ -158,11 +128,7 @@ class DataSource:
         return made | {name: ListColumn(values[name]) for name in columns}
 
     def read_deltas(self, delta_timestamps: Any, tolerance_seconds: float) -> dict[str, IntArray]:
-        """Convert times relative to a row to numbers of rows, int64 [T] by name.
-
-        Raises:
-            UsageError: A name is unknown, or a time is not a multiple of 1/fps within the tolerance.
-        """
+        """Convert times relative to a row to numbers of rows, int64 [T] by name."""
         if not hasattr(delta_timestamps, "items"):
             raise expected(
                 "delta_timestamps", 'a dict such as {"observation.images.top": [-0.1, 0.0]}', delta_timestamps
@@ -178,11 +144,7 @@ class DataSource:
         return deltas
 
     def choose_episodes(self, episodes: Any) -> IntArray | None:
-        """Check numbers of episodes; return them in ascending order, int64 [C]; None for all.
-
-        Raises:
-            UsageError: There is no such episode, or one is given twice.
-        """
+        """Check numbers of episodes; return them in ascending order, int64 [C]; None for all."""
         if episodes is None:
             return None
         try:

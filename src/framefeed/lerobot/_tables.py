@@ -16,7 +16,7 @@ from framefeed._shortage import allocate
 from framefeed.catalog import convert_lists, map_arrays
 from framefeed.errors import UsageError
 from framefeed.lerobot._episodes import EPISODES, Episodes
-from framefeed.lerobot._files import Files, list_columns
+from framefeed.lerobot._files import Files
 from framefeed.lerobot._info import INFO, Feature, Info
 
 # Of fewer, each process reads its own: that costs less than a file in the cache folder.
@@ -26,13 +26,7 @@ _INDEX = "index"
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The tables of frames; rows are numbered over all of them.
-
-    Attributes:
-        files: Of the data set.
-        info: Its facts.
-        episodes: All of its episodes.
-    """
+    """The tables of frames; rows are numbered over all of them."""
 
     files: Files
     info: Info
@@ -45,9 +39,6 @@ class Tables:
         Args:
             features: Those that are no cameras; of texts the arrays are of str.
             chosen: Numbers of the episodes that are needed, int64 [E], ascending; None for all.
-
-        Raises:
-            MediaError: A table is missing or damaged, or is not what info.json says.
         """
         needed, runs = list(features), self._list_runs(chosen)
         part = None if chosen is None else runs.tobytes()
@@ -65,11 +56,6 @@ class Tables:
         return is_url(self.files.root) or is_large
 
     def find_feature(self, name: str, *, may_be_text: bool = False) -> Feature:
-        """Find a column by its name.
-
-        Raises:
-            UsageError: There is no such column, or it is not numbers.
-        """
         feature = self.info.features.get(name)
         if feature is None:
             raise UsageError(f"{self.files.root}: there is no column {name!r}: it has {', '.join(self.info.features)}")
@@ -96,11 +82,7 @@ class Tables:
         return runs[np.unique(firsts.searchsorted(chosen, side="right") - 1)]
 
     def find_version(self, chosen: IntArray | None) -> str:
-        """Find which version of the tables is there: another text means other values.
-
-        Raises:
-            MissingMedia: One of them is missing.
-        """
+        """Find which version of the tables is there: another text means other values."""
         versions = (self.files.find_version(self._name(first)) for first, _ in self._list_runs(chosen).tolist())
         return "; ".join(versions)
 
@@ -155,7 +137,7 @@ class Tables:
         """Read columns of one table, whose rows are checked to be those of its episodes."""
         needed = dict.fromkeys((*columns, _INDEX))
         table = self.files.read_table(name, needed.__contains__)
-        if missing := list_columns(table, [*needed]):
+        if missing := [column for column in needed if column not in table.column_names]:
             self.files.refuse(name, f"lacks the column {missing[0]!r} that {INFO} names")
         if len(table) != rows.stop - rows.start:
             self.files.refuse(name, f"has {len(table)} rows, but its episodes have {rows.stop - rows.start}")

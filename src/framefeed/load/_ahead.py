@@ -47,13 +47,8 @@ class _State:
 class ReadAhead:
     """Asks for the bytes of tasks in their order, as many as a budget allows; do not wait for them.
 
-    A task that a worker begins before its bytes were asked for is left to the worker.
-
-    Args:
-        catalog: The sources of the tasks.
-        decoder: Knows which bytes it reads.
-        max_bytes: The budget: bytes asked for of tasks that have not ended. A task that is larger is asked for alone.
-        counter: Counts what is fetched; None for no counts.
+    A task that a worker begins before its bytes were asked for is left to the worker. ``max_bytes`` bounds the bytes
+    asked for of tasks that have not ended. A task that is larger is asked for alone.
     """
 
     def __init__(

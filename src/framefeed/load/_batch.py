@@ -176,11 +176,7 @@ class BufferPool:
     """Lends memory for arrays; the memory returns when the last view of it is freed.
 
     It takes no locks: the garbage collector returns memory in any thread, also in one that would hold the lock.
-
-    Args:
-        max_idle: Most idle blocks kept; further ones are freed.
-        use: Purpose of the memory, for messages.
-        shared: Memory that worker processes can write to; None for memory of this process.
+    ``max_idle`` idle blocks are kept, and further ones freed. Worker processes can write to ``shared`` memory.
     """
 
     def __init__(self, max_idle: int, use: str = "a batch", shared: SharedMemory | None = None) -> None:

@@ -17,8 +17,7 @@ _WORD = 8
 class Finisher:
     """Lends memory that clips are decoded into, and makes of it what is delivered, or transformed.
 
-    Args:
-        in_place: Whether clips that need nothing else are decoded into their slots.
+    With ``in_place``, clips that need nothing else are decoded into their slots.
     """
 
     def __init__(self, *, in_place: bool) -> None:

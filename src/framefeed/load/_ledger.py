@@ -284,11 +284,7 @@ def _format_line(entry: LedgerEntry, clips: int) -> str:
 
 
 def check_max_failed(max_failed: int | float | None, on_error: str) -> None:
-    """Check ``max_failed``.
-
-    Raises:
-        UsageError: It is not None, a count or a share, or ``on_error`` is "raise".
-    """
+    """Check that ``max_failed`` is a count or a share, or None, and fits to ``on_error``."""
     if max_failed is None:
         return
     if on_error == "raise":

@@ -20,12 +20,7 @@ MakeResult = Callable[[Pixels], AnyArray]
 
 
 class ClipMemory:
-    """Memory of a batch; each slot is written by one worker.
-
-    Args:
-        shapes: Shape of each clip.
-        buffers: Of the process that decodes.
-    """
+    """Memory of a batch; each slot is written by one worker."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
         self._shapes = list(shapes)
@@ -89,9 +84,7 @@ class ClipMemory:
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the pixels of the batch, and the slots whose results do not fit into it.
 
-        Args:
-            slots: Slots that did not fail, ascending.
-            make_result: Needed for the results of a transform.
+        The clips of ``slots``, which ascend, did not fail. ``make_result`` is needed for the results of a transform.
         """
         raise NotImplementedError
 
@@ -256,13 +249,7 @@ class UnequalMemory(ClipMemory):
 class TaskMemory(ClipMemory):
     """In a worker process: memory of the process that asked, and results that are sent to it.
 
-    Args:
-        shapes: Shape of each clip.
-        shared: Memory for each clip or result, in the process that asked; None if it must be sent.
-        buffers: Of this process.
-
-    Attributes:
-        results: Results to be sent, by slot.
+    ``shared`` is memory for each clip or result, in the process that asked; None if it must be sent.
     """
 
     def __init__(

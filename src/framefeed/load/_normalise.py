@@ -40,12 +40,8 @@ _CHANNELS = 3
 class Normaliser:
     """Writes clips, uint8 [T, C, H, W], as numbers.
 
-    Example: ``Normaliser("float32", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))``
-
-    Attributes:
-        dtype: "float32", "float16" or "bfloat16".
-        mean: One number, or one for each channel, of x / 255.
-        std: The same.
+    ``mean`` and ``std`` have one number, or one for each channel, of x / 255, as in
+    ``Normaliser("float32", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))``.
     """
 
     dtype: str
@@ -56,14 +52,7 @@ class Normaliser:
     def of(cls, dtype: Any, mean: Any, std: Any, *, has_transform: bool) -> Normaliser | None:
         """Check the arguments of a loader; None if there are none.
 
-        Args:
-            dtype: A name, or a dtype of NumPy or PyTorch; None is "float32" beside mean and std.
-            mean: A number, or one for each channel.
-            std: The same.
-            has_transform: Whether a transform decides the number of channels.
-
-        Raises:
-            UsageError: They are wrong, or bfloat16 without PyTorch.
+        Without ``dtype`` it is "float32" beside mean and std. A transform decides the number of channels.
         """
         if dtype is None and mean is None and std is None:
             return None
@@ -96,11 +85,7 @@ class Normaliser:
         return _ARRAYS[self.dtype]
 
     def check(self, clip: Any) -> None:
-        """Check that a result of a transform can be normalised.
-
-        Raises:
-            UsageError: It cannot.
-        """
+        """Check that a result of a transform can be normalised."""
         channels = max(len(self.mean), len(self.std))
         if isinstance(clip, np.ndarray) and clip.dtype == np.uint8 and clip.ndim == 4:
             if channels in (1, clip.shape[1]):

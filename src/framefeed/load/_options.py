@@ -132,11 +132,7 @@ class LoaderOptions:
         return self.backend if isinstance(self.backend, str) else self.backend.name
 
     def decoder_for(self, plan: EpochPlan) -> Decoder:
-        """Return the decoder, wrapped in the cache if there is one.
-
-        Raises:
-            UsageError: There is no decoder of that name, or it takes no limits.
-        """
+        """Return the decoder, wrapped in the cache if there is one."""
         decoder = as_decoder(self.backend, self.limits)
         return decoder if self.cache is None else wrap_in_cache(plan, self.cache, decoder)
 
@@ -146,21 +142,13 @@ class LoaderOptions:
 
 
 def check_on_error(on_error: str, max_failed: int | float | None) -> None:
-    """Check ``on_error`` and ``max_failed``.
-
-    Raises:
-        UsageError: One of them has no such value.
-    """
+    """Check ``on_error`` and ``max_failed``."""
     check_choice("on_error", on_error, get_args(OnError))
     check_max_failed(max_failed, on_error)
 
 
 def check_cache(cache: object) -> None:
-    """Check that a cache is an `ff.FrameCache` or None.
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """Check that a cache is an `ff.FrameCache` or None."""
     if cache is not None and (isinstance(cache, type) or not hasattr(cache, "expect")):
         raise expected("cache", "an ff.FrameCache or None", cache)
 

@@ -64,16 +64,7 @@ def describe_batches(
 ) -> BatchSpec:
     """Describe the batches of an iteration; with a transform, its first clip is decoded and transformed for that.
 
-    Args:
-        cursor: The beginning of the iteration.
-        options: Options of the loader.
-        is_restored: Whether that is a restored position.
-        unequal: Whether clips may differ in size; else that is an error.
-
-    Raises:
-        UsageError: The clips differ in size, a column is named as another array of a batch, or arrays of NumPy cannot
-            hold the dtype.
-        FramefeedError: What is wrong with the first clips, if their transformed results are needed.
+    Clips that differ in size are an error unless ``unequal``.
     """
     if options.dtype == "bfloat16":
         raise UsageError("dtype='bfloat16' is for batches of PyTorch: give the loader dtype='float32' or 'float16'")

@@ -48,13 +48,9 @@ from framefeed.request import DecodeRequest
 class DecodeTask:
     """The clips of one source in one batch, or of several pictures.
 
-    Attributes:
-        batch: The batch that they are part of.
-        slots: Their slots in the batch; those of a source follow each other.
-        stage: "plan", "decode" or "transform": the step that a worker is at.
-        cost: Predicted seconds; 0 if it is not known.
-        decoder: Name of the decoder, for messages about workers that it ends.
-        slot: The slot that a worker is at, or the first of several that it is at.
+    Their ``slots`` in the batch are in the order of their sources. ``stage`` ("plan", "decode" or "transform") and
+    ``slot`` say where a worker is, at the first of several slots. ``cost`` is predicted seconds, 0 if it is not known;
+    the name of the decoder is for messages about workers that it ends.
     """
 
     batch: PendingBatch
@@ -98,9 +94,8 @@ _DECODED_PIXELS = 1 << 20
 class Grouping:
     """How many still pictures of a batch are one task, which for each of them alone takes as long as a cached picture.
 
-    Attributes:
-        clips: Most clips of a task of several pictures; 1 makes each source a task.
-        pixels: Most pixels of these pictures as they are stored; a larger picture is a task alone.
+    A task of several pictures has at most ``clips``, where 1 makes each source a task, and ``pixels`` of them as they
+    are stored; a larger picture is a task alone.
     """
 
     clips: int = 1
@@ -125,11 +120,7 @@ def split_batch(
 ) -> list[DecodeTask]:
     """Split a batch into tasks, in the order in which their sources first appear.
 
-    Args:
-        batch: The batch.
-        decoder: Name of the decoder.
-        grouping: How many pictures are one task.
-        keep_clips: Whether the streams of a clip are one task, with all clips that have a source in common.
+    With ``keep_clips``, the streams of a clip are one task, with all clips that have a source in common.
     """
     if keep_clips and batch.streams:
         return [DecodeTask(batch, slots, decoder=decoder) for slots in _group_by_sources(batch)]
@@ -175,9 +166,6 @@ class ClipCosts:
 
     Sources differ much more than the clips of one: of 236 clips of 60 real videos, the standard deviation of the
     logarithm was 1.7 over all, and 0.1 within a video.
-
-    Args:
-        catalog: The sources.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -215,17 +203,8 @@ class ClipCosts:
 class ClipWorker:
     """Plans, decodes and transforms the clips of a task; called by several threads at once.
 
-    Args:
-        plan: At the epoch of the batches.
-        decoder: Turns requests into pixels.
-        transform: The user's function of (clip [T, C, H, W], rng).
-        fetch_seconds: Longest time for the fetches of a task, those by URL, from its start; None for no limit.
-        normaliser: Makes numbers of pixels, after the transform; None leaves them as they are.
-        read_ahead: Bytes of remote sources that may be asked for before they are decoded.
-        counter: Counts what is fetched by URL; None for no counts.
-
-    Attributes:
-        ahead: Asks for the bytes of tasks that come later.
+    ``fetch_seconds`` is the longest time for the fetches of a task, those by URL, from its start. The normaliser comes
+    after the transform. Up to ``read_ahead`` bytes of remote sources are asked for before they are decoded.
     """
 
     @classmethod
@@ -428,16 +407,7 @@ def load_batch(
 ) -> ClipBatch:
     """Load positions in the calling thread; the errors of clips are in the batch.
 
-    Args:
-        plan: At the epoch of the positions.
-        positions: Positions of the plan.
-        decoder: Turns requests into pixels.
-        buffers: Memory for the batch, of the dtype of the normaliser.
-        normaliser: Makes numbers of pixels; None leaves them as they are.
-
-    Raises:
-        IndexError: There is no such position.
-        UsageError: The clips differ in their number of frames.
+    ``plan`` is at the epoch of the positions, ``buffers`` are of the dtype of the normaliser.
     """
     batch = begin_batch(plan, positions, buffers)
     worker = ClipWorker(plan, decoder, normaliser=normaliser, read_ahead=DEFAULT_READ_AHEAD)

@@ -68,10 +68,9 @@ _OPENING_BYTES = 4 * 2**20
 """Memory that libav takes to open a file, about; without any it may crash."""
 _BATCH_PACKETS = 64
 _BATCH_BYTES = 2**18
-# Of 64 KiB each: 4 GiB.
-_MOST_STRETCHES = 2**16
 """Packets and bytes of a batch; the last packet may go beyond the bytes."""
-
+_MOST_STRETCHES = 2**16
+"""Of 64 KiB each: 4 GiB."""
 
 if TYPE_CHECKING:
     Packet = AvPacket[VideoStream]
@@ -96,12 +95,6 @@ class VideoContainer:
         matrix: The nine numbers of the display matrix of the first frame that was decoded, or None.
         has_decoded: Whether a frame was decoded, so that ``matrix`` is known.
         too_large: (width, height) of the first picture that was refused for its size, or None.
-
-    Raises:
-        UnreadableMedia: Not a container of the allow-list, or damaged.
-        NoVideoStream: Nothing but audio, subtitles or cover pictures; or not a video stream at that index.
-        UnsupportedCodec: No decoder for it, or encrypted.
-        LimitExceeded: It claims more than ``limits``.
     """
 
     def __init__(
@@ -338,11 +331,7 @@ class VideoContainer:
 
     @property
     def first_audio(self) -> AudioStream | None:
-        """The file's first audio stream, or None.
-
-        Raises:
-            UnsupportedCodec: libav does not know its codec, or it is encrypted.
-        """
+        """The file's first audio stream, or None; `UnsupportedCodec` if libav cannot decode it."""
         for stream in self._container.streams.audio:
             context = stream.codec_context
             if context is None or str(context.codec_tag).lower() in ("enca", "drms"):
@@ -465,17 +454,14 @@ def decode_packet(
     logged: list[int] | None = None,
     decoder: av.VideoCodecContext | None = None,
 ) -> list[VideoFrame]:
-    """Decode one packet; a damaged packet gives no frame.
+    """Decode one packet, None to drain the decoder; a damaged packet gives no frame.
 
     Args:
         container: An open container.
-        packet: The packet; None drains the decoder.
+        packet: The packet.
         refused: Takes the pts of a packet that could not be decoded, or not to the end.
         logged: Takes the pts of a packet about which an error is logged.
         decoder: A decoder of the stream; None for the container's own.
-
-    Raises:
-        MemoryError: Apparent damage may be a lack of memory.
     """
     check_stop()
     context = decoder or container.decoder()

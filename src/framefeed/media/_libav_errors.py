@@ -49,13 +49,8 @@ MOST_PIXEL_BYTES = 8
 class libav_errors:  # noqa: N801  read as a verb: with translated(name, "open"): ...
     """Turn libav's errors inside the block into framefeed's; leave shortages of the machine alone.
 
-    Not a generator: entering one takes longer than demuxing a packet.
-
-    Args:
-        name: The source's name, for the message.
-        stage: What is being done: "open", "index" or "decode".
-        most_bytes: As for ``check_memory``.
-        log: What libav logs in the block.
+    Not a generator: entering one takes longer than demuxing a packet. ``stage`` is "open", "index" or "decode", ``log``
+    what libav logs in the block, and ``most_bytes`` is that of `check_memory`.
     """
 
     __slots__ = ("_log", "_most_bytes", "_name", "_stage")
@@ -95,11 +90,7 @@ def translate(error: BaseException, name: str, stage: str, log: str = "") -> Med
 
 
 def send_packet(context: av.VideoCodecContext, packet: av.Packet[Any] | None) -> list[av.VideoFrame]:
-    """Send a packet to a decoder, None to drain it, and return the frames that come out.
-
-    Raises:
-        av.FFmpegError: Damage, or a shortage.
-    """
+    """Send a packet to a decoder, None to drain it, and return the frames that come out, or raise libav's error."""
     try:
         return context.decode(packet)
     except av.BlockingIOError:
@@ -166,14 +157,10 @@ def check_memory(
     as the limits allow a file to need.
 
     Args:
-        error: What libav raised, if it did.
+        error: What libav raised, if it did; it is raised where something else than memory ran out.
         lines: What it logged.
         picture_bytes: Bytes of one decoded picture; 0 if unknown.
         most_bytes: The most that a file within the limits needs at once; None if a lack of memory is never damage.
-
-    Raises:
-        MemoryError: Memory ran out, or the system refuses what a few pictures need.
-        OSError: ``error``, where something else ran out.
     """
     messages = " ".join(message for _, _, message in lines)
     says_so = bool(_NO_MEMORY.search(messages)) and not _TOO_LARGE.search(messages)

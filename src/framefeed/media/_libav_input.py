@@ -34,15 +34,7 @@ class LibavInput:
     """File object for libav that reads a source by positioned reads, so that forked processes share no offset.
 
     An exception of a read is kept until the caller asks for it by `raise_error`: libav passes on error numbers alone.
-
-    Args:
-        source: Where the bytes are.
-        indexed: Which file it must be; see `MediaSource.reader`.
-
-    Attributes:
-        name: The file's name for libav.
-        reader: Reader of the source's bytes.
-        has_failed: Whether a read raised, which is the end of the file for libav.
+    After one, ``has_failed`` is true, which is the end of the file for libav.
     """
 
     def __init__(self, source: MediaSource, indexed: SourceIdentity | None = None) -> None:
@@ -95,10 +87,6 @@ class LibavInput:
         The header of an MP4 file grows with its frames. Other headers are small, except for large single reads such
         as attachments. While libav searches for a header it reads buffer by buffer and examines each byte: such a
         byte counts as eight.
-
-        Args:
-            limits: What the file may claim.
-            head: Its first bytes.
         """
         self._limit = "max_header_bytes"
         self._weight = 1 if head[4:8] in _MOVIE_BOXES else _SEARCH_WEIGHT
@@ -166,12 +154,7 @@ def name_known_format(head: bytes) -> str | None:
 
 
 def make_libav_options(limits: Limits, headers_only: bool) -> dict[str, str]:
-    """Make the options of one opening.
-
-    Args:
-        limits: What the file may claim.
-        headers_only: Keep libav from decoding pictures of codecs that are withheld; libav logs each refusal.
-    """
+    """Make the options of one opening; ``headers_only`` withholds decoders, and libav logs each refusal."""
     options = {
         "format_whitelist": FORMATS,
         "protocol_whitelist": "file",

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framefeed._names import PartName, split_part
 from framefeed._shown import show_name
 from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits
-from framefeed.archives import (
-    LOCAL_READS,
-    REMOTE_READS,
-    ArchiveDamage,
-    MemberKind,
-    ReadSizes,
-    read_zip,
-    walk_tar,
-)
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, MissingMedia, UnreadableMedia
 from framefeed.media._identity import find_container_version, make_changed_error
 from framefeed.media._readers import ValueReader
+
+if TYPE_CHECKING:
+    from framefeed.archives import ArchiveDamage, MemberTable, ReadSizes
 
 Location = tuple[int, int]
 """First byte in the container, and number of bytes."""
 READ_BY_ARROW = -1
 """In place of the first byte: of a value of a Parquet file that is compressed or encoded."""
-_PACKED_VALUES = "framefeed.catalog"
+_ARCHIVES, _PACKED_VALUES = "framefeed.archives", "framefeed.catalog"
 # Names of the largest integers have 19 digits.
 _MOST_DIGITS = 19
 
@@ -34,24 +28,11 @@ _MOST_DIGITS = 19
 def find_member(
     part: PartName, reader: ByteReader, name: str, *, is_remote: bool, limits: Limits = DEFAULT_LIMITS
 ) -> Location:
-    """Find the first byte and the size of a part.
-
-    Args:
-        part: Its name.
-        reader: The container.
-        name: Of the container, for messages.
-        is_remote: Whether each read takes a request.
-        limits: What the container may claim.
-
-    Raises:
-        MissingMedia: There is no such member.
-        UnreadableMedia: It cannot be read in place.
-        MediaError: The container is damaged before it.
-    """
-    found = find_members(part.scheme, [part.member], reader, name, is_remote=is_remote, limits=limits)[part.member]
-    if isinstance(found, MediaError):
-        raise found
-    return found
+    """Find the first byte and the size of a part, or raise why it cannot be read in place."""
+    place = find_members(part.scheme, [part.member], reader, name, is_remote=is_remote, limits=limits)[part.member]
+    if isinstance(place, MediaError):
+        raise place
+    return place
 
 
 def find_members(
@@ -74,74 +55,70 @@ def find_members(
         is_remote: Whether each read takes a request.
         limits: What the container may claim.
         stamp: That of `MediaSource.make_stamp`; None reads what is known of it anew.
-
-    Raises:
-        MediaError: The container cannot be read.
     """
-    reads = REMOTE_READS if is_remote else LOCAL_READS
+    archives = import_archives()
+    reads = archives.REMOTE_READS if is_remote else archives.LOCAL_READS
+    places = dict[str, Location | MediaError]()
     if scheme == "parquet":
-        return _find_values(members, import_packed_values().PackedFile(reader, name, limits, stamp), name, reads)
-    wanted = frozenset(members)
+        file = import_packed_values().PackedFile(reader, name, limits, stamp)
+        for member in members:
+            try:
+                places[member] = file.find_value(*split_value(member, name), reads)
+            except MediaError as error:
+                places[member] = error
+        return places
+    asked = frozenset(members)
     if scheme == "zip":
-        found, damage = _find_in_zip(wanted, reader, name, limits)
+        command, damage = "unzip -l", _find_in_zip(places, asked, reader, name, limits)
     else:
-        found, damage = _find_in_tar(wanted, reader, name, limits, reads)
-    for absent in wanted - found.keys():
-        found[absent] = _make_absent_error(absent, name, scheme) if damage is None else damage.error
-    return found
-
-
-def _find_values(members: Collection[str], file: Any, name: str, reads: ReadSizes) -> dict[str, Location | MediaError]:
-    found = dict[str, Location | MediaError]()
-    for member in members:
-        try:
-            found[member] = file.find_value(*split_value(member, name), reads)
-        except MediaError as error:
-            found[member] = error
-    return found
+        command, damage = "tar --list", _find_in_tar(places, asked, reader, name, limits, reads)
+    for absent in asked - places.keys():
+        message = f"{name}: has no member {absent!r}: `{command}` shows all names"
+        places[absent] = MissingMedia(message, source=name, stage="open") if damage is None else damage.error
+    return places
 
 
 def _find_in_tar(
-    wanted: frozenset[str], reader: ByteReader, name: str, limits: Limits, reads: ReadSizes
-) -> tuple[dict[str, Location | MediaError], ArchiveDamage | None]:
-    found, damage = dict[str, Location | MediaError](), None
-    for table in walk_tar(reader, name, limits, reads):
+    places: dict[str, Location | MediaError],
+    asked: frozenset[str],
+    reader: ByteReader,
+    name: str,
+    limits: Limits,
+    reads: ReadSizes,
+) -> ArchiveDamage | None:
+    """Add where members lie; return what the archive lacks so far."""
+    archives = import_archives()
+    damage: ArchiveDamage | None = None
+    for table in archives.walk_tar(reader, name, limits, reads):
         damage = table.damage
         for member in table:
-            if member.name in wanted and member.kind == MemberKind.FILE:
-                found.setdefault(member.name, (member.offset, member.size))
-        if len(found) == len(wanted):
+            if member.name in asked and member.kind == archives.MemberKind.FILE:
+                places.setdefault(member.name, (member.offset, member.size))
+        if len(places) == len(asked):
             break
-    return found, damage
+    return damage
 
 
 def _find_in_zip(
-    wanted: frozenset[str], reader: ByteReader, name: str, limits: Limits
-) -> tuple[dict[str, Location | MediaError], ArchiveDamage | None]:
-    table, found = read_zip(reader, name, limits, wanted), dict[str, Location | MediaError]()
+    places: dict[str, Location | MediaError], asked: frozenset[str], reader: ByteReader, name: str, limits: Limits
+) -> ArchiveDamage | None:
+    """Add where members lie, or why they cannot be read; return what the archive lacks."""
+    archives = import_archives()
+    table: MemberTable = archives.read_zip(reader, name, limits, asked)
     # Of several members of one name the last one holds.
     for row, member in reversed(list(enumerate(table))):
-        if member.name in found:
+        if member.name in places:
             continue
         if (reason := table.reasons.get(row)) is not None:
             message = f"{name}: the member {member.name!r} {reason}"
-            found[member.name] = UnreadableMedia(message, source=name, stage="open")
-        elif member.kind == MemberKind.FILE:
-            found[member.name] = member.offset, member.size
-    return found, table.damage
-
-
-def _make_absent_error(member: str, name: str, scheme: str) -> MissingMedia:
-    command = "unzip -l" if scheme == "zip" else "tar --list"
-    return MissingMedia(f"{name}: has no member {member!r}: `{command}` shows all names", source=name, stage="open")
+            places[member.name] = UnreadableMedia(message, source=name, stage="open")
+        elif member.kind == archives.MemberKind.FILE:
+            places[member.name] = member.offset, member.size
+    return table.damage
 
 
 def split_value(member: str, name: str) -> tuple[str, int]:
-    """Split the name of a value to its column and its row.
-
-    Raises:
-        MissingMedia: It has no row.
-    """
+    """Split the name of a value to its column and its row."""
     column, _, row = member.rpartition("/")
     if not (row.isascii() and row.isdigit() and len(row) <= _MOST_DIGITS):
         raise MissingMedia(
@@ -154,14 +131,7 @@ def split_value(member: str, name: str) -> tuple[str, int]:
 
 
 def find_kept_value(text: str, stamp: Hashable, name: str, limits: Limits) -> Any:
-    """Find a value in the row group that was read last, or None; the file is not opened.
-
-    Args:
-        text: Name of the value.
-        stamp: That of `MediaSource.make_stamp` for the file.
-        name: Of the file, for messages.
-        limits: What the row group may claim; one that claims more is not found.
-    """
+    """Find a value in the row group that was read last, within the limits, or None; the file is not opened."""
     part = split_part(text)
     assert part is not None
     return import_packed_values().find_kept_value(stamp, *split_value(part.member, name), limits)
@@ -170,16 +140,7 @@ def find_kept_value(text: str, stamp: Hashable, name: str, limits: Limits) -> An
 def read_value(
     text: str, reader: ByteReader, stamp: Hashable, name: str, known: str | None, limits: Limits, *, is_remote: bool
 ) -> ValueReader:
-    """Read a value that was there when its file was indexed.
-
-    Args:
-        text: Its name.
-        reader: The Parquet file.
-        stamp: That of `MediaSource.make_stamp` for the file.
-        name: Of the file, for messages.
-        known: Version of the file that was indexed; None if it is not known.
-        limits: What the file may claim.
-        is_remote: Whether it is an object by URL.
+    """Read a value that was there when its file was indexed, in the version ``known``.
 
     Raises:
         StaleSource: The file has another version, and no such value, or none that can be read within the limits.
@@ -189,7 +150,7 @@ def read_value(
     assert part is not None
     column, row = split_value(part.member, name)
     try:
-        value = import_packed_values().read_packed_value(reader, name, column, row, stamp, limits)
+        value = import_packed_values().PackedFile(reader, name, limits, stamp).read_value(column, row)
     except (UnreadableMedia, CorruptMedia, LimitExceeded) as error:
         is_of_contents = error.stage == "open"  # and not of a disk or a server
         is_known_to_differ = known and find_container_version(reader, is_remote=is_remote) != known
@@ -199,6 +160,11 @@ def read_value(
             raise
         raise make_changed_error(show_name(text)) from error
     return ValueReader(value, reader.stat().mtime_ns, getattr(reader, "version", None))
+
+
+def import_archives() -> Any:
+    """Import what reads archives, by its name: other media need none of it."""
+    return import_module(_ARCHIVES)
 
 
 def import_packed_values() -> Any:

@@ -21,11 +21,7 @@ def read_version(source: MediaSource, reader: ByteReader) -> str:
 
 
 def read_object(source: MediaSource, most_bytes: int) -> bytes:
-    """Read all bytes of an object.
-
-    Raises:
-        LimitExceeded: There are more.
-    """
+    """Read all bytes of an object, at most ``most_bytes``."""
     if is_read_by_ranges(source.path):
         data = read_whole(source.path, most_bytes, source.options)
     else:
@@ -38,11 +34,7 @@ def read_object(source: MediaSource, most_bytes: int) -> bytes:
 
 
 def copy_object(reader: ByteReader, path: str) -> None:
-    """Write all bytes of an object into a file, a few megabytes at a time, of which several are asked for at once.
-
-    Raises:
-        CorruptMedia: The object ends before its size.
-    """
+    """Write all bytes of an object into a file, a few megabytes at a time, of which several are asked for at once."""
     nbytes = reader.stat().bytes
     announce_reads(reader, lambda: [(0, nbytes)])
     with open(path, "wb") as file:
@@ -53,12 +45,7 @@ def copy_object(reader: ByteReader, path: str) -> None:
 
 
 def check_put_url(url: str, storage_options: StorageOptions | None) -> None:
-    """Check what can be checked of the URL of an object that is to be written, without asking a server.
-
-    Raises:
-        UsageError: It is none of S3, or names no object.
-        MissingDependency: What writes it is not installed.
-    """
+    """Check what can be checked of the URL of an object that is to be written, without asking a server."""
     name = show_name(url)
     if not is_s3(url):
         raise UsageError(
@@ -73,31 +60,18 @@ def check_put_url(url: str, storage_options: StorageOptions | None) -> None:
 
 
 def check_put_rights(url: str, storage_options: StorageOptions | None) -> None:
-    """Ask the server whether objects can be put where ``url``, which is not there, is.
-
-    Raises:
-        MissingMedia: There is no such bucket.
-        UnreadableMedia: The server refuses.
-    """
+    """Ask the server whether objects can be put where ``url``, which is not there, is."""
     remote.check_rights(url, find_options(storage_options, url))
 
 
 def put_object(url: str, path: str, replaced: str | None, storage_options: StorageOptions | None) -> str | None:
-    """Put a file as one object of S3, without a copy in memory.
-
-    Args:
-        url: The object.
-        path: The file.
-        replaced: The version that it replaces, as `read_version` reads it; None for a new object.
-        storage_options: Options by URL prefix.
+    """Put a file as one object of S3, without a copy in memory, in place of the version ``replaced``, or of none.
 
     Returns:
         The version of the object; None if the server does not say it.
 
     Raises:
         StaleSource: Another version is there, with other bytes.
-        UsageError: The file is too large for one request.
-        UnreadableMedia: The server refuses it.
     """
     version = None if replaced is None else ObjectVersion.parse(replaced)
     written = remote.put_file(url, path, version, find_options(storage_options, url))
@@ -105,9 +79,5 @@ def put_object(url: str, path: str, replaced: str | None, storage_options: Stora
 
 
 def remove_object(url: str, storage_options: StorageOptions | None) -> None:
-    """Remove an object of S3; one that is not there is no error.
-
-    Raises:
-        UnreadableMedia: The server refuses.
-    """
+    """Remove an object of S3; one that is not there is no error."""
     remote.remove_object(url, find_options(storage_options, url))

@@ -109,10 +109,6 @@ def walk_packets(
         container: At its first packet.
         read: Called with the bytes of each packet.
         take_first: Called with the first packet, once it was read; it may change it.
-
-    Raises:
-        UnreadableMedia: The container breaks off in a way that libav reports as an error.
-        LimitExceeded: More packets than the limits allow.
     """
     offset, size, pts, duration = (array("q") for _ in range(4))
     flags, limits = bytearray(), container.limits

@@ -20,16 +20,9 @@ _PADDING = 64
 
 
 def has_damaged_parameters(container: VideoContainer, inband: Sequence[bytes]) -> bool:
-    """Whether a decoder refuses, or reads with an error, one of a stream's parameter sets.
+    """Whether a decoder refuses, or reads with an error, one of a stream's parameter sets, those in its packets too.
 
-    Its messages are added to the container's log.
-
-    Args:
-        container: H.264 or HEVC; its configuration is read, its own decoder is not used.
-        inband: Parameter sets that its packets carry, in order.
-
-    Raises:
-        MemoryError: Apparent damage may be a lack of memory.
+    Its messages are added to the container's log; the container's own decoder is not used.
     """
     configuration = container.stream.codec_context.extradata
     lines, is_refused = _try_parameter_sets(container.codec_name, configuration, inband, container.limits)
@@ -39,14 +32,9 @@ def has_damaged_parameters(container: VideoContainer, inband: Sequence[bytes]) -
 
 @lru_cache(maxsize=256)
 def has_damaged_configuration(codec: str, configuration: bytes) -> bool:
-    """Whether a decoder refuses, or reads with an error, a parameter set of a codec configuration.
+    """Whether a decoder refuses, or reads with an error, a parameter set of a configuration of H.264 or HEVC.
 
-    Args:
-        codec: "h264" or "hevc".
-        configuration: As libav has it. A data set has few different ones, which are remembered.
-
-    Raises:
-        MemoryError: Apparent damage may be a lack of memory.
+    A data set has few different ones, which are remembered.
     """
     lines, is_refused = _try_parameter_sets(codec, configuration, (), DEFAULT_LIMITS)
     return is_refused or bool(lines)

@@ -83,11 +83,7 @@ class FileReader:
 
 
 class DescriptorReader:
-    """Reads a regular file that a user opened, with positioned reads, which leave its position alone.
-
-    Args:
-        file: As `is_real_file` says.
-    """
+    """Reads a regular file that a user opened, with positioned reads, which leave its position alone."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -121,9 +117,7 @@ class DescriptorReader:
 class ObjectReader:
     """Reads a seekable binary file object; its readers share one lock, as each moves the object's position.
 
-    Args:
-        file: The object.
-        pid: Of the process in which it became a source.
+    ``pid`` is of the process in which it became a source.
     """
 
     def __init__(self, file: IO[bytes], pid: int | None = None) -> None:
@@ -237,13 +231,7 @@ class UrlReader:
 
 
 class PartReader:
-    """Reads bytes inside a source as if they were all of it.
-
-    Args:
-        container: Reader of the source.
-        offset: First byte of the part.
-        size: Bytes of the part.
-    """
+    """Reads the bytes inside a source from ``offset`` on as if they were all of it."""
 
     def __init__(self, container: ByteReader, offset: int, size: int) -> None:
         self._container = container
@@ -291,13 +279,7 @@ class PartReader:
 
 
 class ValueReader(BytesReader):
-    """Reads a value of a Parquet file that is in memory.
-
-    Args:
-        value: Its bytes.
-        mtime_ns: Time of the file; None by URL.
-        version: Version of the object that it lies in; None for a file.
-    """
+    """Reads a value of a Parquet file that is in memory; time and version are those of the file."""
 
     def __init__(self, value: Any, mtime_ns: int | None, version: Any) -> None:
         super().__init__(memoryview(value).cast("B"))  # Arrow's bytes are signed.

@@ -43,9 +43,7 @@ StrPath = str | os.PathLike[str]
 def source_name(source: str | bytes | ImageSequence, row: int | None = None) -> str:
     """Name the source of a catalog row or a request, for messages, without the secrets of a URL.
 
-    Args:
-        source: The source.
-        row: Its row; named too where the source is a URL with something to hide, which may tell two sources apart.
+    Its row is named too where the source is a URL with something to hide, which may tell two sources apart.
     """
     if isinstance(source, bytes):
         return f"<{len(source)} bytes>"
@@ -180,15 +178,7 @@ class SequenceTimes:
 
 
 def parse_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
-    """Convert a rate to the fraction that is meant: 30000/1001 as float is 30000/1001, 29.97 is 2997/100.
-
-    Args:
-        fps: Frames a second.
-        name: Of the argument, for messages.
-
-    Raises:
-        UsageError: Not a positive number, or one that no time base can hold.
-    """
+    """Convert frames a second to the fraction that is meant: 30000/1001 as float is 30000/1001, 29.97 is 2997/100."""
     if isinstance(fps, bool):
         raise expected(name, "a number above 0", fps)
     try:
@@ -205,21 +195,12 @@ def parse_rate(fps: float | Fraction, name: str = "fps") -> Fraction:
 
 @dataclass(frozen=True, eq=False)
 class SequenceSource(MediaSource):
-    """A sequence as a source. It has no bytes of its own: its files are read one by one.
-
-    Attributes:
-        sequence: What the user gave.
-    """
+    """A sequence as a source. It has no bytes of its own: its files are read one by one."""
 
     sequence: ImageSequence = field(kw_only=True)
 
     def files(self) -> SequenceFiles:
-        """List the files, or return the process's earlier listing if no file came or went since.
-
-        Raises:
-            UnreadableMedia: The folder or one of the files is missing, or is something else.
-            EmptyVideo: There is none.
-        """
+        """List the files, or return the process's earlier listing if no file came or went since."""
         listed = _LISTED.value.get(self.sequence)
         if listed is None:
             sequence = self.sequence
@@ -268,11 +249,7 @@ class SequenceSource(MediaSource):
         raise self._make_stale_error(change or sizes)
 
     def read_file(self, number: int, indexed: SourceIdentity | None) -> bytes:
-        """Read a file that is still as it was indexed.
-
-        Raises:
-            StaleSource: It, or another file of the sequence, is not.
-        """
+        """Read a file; `StaleSource` if it, or another file of the sequence, is not as it was indexed."""
         self.check_identity(indexed)
         files = self.files()
         data = self._read(files, number)

@@ -79,12 +79,7 @@ class SequenceFiles:
         return digest.hexdigest()
 
     def read(self, number: int) -> bytes | None:
-        """Read one file; None if it differs from the listing before or after the read.
-
-        Raises:
-            UnreadableMedia: It is gone, or may not be read.
-            StaleSource: The device that it is on went away.
-        """
+        """Read one file; None if it differs from the listing before or after the read."""
         listed = SourceStat(int(self.sizes[number]), int(self.mtimes_ns[number]))
         reader = FileReader(self.paths[number])
         try:
@@ -113,12 +108,7 @@ def make_natural_key(name: str) -> tuple[list[bytes | int], bytes]:
 
 
 def list_folder(folder: str) -> SequenceFiles:
-    """List the pictures that lie directly in a folder, by their endings, in natural order.
-
-    Raises:
-        MissingMedia: There is no such folder, or a link leads nowhere.
-        UnreadableMedia: It is not a folder or cannot be listed, or an entry with a picture's ending is not a file.
-    """
+    """List the pictures that lie directly in a folder, by their endings, in natural order."""
     try:
         # Taken before the listing: a change during it is then noticed the next time.
         stamp = stamp_folder(folder)

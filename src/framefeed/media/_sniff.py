@@ -67,11 +67,7 @@ def has_signature(head: bytes) -> bool:
 
 
 def sniff(head: bytes, name: str) -> Kind:
-    """Tell images from files that may be videos.
-
-    Args:
-        head: The first ``HEAD_BYTES`` bytes, or all of a shorter source.
-        name: Name for messages.
+    """Tell images from files that may be videos, by the first ``HEAD_BYTES`` bytes, or all of a shorter source.
 
     Raises:
         UnreadableMedia: Nothing at all, an archive, a catalog, or text: a playlist, a Git LFS pointer, a web page.

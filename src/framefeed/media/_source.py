@@ -99,10 +99,6 @@ class MediaSource:
             storage_options: Options by URL prefix.
             version: Which version of a URL's object, or of a file with parts, a catalog knows.
             limits: What the container of a part may claim; see `with_limits`.
-
-        Raises:
-            UsageError: It is none of these, or a URL that nothing reads.
-            MissingDependency: It is a URL, and fsspec is not installed.
         """
         if isinstance(source, MediaSource):
             return source.with_limits(limits)
@@ -148,12 +144,8 @@ class MediaSource:
     def reader(self, indexed: SourceIdentity | None = None) -> ByteReader:
         """Open the bytes for positioned reads.
 
-        Args:
-            indexed: Which file it must be, after `check_identity`. It is known of objects that are read by ranges: if
-                one is replaced, reads raise `StaleSource`.
-
-        Raises:
-            UnreadableMedia: The path is missing, a folder, a FIFO, or may not be read.
+        ``indexed`` says which file it must be, after `check_identity`. It is known of objects that are read by ranges:
+        if one is replaced, reads raise `StaleSource`.
         """
         if self.kind == "path":
             return FileReader(self.path)
@@ -202,17 +194,13 @@ class MediaSource:
         return SourceIdentity(now.bytes, now.mtime_ns, fingerprint)
 
     def check_identity(self, indexed: SourceIdentity | None) -> Hashable:
-        """Check that the source is still the one that was indexed.
+        """Check that the source is still the one that was indexed, or raise `StaleSource`.
 
         The same bytes under a new modification time are accepted; they are hashed once a process.
 
         Returns:
             A key of the source as it is now, for a path its `FileStamp`: an open file under another
             key is another file.
-
-        Raises:
-            StaleSource: Another size, or another time and other bytes.
-            ResourceExhausted: Memory or file descriptors ran out, twice.
         """
         return try_again_in_shortage(partial(self._compare_identity, indexed), self.name, "open")
 
@@ -251,11 +239,7 @@ class MediaSource:
         return (self.head_fingerprint() if is_of_head else self.fingerprint()) == fingerprint
 
     def _confirm(self, indexed: SourceIdentity) -> ObjectVersion:
-        """Find the version of an object now, if its bytes are those that were indexed.
-
-        Raises:
-            StaleSource: They are others.
-        """
+        """Find the version of an object now, if its bytes are those that were indexed."""
         if self._has_fingerprint(indexed.fingerprint) and (version := self._find_accepted(indexed.fingerprint)):
             return version
         raise self._make_changed_error(indexed, self.stat().bytes)
@@ -267,9 +251,7 @@ class MediaSource:
     def fetch_ahead(self, indexed: SourceIdentity | None, ranges: Iterable[tuple[int, int]]) -> RangesAhead | None:
         """Ask for bytes that are read later, if they are remote; do not wait.
 
-        Args:
-            indexed: What `check_identity` will be called with; its bytes are asked for too.
-            ranges: First byte of each, and behind the last one.
+        What `check_identity` will be called with is asked for too.
         """
         if not self._has_ranges:
             return None
@@ -295,13 +277,7 @@ class MediaSource:
         return self.path if self.kind == "path" else None
 
     def get_range(self, start: int, stop: int, version: ObjectVersion | None = None) -> FetchedRange:
-        """Get a range of an object that is read by ranges, in the calling thread.
-
-        Args:
-            start: First byte.
-            stop: Behind the last byte.
-            version: Which version it must be of; None for any.
-        """
+        """Get a range of an object that is read by ranges, in the calling thread."""
         return get_range(self.path, start, stop, self.options, version)
 
     @property
@@ -358,14 +334,7 @@ class MediaSource:
 class Part(MediaSource):
     """A source inside another: so many bytes from an offset on.
 
-    Args:
-        source: The file or the object.
-        offset: First byte.
-        size: Number of bytes.
-        text: Name of the part, such as ``tar://member::path``.
-
-    Raises:
-        UnreadableMedia: Offset or size are below zero.
+    ``text`` is its name, such as ``tar://member::path``; offset and size are those of a catalog, which may be damaged.
     """
 
     def __init__(self, source: MediaSource, offset: int, size: int, text: str) -> None:
@@ -417,13 +386,7 @@ class Part(MediaSource):
 
 
 class PackedValue(Part):
-    """A value of a Parquet file that is compressed or encoded: all its bytes are read through Arrow.
-
-    Args:
-        source: The Parquet file.
-        size: Number of bytes.
-        text: Name of the value, ``parquet://COLUMN/ROW::path``.
-    """
+    """A value of a Parquet file that is compressed or encoded: all its bytes are read through Arrow."""
 
     def __init__(self, source: MediaSource, size: int, text: str) -> None:
         super().__init__(source, 0, size, text)
@@ -477,12 +440,7 @@ def make_part(source: MediaSource, offset: int, size: int, text: str) -> Part:
 
 
 def find_part(part: PartName, storage_options: StorageOptions | None, limits: Limits | None = None) -> MediaSource:
-    """Find a part by its name: its container is searched.
-
-    Raises:
-        MissingMedia: There is no such part.
-        MediaError: The container cannot be read.
-    """
+    """Find a part by its name: its container is searched."""
     if split_part(part.container) is not None:
         what = "lies in an archive inside another file, which is not read: unpack the inner one"
         raise UnreadableMedia(f"{part.text}: {what}", source=part.text, stage="open")

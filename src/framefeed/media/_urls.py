@@ -31,31 +31,14 @@ _NO_OBJECT = (404, 410)
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL whose protocol fsspec does not know.
-
-    Raises:
-        MissingDependency: fsspec is not installed.
-        UsageError: Nothing reads URLs of its kind.
-    """
+    """Refuse a URL whose protocol fsspec does not know."""
     protocol, fsspec = url.split("::")[0].split("://")[0], _import_fsspec(url)
     if protocol not in fsspec.registry and protocol not in fsspec.available_protocols():
         raise UsageError(f"{url}: fsspec cannot read URLs that begin with {protocol}:// : download the file first")
 
 
 def open_url(url: str, options: Mapping[str, Any]) -> IO[bytes]:
-    """Open an object for reads at any offset; fetch nothing yet.
-
-    Args:
-        url: The object.
-        options: For its file system.
-
-    Raises:
-        MissingMedia: There is no such object.
-        UnreadableMedia: The server cannot be reached or refuses, or the object can only be read from its beginning to
-            its end.
-        DeadlineExceeded: There is no answer in time.
-        MissingDependency: fsspec, or what it needs for this protocol, is not installed.
-    """
+    """Open an object for reads at any offset; fetch nothing yet."""
     return fetch(partial(_open, options=options), url, url, "open")
 
 
@@ -75,9 +58,7 @@ def _open(url: str, options: Mapping[str, Any]) -> IO[bytes]:
 def fetch(function: Callable[[T], R], argument: T, url: str, stage: Literal["open", "read"]) -> R:
     """Call a function that reads from a file system, for a limited time; turn its errors into framefeed's.
 
-    Raises:
-        DeadlineExceeded: It is late; it goes on, so that what it has opened must not be used again.
-        FramefeedError: It failed.
+    One that is late goes on, so that what it has opened must not be used again.
     """
     seconds = _stopping.SILENCE_SECONDS * (_CHAIN_FACTOR if "::" in url else 1)
     outcome = call_in_time(function, argument, seconds, show_name(url), stage)

@@ -6,7 +6,6 @@ Anything that is not understood exactly raises ``OddMovie``: libav reads the fil
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 from typing import NamedTuple
@@ -52,11 +51,7 @@ _make_box = partial(tuple.__new__, Box)
 
 
 def list_boxes(data: bytes, start: int, end: int) -> list[Box]:
-    """List the boxes that fill ``data[start:end]``.
-
-    Raises:
-        OddMovie: A box is shorter than its header, or ends beyond its parent, or there are too many.
-    """
+    """List the boxes that fill ``data[start:end]``."""
     children: list[Box] = []
     header, last = _HEADER.unpack_from, end - 8
     while start <= last:
@@ -106,14 +101,9 @@ def read_large_size(data: bytes, start: int, end: int) -> int:
 def find_boxes(data: bytes, parent: Box, once: Collection[bytes], ignored: Collection[bytes]) -> dict[bytes, Box]:
     """Find the children of a box.
 
-    Args:
-        data: The buffer.
-        parent: Its payload is filled with boxes.
-        once: Kinds to find; each may be there once.
-        ignored: Kinds without facts about frames.
-
-    Raises:
-        OddMovie: A kind occurs twice, or is of neither group.
+    ``parent``: its payload is filled with boxes.
+    ``once``: kinds to find; each may be there once.
+    ``ignored``: kinds without facts about frames.
     """
     children: dict[bytes, Box] = {}
     for box in list_boxes(data, parent.start, parent.end):
@@ -133,11 +123,7 @@ def require_box(children: dict[bytes, Box], kind: bytes) -> Box:
 
 
 def unpack(data: bytes, box: Box, layout: Struct, skip: int = 0) -> tuple[int, ...]:
-    """Read a fixed structure at ``skip`` bytes into a box's payload.
-
-    Raises:
-        OddMovie: The box is too short.
-    """
+    """Read a fixed structure at ``skip`` bytes into a box's payload."""
     if box.start + skip + layout.size > box.end:
         raise OddMovie(f"a {box.kind!r} box that breaks off")
     return layout.unpack_from(data, box.start + skip)
@@ -165,12 +151,10 @@ _TopBox = tuple[bytes, int, int, int]
 """Kind, offset, offset of the payload, end."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileLayout:
+class FileLayout(NamedTuple):
     """Boxes of a file's top level.
 
     Attributes:
-        size: Bytes of the file.
         movie: Start and end of the payload of moov.
         fragments: Start and end of each moof box, header included.
         indexes: Start and end of the payload of each sidx box.
@@ -187,15 +171,7 @@ class FileLayout:
 def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b"") -> FileLayout:
     """Find the boxes of the top level; read nothing but their headers.
 
-    Args:
-        reader: The file.
-        size: Its bytes.
-        limits: What it may claim.
-        head: Its first bytes, if they are known.
-
-    Raises:
-        OddMovie: Anything but an ordinary MP4 file.
-        TooManyBoxes: It has more boxes than the limits allow.
+    ``head``: its first bytes, if they are known.
     """
     head = head or read_bytes(reader, 0, min(size, _FIRST_BYTES))
     listed, damage = _list_top_boxes(reader, size, limits, head)
@@ -233,11 +209,7 @@ def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b""
 def _list_top_boxes(
     reader: ByteReader, size: int, limits: Limits, head: bytes
 ) -> tuple[list[_TopBox], OddMovie | None]:
-    """List the boxes of the top level up to the end or a damaged one; return the damage too.
-
-    Raises:
-        TooManyBoxes: They count more than the limits allow; libav would read each of them too.
-    """
+    """List the boxes of the top level up to the end or a damaged one; return the damage too."""
     listed: list[_TopBox] = []
     left = FREE_BOXES * BOX_COST + limits.max_header_bytes
     try:

@@ -34,11 +34,7 @@ _VP9_BYTES = 12
 
 
 def find_codec(track: Track) -> Codec:
-    """Find the codec of a video track.
-
-    Raises:
-        OddMovie: Unknown, encrypted, or of packets that libav does not take as they are.
-    """
+    """Find the codec of a video track."""
     kind = track.entry.kind
     if kind not in _CODECS:
         raise OddMovie(f"a {kind!r} track")
@@ -46,11 +42,7 @@ def find_codec(track: Track) -> Codec:
 
 
 def read_length_size(movie: Movie, track: Track) -> int:
-    """Read the bytes of the length before each NAL unit; 0 for codecs without NAL units.
-
-    Raises:
-        OddMovie: As ``read_video``.
-    """
+    """Read the bytes of the length before each NAL unit; 0 for codecs without NAL units."""
     codec = find_codec(track)
     if codec.units is None:
         return 0
@@ -59,12 +51,7 @@ def read_length_size(movie: Movie, track: Track) -> int:
 
 
 def read_video(movie: Movie, track: Track) -> Configuration:
-    """Read the sample description of an H.264 or HEVC track.
-
-    Raises:
-        OddMovie: Of another codec, or anything in it is not understood exactly.
-        OddUnits: The same, of its codec configuration.
-    """
+    """Read the sample description of an H.264 or HEVC track."""
     codec = find_codec(track)
     if codec.units is None:
         raise OddMovie(f"facts of {codec.name} are libav's")
@@ -81,11 +68,7 @@ def check_stated_size(movie: Movie, track: Track, picture: PictureFormat) -> Non
 
 
 def read_packet_video(movie: Movie, track: Track) -> tuple[bytes | None, StreamColors]:
-    """Read the decoder's configuration and the colours in the sample description of an AV1 or VP9 track.
-
-    Raises:
-        OddMovie: Of another codec, or anything in it is not understood exactly.
-    """
+    """Read the decoder's configuration and the colours in the sample description of an AV1 or VP9 track."""
     codec = find_codec(track)
     if not codec.mp4_box:
         raise OddMovie(f"facts of {codec.name} are libav's")

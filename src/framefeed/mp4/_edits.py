@@ -20,9 +20,6 @@ def apply_edits(movie: Movie, track: Track, samples: MovieSamples) -> tuple[int,
 
     Returns:
         The first sample that is a packet, and the packets as the tables describe them.
-
-    Raises:
-        OddMovie: Several edits, or one that shows nothing.
     """
     composed = samples.dts if samples.composition is None else samples.dts + samples.composition
     flags = samples.is_sync * np.uint8(KEY)

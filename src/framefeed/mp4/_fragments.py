@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +27,12 @@ _OTHER_INDEX = 1 << 31
 _MOST = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class MovieSegmentIndex:
+class MovieSegmentIndex(NamedTuple):
     """One sidx box.
 
     Attributes:
         offset: Byte offset of its payload.
         track_id: Track of its samples.
-        time_scale: Ticks a second.
         end_time: End of its last segment, in ticks.
         is_complete: Its segments end with the file: libav's header ends with it, or at the samples behind it.
     """
@@ -47,11 +45,7 @@ class MovieSegmentIndex:
 
 
 def read_segment_indexes(reader: ByteReader, movie: Movie) -> list[MovieSegmentIndex]:
-    """Read the segment indexes of a movie in the file's order.
-
-    Raises:
-        OddMovie: One is of an unknown track, refers to further indexes, or breaks off: libav then opens no such file.
-    """
+    """Read the segment indexes of a movie in the file's order."""
     layout = movie.layout
     if not layout.indexes:
         return []
@@ -99,8 +93,7 @@ _PASSED = frozenset({b"sdtp", b"sbgp", b"sgpd", b"subs", b"free"})
 _SIGNED = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class Defaults:
+class Defaults(NamedTuple):
     """Default values of the samples of a track fragment."""
 
     duration: int
@@ -108,8 +101,7 @@ class Defaults:
     flags: int
 
 
-@dataclass(frozen=True, slots=True)
-class TrackRun:
+class TrackRun(NamedTuple):
     """One track run, columns of length P.
 
     Attributes:
@@ -133,14 +125,11 @@ class TrackRun:
     is_sync: BoolArray
 
 
-@dataclass(frozen=True, slots=True)
-class Fragments:
+class Fragments(NamedTuple):
     """The fragments of one track.
 
     Attributes:
         walk: All their samples, as their boxes describe them.
-        runs: Their runs, in the file's order.
-        indexes: The file's segment indexes, in its order.
     """
 
     walk: PacketWalk
@@ -149,11 +138,7 @@ class Fragments:
 
 
 def read_fragments(reader: ByteReader, movie: Movie, track: Track, limits: Limits) -> Fragments:
-    """Read all fragments of a movie for one of its tracks.
-
-    Raises:
-        OddMovie: The movie has samples outside of fragments too, or something is not understood exactly.
-    """
+    """Read all fragments of a movie for one of its tracks."""
     has_samples = any(unpack(movie.data, require_box(one.tables, b"stts"), _NUM_RUNS)[0] for one in movie.tracks)
     if movie.extends is None or has_samples:
         raise OddMovie("samples in the header and in fragments")

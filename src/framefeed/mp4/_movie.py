@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 from framefeed._cached import cached_property
 from framefeed._values import Limits
@@ -44,16 +45,14 @@ _MOST_GROUPED = 2**24
 """Most samples in groups; libav lists each of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """One entry of an edit list: length in the movie's time scale, begin in the track's; begin -1 is a gap."""
 
     duration: int
     media_time: int
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
+class Track(NamedTuple):
     """One trak box.
 
     Attributes:
@@ -62,10 +61,7 @@ class Track:
         kind: Handler type, such as ``b"vide"``.
         is_enabled: A default stream for libav.
         matrix: The movie's and the track's display matrix as one.
-        time_scale: Ticks a second.
         duration: In ticks, from the media header.
-        edits: The edit list.
-        samples: The sample table.
         tables: Its boxes by kind.
         entry: The one sample description; an empty box in a track without it that is no video.
         groups: Kinds of sample groups, such as ``b"roll"``, without those for seeking.
@@ -93,9 +89,7 @@ class Movie:
 
     Attributes:
         data: Its payload; the boxes of the tracks point into it.
-        layout: The file's top level.
         time_scale: Ticks a second of edit lists.
-        tracks: All of them, in the file's order.
         extends: The mvex box of a fragmented file.
         chosen: The video track that counts; None if the header does not say.
     """
@@ -114,11 +108,7 @@ class Movie:
 
     @cached_property
     def video(self) -> Track:
-        """The video track that counts, or the only one.
-
-        Raises:
-            OddMovie: There is none, or a choice.
-        """
+        """The video track that counts, or the only one."""
         if self.chosen is not None:
             return self.chosen
         videos = [track for track in self.tracks if track.kind == b"vide"]
@@ -128,11 +118,7 @@ class Movie:
 
 
 def parse_movie(data: bytes, layout: FileLayout, limits: Limits) -> Movie:
-    """Read a moov box's payload.
-
-    Raises:
-        OddMovie: Something in it is not understood exactly.
-    """
+    """Read a moov box's payload."""
     traks: list[Box] = []
     header: Box | None = None
     extends: Box | None = None

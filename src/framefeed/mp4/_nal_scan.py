@@ -28,15 +28,9 @@ _MAX_GAP = 32 * 1024
 def scan_packets(reader: ByteReader, codec: str, length_size: int, offset: IntArray, size: IntArray) -> UnitFacts:
     """Read the NAL unit headers of packets.
 
-    Args:
-        reader: The file.
-        codec: "h264" or "hevc".
-        length_size: Bytes of the length before each unit: 1, 2 or 4.
-        offset: Byte offset of each packet, in decode order, int64 [P].
-        size: Bytes of each, int64 [P].
-
-    Raises:
-        OddMovie: The file gets shorter, or a packet holds what libav's parser reads in its own way.
+    ``codec``: "h264" or "hevc".
+    ``length_size``: bytes of the length before each unit: 1, 2 or 4.
+    ``offset``: byte offset of each packet, in decode order, int64 [P].
     """
     if length_size not in (1, 2, 4) or int(size.max()) > MAX_PACKET_BYTES:
         raise OddMovie(f"NAL units with lengths of {length_size} bytes, or huge packets")

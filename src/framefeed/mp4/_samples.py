@@ -57,11 +57,7 @@ class MovieSamples:
 
 
 def read_samples(movie: Movie, track: Track, limits: Limits) -> MovieSamples:
-    """Expand a track's tables.
-
-    Raises:
-        OddMovie: They contradict each other or the file, or libav reads them in its own way.
-    """
+    """Expand a track's tables."""
     data, tables = movie.data, track.tables
     offset, size = locate_samples(movie, track, limits)
     count = len(size)
@@ -211,10 +207,7 @@ class _ChunkRuns(NamedTuple):
     """Runs of chunks.
 
     Attributes:
-        lengths: Chunks of each run.
         counts: Samples of each chunk of a run.
-        num_samples: Samples of all chunks.
-        most: Samples of the largest chunk.
     """
 
     lengths: IntArray | list[int]
@@ -308,15 +301,7 @@ def _read_sync(data: bytes, box: Box | None, count: int) -> BoolArray:
 def read_movie(reader: ByteReader, size: int, limits: Limits = DEFAULT_LIMITS, head: bytes = b"") -> Movie:
     """Find and read the moov box; of other boxes read the headers alone.
 
-    Args:
-        reader: The file.
-        size: Its bytes.
-        limits: What it may claim.
-        head: Its first bytes, if they are known.
-
-    Raises:
-        OddMovie: No MP4 file, or something in it is not understood exactly: libav reads it then.
-        TooManyBoxes: It has more boxes than the limits allow, also for libav.
+    ``head``: its first bytes, if they are known.
     """
     layout = read_layout(reader, size, limits, head)
     start, end = layout.movie

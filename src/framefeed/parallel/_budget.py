@@ -54,13 +54,7 @@ def thread_budget() -> ThreadBudget:
 def decide_budget(affinity: int, quotas: Mapping[str, float], environment: Mapping[str, str]) -> ThreadBudget:
     """Compute the budget from the limits.
 
-    Args:
-        affinity: Number of CPUs that the process may run on.
-        quotas: CPUs that control groups allow, by the name of the file with the quota.
-        environment: The environment variables.
-
-    Raises:
-        UsageError: If ``FRAMEFEED_THREADS`` is not a whole number of at least 1.
+    ``quotas`` are the CPUs that control groups allow, by the name of the file with the quota.
     """
     reasons = [(affinity, f"CPUs by affinity: {affinity}")]
     for name, cpus in quotas.items():
@@ -114,11 +108,7 @@ def parse_groups(proc_cgroup: str) -> dict[str, str]:
 
 
 def read_cgroup_quotas(root: Path) -> dict[str, float]:
-    """Read the CPUs that the control groups of this process allow, by the name of the file with the quota.
-
-    Args:
-        root: The root of the file system.
-    """
+    """Read the CPUs that the control groups of this process allow, by the name of the file with the quota."""
     groups = parse_groups(_read_text(root / "proc/self/cgroup"))
     quotas: dict[Path, float | None] = {}
     for folder in _list_group_folders(root, _V2_MOUNTS, groups.get("")):

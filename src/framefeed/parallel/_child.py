@@ -92,11 +92,7 @@ def _make_command() -> list[str]:
 class StartOptions:
     """Options that all workers of one pool are started with, taken when the pool is made.
 
-    Attributes:
-        command: The program and its arguments, without the numbers of the sockets.
-        environment: The environment variables.
-        path: ``sys.path``.
-        memory: Memory whose descriptor the workers have too, under the same number.
+    The workers have the descriptor of ``memory`` too, under the same number.
     """
 
     command: Sequence[str] = field(default_factory=_make_command)
@@ -133,12 +129,8 @@ class _Running:
 class Child:
     """A worker process, started when first needed; one thread owns it, others may `stop` it.
 
-    Args:
-        options: Command, environment and path.
-
-    Attributes:
-        num_lost: Number of processes that died, or were killed because they did not answer.
-        start_seconds: Time until processes were ready for their first call, the imports of its function included.
+    ``num_lost`` processes died, or were killed because they did not answer. ``start_seconds`` passed until processes
+    were ready for their first call, the imports of its function included.
     """
 
     def __init__(self, options: StartOptions) -> None:
@@ -154,13 +146,7 @@ class Child:
     def ask(self, function: bytes, item: Parts, deadline_seconds: float | None = None) -> Message:
         """Call a function in the process; if that dies or is stopped by a signal, once more in a new one.
 
-        Args:
-            function: Pickle of the function; sent if it is not the same as in the last call.
-            item: Pickle of its argument.
-            deadline_seconds: Longest time for the call, from its start in the process that is ready for it.
-
-        Returns:
-            The kind of the answer, and its content.
+        Function and item are pickles. The deadline counts from the start of the call in a process that is ready for it.
 
         Raises:
             ProcessHung: If the call takes longer, or its process is stopped twice.
@@ -192,10 +178,7 @@ class Child:
         """End the process, also in the middle of a call; the next call starts another one.
 
         Can be called by any thread, and in a finaliser: it takes no lock. It closes the channel; the owner's thread,
-        which may be waiting for an answer, then waits for the process.
-
-        Args:
-            for_good: Whether there is no next call.
+        which may be waiting for an answer, then waits for the process. With ``for_good`` there is no next call.
         """
         self._stopped = True
         self._ended |= for_good
@@ -332,8 +315,8 @@ class Child:
         """Close the channel, wait for the process, kill it if it does not end; describe how it ended."""
         process, self._running.value.process = self._running.value.process, None
         assert process is not None
-        is_wanted = self._stopped or self._ended
-        self.num_lost += not is_wanted
+        is_expected = self._stopped or self._ended
+        self.num_lost += not is_expected
         if self._running.value.channel is not None:
             self._running.value.channel.close()
         is_killed_here = False
@@ -348,7 +331,7 @@ class Child:
         end = _describe_status(process.returncode)
         if is_killed_here and process.returncode == -signal.SIGKILL:
             # Not for lack of memory.
-            end = "was ended, because its pool no longer works" if is_wanted else "closed its channel and was killed"
+            end = "was ended, because its pool no longer works" if is_expected else "closed its channel and was killed"
         return f"worker process {process.pid} {end}"
 
 

@@ -13,12 +13,6 @@ class WorkerTimes:
 
     ``busy_seconds + idle_seconds`` is the number of workers times the seconds from the first call to the end of the
     iteration. Without workers the caller's thread does the work, and is never idle.
-
-    Attributes:
-        busy_seconds: Time of all workers in calls.
-        idle_seconds: Time of all workers between calls.
-        running: Number of calls that run now.
-        ready: Number of results that wait to be taken now.
     """
 
     busy_seconds: float = 0.0
@@ -37,13 +31,7 @@ class WorkerTimes:
 
 
 class Gauge:
-    """Adds up the times of workers. One thread at a time records; any thread may read, without a lock.
-
-    Args:
-        workers: Number of workers.
-        max_in_flight: Most items that are read and not yet yielded.
-        count_ready: Returns the number of results that wait to be taken.
-    """
+    """Adds up the times of workers. One thread at a time records; any thread may read, without a lock."""
 
     __slots__ = ("_count_ready", "_end", "_sums", "max_in_flight", "workers")
 

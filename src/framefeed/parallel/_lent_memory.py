@@ -55,11 +55,7 @@ class LentBlock:
         return True
 
     def lend(self) -> int:
-        """Return a descriptor for a borrower; the block is free when all its copies and mappings are closed.
-
-        Raises:
-            OSError: This system has no such locks.
-        """
+        """Return a descriptor for a borrower; the block is free when all its copies and mappings are closed."""
         # Opened again: a copy would share the lock of this process's own.
         descriptor = os.open(f"/proc/self/fd/{self._descriptor}", os.O_RDWR)
         try:

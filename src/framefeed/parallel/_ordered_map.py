@@ -121,16 +121,8 @@ class _CallsAtOnce(RemoteCaller, Generic[T, R]):
 def call_each(pool: ProcessPool, calls: RemoteCalls[T, R], item: T) -> list[R]:
     """Call a function once in each process of a pool that has been started.
 
-    Args:
-        pool: A pool without other work.
-        calls: The function.
-        item: Its argument.
-
     Returns:
         The results, without those of processes that died; none if the pool had other work for `CLOSE_SECONDS`.
-
-    Raises:
-        Exception: What the function raised.
     """
     each = _CallsAtOnce(calls, pool.workers)
     results: list[R] = []

@@ -77,22 +77,10 @@ class Pool(Protocol):
         """Number of tasks that run at once; with 0, `submit` itself runs them."""
 
     def submit(self, task: Task) -> None:
-        """Run a task once, now or later.
-
-        Args:
-            task: Takes no arguments and must not raise: the error would be lost.
-
-        Raises:
-            UsageError: If the pool is closed.
-            WorkerLost: If there is no worker and none can be started.
-        """
+        """Run a task once, now or later. The task takes no arguments and must not raise: the error would be lost."""
 
     def stop(self, worker: threading.Thread) -> None:
-        """End the running call of a thread of the pool, if this kind of pool can.
-
-        Args:
-            worker: The thread.
-        """
+        """End the running call of a thread of the pool, if this kind of pool can."""
 
     def abandon(self) -> None:
         """Drop the tasks that have not begun, without waiting.
@@ -101,14 +89,7 @@ class Pool(Protocol):
         """
 
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> bool:
-        """Abandon the pool and wait for the tasks that are running.
-
-        Args:
-            wait_seconds: Longest wait.
-
-        Returns:
-            Whether all tasks have ended.
-        """
+        """Abandon the pool, wait for the tasks that are running, and return whether all have ended."""
 
 
 class InlinePool(ClosedByWith):
@@ -123,11 +104,7 @@ class InlinePool(ClosedByWith):
         return f"InlinePool({'closed' if self._closed else ''})"
 
     def submit(self, task: Task) -> None:
-        """Run a task now.
-
-        Raises:
-            UsageError: If the pool is closed.
-        """
+        """Run a task now."""
         if self._closed:
             raise _closed_error(self)
         task()

@@ -26,12 +26,7 @@ from framefeed.parallel._worker import FOREIGN, UNSENDABLE, UNUSABLE, VALUE, dum
 
 @dataclass(frozen=True, slots=True)
 class ProcessCounts:
-    """What happened to the processes of a pool.
-
-    Attributes:
-        num_lost: Number of processes that died, or were killed because they did not answer; each was replaced.
-        start_seconds: Time of the workers until their processes were ready.
-    """
+    """What happened to the processes of a pool, as a `Child` counts it. Those that were lost were replaced."""
 
     num_lost: int = 0
     start_seconds: float = 0.0
@@ -41,11 +36,7 @@ class ProcessCounts:
 
 
 class Children:
-    """The processes of one pool, each owned by one of its threads.
-
-    Args:
-        memory: Memory that the processes can write to.
-    """
+    """The processes of one pool, each owned by one of its threads."""
 
     def __init__(self, memory: SharedMemory | None = None) -> None:
         self._options = StartOptions(memory=memory)
@@ -146,9 +137,6 @@ class ProcessPool(ThreadPool):
     def close(self, wait_seconds: float = CLOSE_SECONDS) -> bool:
         """Drop queued tasks, wait for the calls that are running, and end those that take longer.
 
-        Args:
-            wait_seconds: Longest wait.
-
         Returns:
             Whether all other threads, and with them all processes, have ended.
         """
@@ -175,9 +163,6 @@ class RemoteCalls(RemoteCaller, Generic[T, R]):
         function: A callable that can be pickled and is not defined in the main program. It is pickled at once, sent
             once to each process, and keeps its state there between calls.
         deadline_seconds: Longest time for one call, from its start in a process that is ready for it.
-
-    Raises:
-        UsageError: If it cannot be sent.
     """
 
     def __init__(self, function: Callable[[T], R], deadline_seconds: float | None = None) -> None:
@@ -186,9 +171,6 @@ class RemoteCalls(RemoteCaller, Generic[T, R]):
 
     def __call__(self, item: T) -> R:
         """Call the function in the process of this thread.
-
-        Returns:
-            A copy of its result.
 
         Raises:
             UsageError: If the item or the result cannot be sent.
@@ -251,11 +233,7 @@ class _FunctionPickler(pickle.Pickler):
 
 
 def check_sendable(name: str, value: object) -> None:
-    """Check that an argument of the user can be sent to a worker process.
-
-    Raises:
-        UsageError: It cannot; the message names it.
-    """
+    """Check that an argument of the user can be sent to a worker process."""
     _send_argument(value, f"{name}: ")
 
 
@@ -280,15 +258,7 @@ KINDS = ("inline", "threads", "processes")
 
 
 def open_pool(workers: int, kind: str = "threads") -> Pool:
-    """Make a pool of a kind.
-
-    Args:
-        workers: Number of calls that run at once; with 0, calls run inline for every kind.
-        kind: "threads", "processes" or "inline".
-
-    Raises:
-        UsageError: If there is no such kind, or the number of workers is negative.
-    """
+    """Make a pool of a kind. With 0 workers, calls run inline for every kind."""
     check_choice("kind", kind, KINDS)
     check_integer("workers", workers, least=0)
     if not workers or kind == "inline":

@@ -154,13 +154,7 @@ class ReorderBuffer(Generic[T, R]):
     def admit(self, item: T, cost: float = 0.0, weight: int = 1) -> int:
         """Add one item and return its position.
 
-        Args:
-            item: The item.
-            cost: Its predicted cost, in any unit.
-            weight: Its part of ``max_weight``, at least 1.
-
-        Raises:
-            UsageError: If there is no room, or the weight is less than 1.
+        ``cost`` is predicted, in any unit; ``weight`` is its part of ``max_weight``, at least 1.
         """
         if not self.has_room:
             raise UsageError(f"{self!r} is full: take a result before admitting another item")
@@ -203,16 +197,7 @@ class ReorderBuffer(Generic[T, R]):
         return position if cost * others >= STANDS_OUT * (self._queued_cost - cost) else first
 
     def finish(self, position: int, result: R, nbytes: int = 0) -> None:
-        """Store the result of a running position.
-
-        Args:
-            position: Position that `start` returned.
-            result: Result of the position.
-            nbytes: Bytes of the result.
-
-        Raises:
-            UsageError: If that position is not running.
-        """
+        """Store the result of a running position."""
         if position not in self._running:
             raise UsageError(f"position {position} is not running in {self!r}")
         del self._running[position]
@@ -221,11 +206,7 @@ class ReorderBuffer(Generic[T, R]):
         self._ready_weight += self._weights[position]
 
     def take(self) -> R:
-        """Remove and return the result of the head.
-
-        Raises:
-            UsageError: If the head is not ready.
-        """
+        """Remove and return the result of the head."""
         if not self.head_is_ready:
             raise UsageError(f"the head of {self!r} is not ready")
         result, nbytes = self._ready.pop(self._head)

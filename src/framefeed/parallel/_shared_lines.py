@@ -15,10 +15,7 @@ class SharedLines:
     """A file that processes append whole lines to; it is removed with the object that made it.
 
     Forked processes share it, and processes that receive it as an argument when they are started. Any other copy, by
-    ``pickle`` or ``copy``, is a new file.
-
-    Args:
-        max_bytes: Largest size of the file; further lines are dropped.
+    ``pickle`` or ``copy``, is a new file. Lines beyond ``max_bytes`` of the file are dropped.
     """
 
     def __init__(self, max_bytes: int) -> None:

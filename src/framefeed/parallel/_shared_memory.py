@@ -37,13 +37,7 @@ _MOST_BLOCKS = 64
 
 @dataclass(frozen=True, slots=True)
 class SharedRange:
-    """The range of a block, to be sent to a worker.
-
-    Attributes:
-        descriptor: Of the file, the same number in every process.
-        offset: First byte.
-        nbytes: Number of bytes.
-    """
+    """The range of a block, to be sent to a worker. ``descriptor`` of the file is the same number in every process."""
 
     descriptor: int
     offset: int
@@ -98,11 +92,7 @@ def map_range(shared: SharedRange) -> ctypes.Array[ctypes.c_ubyte]:
 
 
 def allocate_pages(descriptor: int, offset: int, nbytes: int) -> None:
-    """Allocate the pages of a range of a file.
-
-    Raises:
-        MemoryError: There is no memory for it.
-    """
+    """Allocate the pages of a range of a file; without memory for them, raise MemoryError."""
     try:
         os.posix_fallocate(descriptor, offset, nbytes)
     except OSError as error:
@@ -122,11 +112,7 @@ class SharedMemory:
         finalize(self, os.close, self.descriptor).atexit = False
 
     def allocate(self, nbytes: int) -> SharedBlock:
-        """Make a block of at least so many bytes, all zero.
-
-        Raises:
-            MemoryError: There is no memory for it.
-        """
+        """Make a block of at least so many bytes, all zero; without memory for it, raise MemoryError."""
         size = -(-max(1, nbytes) // mmap.PAGESIZE) * mmap.PAGESIZE
         with self._allocating:
             # Mapped first: without address space, the pages would stay allocated.
@@ -137,11 +123,7 @@ class SharedMemory:
 
 
 class SharedBlock:
-    """A block of shared memory; when it is freed, its pages are freed in all processes.
-
-    Args:
-        shared: Its range of the file.
-    """
+    """A block of shared memory; when it is freed, its pages are freed in all processes."""
 
     def __init__(self, shared: SharedRange) -> None:
         self.shared = shared

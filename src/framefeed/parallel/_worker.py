@@ -71,13 +71,7 @@ def loads(parts: Parts) -> Any:
 
 
 def send(write: Callable[[Buffer], int], kind: bytes, parts: Parts) -> None:
-    """Write a message.
-
-    Args:
-        write: Writes some bytes and returns how many.
-        kind: One of the kinds above.
-        parts: As `dumps` gives them.
-    """
+    """Write a message. ``write`` writes some bytes and returns how many; ``parts`` are as `dumps` gives them."""
     lengths = [len(part) for part in parts]
     start = _HEADER.pack(kind, len(parts), lengths[0]) + struct.pack(f"<{len(parts) - 1}Q", *lengths[1:])
     for buffer in (b"".join([start, parts[0]]), *parts[1:]):
@@ -87,14 +81,7 @@ def send(write: Callable[[Buffer], int], kind: bytes, parts: Parts) -> None:
 
 
 def receive(read: Callable[[memoryview], int]) -> Message:
-    """Read a message.
-
-    Args:
-        read: Reads some bytes into memory and returns how many; 0 at the end.
-
-    Raises:
-        EOFError: If the other side is gone.
-    """
+    """Read a message. ``read`` reads some bytes into memory and returns how many; 0 at the end."""
     kind, count, first = _HEADER.unpack(_read_exactly(read, _HEADER.size))
     others = struct.unpack(f"<{count - 1}Q", _read_exactly(read, 8 * (count - 1)))
     return kind, [_read_exactly(read, length) for length in (first, *others)]

@@ -74,15 +74,15 @@ def _is_padding(message: str, data: bytes) -> bool:
 def _strip_header(data: bytes) -> bytes:
     """Leave out what is not needed to decode a JPEG up to its pixels: only libjpeg's first warning can be read."""
     kept, at, is_sequential = [b"\xff\xd8"], 2, False
-    while (found := _MARKER.search(data, at)) is not None and found.end() + 2 <= len(data):
-        marker, start = found[1][0], found.end()
+    while (match := _MARKER.search(data, at)) is not None and match.end() + 2 <= len(data):
+        marker, start = match[1][0], match.end()
         stop = start + _SEGMENT_BYTES(data, start)[0]
         if marker == _START_OF_SCAN:
             end = _SEQUENTIAL if is_sequential else data[stop - 3 : stop]
             kept.append(b"\xff\xda" + data[start : stop - 3] + end + data[stop:])
             break
         if marker in _DECODED:
-            kept.append(b"\xff" + found[1] + data[start:stop])
+            kept.append(b"\xff" + match[1] + data[start:stop])
         if marker in _FRAMES:
             is_sequential = marker in (0xC0, 0xC1)
         at = stop

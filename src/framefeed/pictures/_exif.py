@@ -9,7 +9,7 @@ from framefeed.pictures._reads import OddHeader
 
 EXIF = b"Exif\0\0"
 # Bytes of one value by type: TIFF 6.0 section 2, BigTIFF's LONG8 (16). Entries of other types are skipped.
-TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8}
+_TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8}
 _BYTES, _NUMBERS = (1, 7), (3, 4)
 _IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 # TIFF's two byte orders: signature, the start of a file, a count, the entries, and tag 274 with one SHORT as its value.
@@ -51,7 +51,6 @@ def find_exif_orientation(data: bytes, start: int, end: int) -> int | None:
         The value, valid or not; None if there is none.
 
     Raises:
-        OddHeader: Not the plain kind of EXIF.
         BeyondWindow: The directory is beyond ``data``, but not beyond ``end``.
     """
     if start >= end:
@@ -83,8 +82,8 @@ def find_exif_orientation(data: bytes, start: int, end: int) -> int | None:
         # Pillow reads no further than a value that lies beyond the end.
         if (
             count > 1
-            and value_offset + count * TYPE_BYTES.get(kind, 0) > end - start
-            and count * TYPE_BYTES.get(kind, 0) > 4
+            and value_offset + count * _TYPE_BYTES.get(kind, 0) > end - start
+            and count * _TYPE_BYTES.get(kind, 0) > 4
         ):
             raise OddHeader("a value of its EXIF lies beyond the end")
     value: int = number(data, at + 8)[0]
@@ -108,11 +107,7 @@ def find_xmp_orientation(part: bytes) -> int | None:
 
 
 def read_directory(part: bytes) -> dict[int, int | bytes]:
-    """Read the first directory of a whole chunk: tag -> number, or bytes of the value; skip values of other types.
-
-    Raises:
-        OddHeader: Damaged.
-    """
+    """Read the first directory of a whole chunk: tag -> number, or bytes of the value; skip values of other types."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(part[:4])
     if order is None:
         raise OddHeader("a directory without its TIFF header")
@@ -121,7 +116,7 @@ def read_directory(part: bytes) -> dict[int, int | bytes]:
         first = struct.unpack_from(order + "I", part, 4)[0] + 2
         for number in range(struct.unpack_from(order + "H", part, first - 2)[0]):
             tag, kind, count, value_offset = struct.unpack_from(order + "HHII", part, first + 12 * number)
-            size = TYPE_BYTES.get(kind, 0) * count
+            size = _TYPE_BYTES.get(kind, 0) * count
             begin = value_offset if size > 4 else first + 12 * number + 8
             value = part[begin : begin + size]
             if len(value) < size:
@@ -149,12 +144,8 @@ _TURNS = {
 
 
 def convert_exif_orientation(exif_value: int) -> tuple[int, bool]:
-    """Convert EXIF's orientation.
+    """Convert EXIF's orientation to degrees counter-clockwise, and whether the picture is mirrored after that.
 
-    Args:
-        exif_value: 1 to 8; anything else turns nothing.
-
-    Returns:
-        Degrees counter-clockwise, and whether the picture is mirrored left to right after that.
+    Anything but 1 to 8 turns nothing.
     """
     return _TURNS.get(exif_value, (0, False))

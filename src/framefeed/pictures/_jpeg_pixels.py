@@ -23,11 +23,7 @@ def decode_jpeg(data: bytes, name: str, limits: Limits, reduction: int = 1) -> n
 
     At full size the pixels are those of Pillow, which uses the same library; reduced ones are those of its ``draft``.
 
-    Args:
-        data: The whole file.
-        name: For messages.
-        limits: What it may claim.
-        reduction: 1, 2, 4 or 8: height and width are divided by it, and rounded up.
+    ``reduction``: 1, 2, 4 or 8: height and width are divided by it, and rounded up.
 
     Returns:
         RGB, uint8 [H, W, 3], C-contiguous. None for all that Pillow must decode: other formats, CMYK, rare headers, and

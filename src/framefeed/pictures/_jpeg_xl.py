@@ -53,12 +53,7 @@ class _Bits:
 def read_jpeg_xl_header(head: bytes, more: More) -> StillHeader:
     """Read what the header of a JPEG XL claims: the picture's size before its orientation is applied.
 
-    Args:
-        head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
-        more: Reads further.
-
-    Raises:
-        OddHeader: Damaged, or with more channels than pictures have.
+    ``head``: the first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
     """
     file = FileWindow(head, more, _MAX_BOXES)
     begin = _find_codestream(file)

@@ -120,9 +120,6 @@ class PictureFile:
     An exception of a read is kept: Pillow takes some exceptions for damage, and ignores some.
 
     Args:
-        reader: Reader of the source.
-        size: Bytes of the source.
-        name: For messages.
         limits: ``max_header_bytes`` bounds the bytes read.
         whole: All bytes, if they are in memory: each read then counts the same, however long it is.
     """
@@ -196,10 +193,6 @@ def pillow_errors(file: PictureFile, translate: Callable[[BaseException], MediaE
     """Turn Pillow's exceptions for damaged pictures into framefeed's errors.
 
     Exceptions of reads and shortages of the machine are raised unchanged, also if Pillow hides them.
-
-    Args:
-        file: The file object that Pillow reads.
-        translate: Builds framefeed's error for one of Pillow's.
     """
     try:
         with QUIET.value:  # Pillow warns of large or odd pictures: our limits decide.
@@ -240,7 +233,9 @@ does not convert L*a*b*."""
 _log = logging.getLogger("framefeed.media")
 
 _COUNTED_BYTES = 2**22
-"""Pictures are counted in files of up to this many bytes: Pillow reads the whole file for it."""
+"""Pictures of a GIF are counted in files of up to this many bytes: Pillow reads the whole file for it."""
+_MOST_PAGES = 2**16
+"""Pages of a TIFF with more are not counted."""
 
 
 class OpenSource(Protocol):
@@ -257,15 +252,7 @@ class OpenSource(Protocol):
 
 
 def probe_image(source: OpenSource, limits: Limits) -> MediaInfo:
-    """Describe a still picture from its header; ask Pillow about odd headers.
-
-    Raises:
-        UnreadableMedia: None of the known formats, or a damaged header.
-        UnsupportedCodec: A format that is known, and that framefeed does not read; or no rule leads from its pixels to
-            RGB.
-        MissingDependency: Its format needs a plug-in that is not installed.
-        LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
-    """
+    """Describe a still picture from its header, as `describe_picture`, if framefeed can decode it."""
     info, problem = describe_picture(source, limits)
     if problem is not None:
         raise UnsupportedCodec(problem, source=source.name, stage="open")
@@ -277,12 +264,6 @@ def describe_picture(source: OpenSource, limits: Limits) -> tuple[MediaInfo, str
 
     Returns:
         What the header claims; and why framefeed cannot decode it, None if it can.
-
-    Raises:
-        UnreadableMedia: None of the known formats, or a damaged header.
-        UnsupportedCodec: A format that is known, and that framefeed does not read.
-        MissingDependency: Its format needs a plug-in that is not installed.
-        LimitExceeded: It claims more pixels than ``limits``, or its header goes on without end.
     """
     problem = None
     with source.opened() as reader:
@@ -321,12 +302,7 @@ def _explain_mode(mode: str, name: str) -> str:
 
 
 def describe_header(header: StillHeader, size_bytes: int) -> MediaInfo:
-    """Describe a still picture whose header was read.
-
-    Args:
-        header: What ``read_still_header`` gave.
-        size_bytes: Bytes of the file.
-    """
+    """Describe a still picture whose header was read."""
     rotation, mirrored = convert_exif_orientation(header.orientation)
     width, height = rotate_size(header.width, header.height, rotation)
     return MediaInfo(
@@ -382,11 +358,38 @@ def _read_header(
             _log.debug("%s: damaged EXIF, taken as upright: %s", source_name, error)
             tag = 1
         name = str(image.format).lower()
-        # Counting the pictures of a large animation, or of a ring of pages, has no bound: 0 means "not counted".
-        is_counted = name not in ("gif", "tiff") or size <= _COUNTED_BYTES
-        num_frames = int(getattr(image, "n_frames", 1)) if is_counted else 0
+        if name == "tiff":
+            num_frames = _count_pages(file)
+        elif name == "gif" and size > _COUNTED_BYTES:
+            num_frames = 0  # not counted
+        else:
+            num_frames = int(getattr(image, "n_frames", 1))
         codec = "mjpeg" if name in ("jpeg", "mpo") else name
         return StillHeader(name, codec, width, height, image.mode, check_orientation(tag), num_frames)
+
+
+def _count_pages(file: PictureFile) -> int:
+    """Count the directories of a TIFF, of a ring each once; Pillow would read all of their values to do so."""
+
+    def read_number(offset: int, letter: str) -> int:
+        file.seek(offset)
+        number: int = struct.unpack(order + letter, file.read(struct.calcsize(order + letter)))[0]
+        return number
+
+    file.seek(0)
+    start = file.read(4)
+    order = "<" if start.startswith(b"II") else ">"
+    is_big = 43 in start  # BigTIFF
+    offset_letter, count_letter, count_bytes, entry_bytes = ("Q", "Q", 8, 20) if is_big else ("I", "H", 2, 12)
+    seen = set[int]()
+    directory = read_number(8 if is_big else 4, offset_letter)
+    while directory and directory not in seen:
+        seen.add(directory)
+        if len(seen) > _MOST_PAGES:
+            return 0
+        entries = read_number(directory, count_letter)
+        directory = read_number(directory + count_bytes + entry_bytes * entries, offset_letter)
+    return len(seen)
 
 
 def _find_missed_orientation(image: Image.Image) -> int | None:
@@ -420,17 +423,10 @@ def decode_still(
 ) -> Image.Image:
     """Decode a picture, or the first of an animation, and apply its EXIF orientation.
 
-    Args:
-        data: The whole file.
-        name: For messages.
-        limits: What it may claim.
-        reduction: 1, 2, 4 or 8, by which height and width of a JPEG are divided; other formats ignore it.
-        accepts_damage: Return also what Pillow makes of a picture in which `find_damage` finds damage.
+    ``reduction``: 1, 2, 4 or 8, by which height and width of a JPEG are divided; other formats ignore it.
+    ``accepts_damage``: return also what Pillow makes of a picture in which `find_damage` finds damage.
 
     Raises:
-        CorruptMedia: It is damaged or cut short.
-        UnsupportedCodec: A format that Pillow does not read here.
-        MissingDependency: Its format needs a plug-in that is not installed.
         LimitExceeded: It claims more pixels than ``limits``, and nothing was allocated; or its parts go on without end.
         UsageError: Pillow is set to fill missing parts with grey.
     """

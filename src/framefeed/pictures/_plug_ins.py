@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
 
 from framefeed._absence import describe_absence
 from framefeed.errors import CorruptMedia, MissingDependency, UnreadableMedia
@@ -17,15 +15,12 @@ from framefeed.pictures._reads import More, OddHeader, StillHeader
 from framefeed.pictures._undecoded import name_undecoded_format
 
 
-@dataclass(frozen=True, slots=True)
-class PlugIn:
+class PlugIn(NamedTuple):
     """A plug-in of Pillow.
 
     Attributes:
         kind: Kind of the pictures, for messages.
         format: Pillow's name of the format.
-        package: Name of the distribution.
-        module: What is imported.
         register: Registers the format, from the module; without threads of its own, since many pictures are decoded
             at once.
         read_header: Reads a header, where the plug-in would decode the picture to do so.
@@ -64,13 +59,7 @@ def find_plug_in(head: bytes) -> PlugIn | None:
 def register_plug_in(plug_in: PlugIn, name: str, stage: str) -> str:
     """Register a plug-in with Pillow, and return the name of its format.
 
-    Args:
-        plug_in: The plug-in.
-        name: Of the file that needs it.
-        stage: "open" or "decode".
-
-    Raises:
-        MissingDependency: It is not installed.
+    ``stage``: "open" or "decode".
     """
     if plug_in.format not in _registered:
         try:
@@ -89,12 +78,8 @@ def register_plug_in(plug_in: PlugIn, name: str, stage: str) -> str:
 def read_own_header(plug_in: PlugIn, head: bytes, more: More, name: str, stage: str) -> StillHeader | None:
     """Read the header of a picture that its plug-in would decode to do so; None for other plug-ins.
 
-    Args:
-        plug_in: The plug-in.
-        head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
-        more: Reads further.
-        name: Of the file.
-        stage: "open" or "decode".
+    ``head``: the first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
+    ``stage``: "open" or "decode".
 
     Raises:
         UnreadableMedia: It is damaged, at stage "open".
@@ -120,6 +105,8 @@ def find_left_orientation(image: object, header: StillHeader) -> int:
 @cache  # looking a version up takes a millisecond
 def describe_plug_ins(codecs: frozenset[str]) -> str:
     """Name the installed plug-ins for some codecs, each with its version and a comma; "" if there is none."""
+    from importlib.metadata import PackageNotFoundError, version  # with the package email, 15 ms
+
     parts = []
     for each in PLUG_INS:
         with suppress(PackageNotFoundError):

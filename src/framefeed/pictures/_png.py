@@ -85,12 +85,9 @@ def _find_notes_behind(file: FileWindow, at: int, length: int, size: int, types_
 
     Writers cut image data into chunks of one size, and a rest, so that the last chunk's offset can be computed.
 
-    Args:
-        file: The file.
-        at: Offset of the first chunk of image data.
-        length: Bytes of its payload.
-        size: Bytes of the file.
-        types_before: Types of the notes before the image data: EXIF there counts before any behind.
+    ``at``: offset of the first chunk of image data.
+    ``length``: bytes of its payload.
+    ``types_before``: types of the notes before the image data: EXIF there counts before any behind.
     """
     if _EXIF in types_before:
         return ()

@@ -26,8 +26,6 @@ class StillHeader(NamedTuple):
     Attributes:
         container: Pillow's name of the format, in lower case.
         codec: Codec name; "mjpeg" for JPEG.
-        width: Columns as stored.
-        height: Rows as stored.
         mode: Pillow's mode of the picture: its colour type.
         orientation: Orientation for display, 1 to 8 as in EXIF; 1 if the file has none.
         num_frames: Pictures that the header claims.
@@ -57,7 +55,6 @@ class CountedReads(Generic[F]):
     Args:
         read: Reads ``count`` bytes of a file at ``offset``: ``os.pread``.
         file: The file. Set it, and ``bytes_left``, to go on with another file.
-        max_bytes: Of the header of one file.
 
     Attributes:
         bytes_left: Bytes that may still be read.
@@ -73,11 +70,7 @@ class CountedReads(Generic[F]):
         self._checked_below = max_bytes - _UNCHECKED_BYTES
 
     def __call__(self, count: int, offset: int) -> bytes:
-        """Read.
-
-        Raises:
-            OddHeader: More of the file was read than is allowed.
-        """
+        """Read."""
         self.bytes_left -= count if count > LEAST_READ_BYTES else LEAST_READ_BYTES
         if self.bytes_left < self._checked_below:
             check_stop()
@@ -91,8 +84,6 @@ class FileWindow:
 
     Args:
         head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
-        more: Reads further.
-        calls: Most calls of ``more``.
     """
 
     __slots__ = ("_calls", "_head", "_more", "_start", "_window")
@@ -105,11 +96,7 @@ class FileWindow:
         self._calls = calls
 
     def read(self, offset: int, count: int) -> bytes:
-        """Read exactly ``count`` bytes at ``offset``.
-
-        Raises:
-            OddHeader: The file ends before, or too much of it would be read.
-        """
+        """Read exactly ``count`` bytes at ``offset``."""
         part = self.read_up_to(offset, count)
         if len(part) < count:
             raise OddHeader("ends early")

@@ -8,7 +8,6 @@ from framefeed.pictures._gif import read_gif_header
 from framefeed.pictures._jpeg import read_jpeg_header
 from framefeed.pictures._png import read_png_header
 from framefeed.pictures._reads import PICTURE_HEAD_BYTES, More, OddHeader, StillHeader
-from framefeed.pictures._tiff import read_tiff_header
 from framefeed.pictures._webp import read_webp_header
 
 _READERS = {
@@ -16,19 +15,15 @@ _READERS = {
     b"\x89P": read_png_header,
     b"GI": read_gif_header,
     b"RI": read_webp_header,
-    b"II": read_tiff_header,
-    b"MM": read_tiff_header,
 }
 
 
 def read_still_header(head: bytes, more: More, size: int = 0) -> StillHeader:
-    """Read what the header of a JPEG, PNG, GIF, WebP or TIFF claims, as Pillow understands it.
+    """Read what the header of a JPEG, PNG, GIF or WebP claims, as Pillow understands it.
 
-    Args:
-        head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
-        more: Reads ``count`` bytes at ``offset``; called only for bytes beyond ``head``.
-        size: Bytes of the file, 0 if unknown. With it, EXIF behind the pixels of a PNG is read, and a cut PNG or
-            WebP is noticed.
+    ``head``: the first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
+    ``size``: bytes of the file, 0 if unknown. With it, EXIF behind the pixels of a PNG is read, and a cut PNG or
+    WebP is noticed.
 
     Raises:
         OddHeader: Another format, damaged, or so rare that ``probe_image`` asks Pillow.

@@ -39,9 +39,7 @@ Undecoded = tuple[str, StillHeader]
 def read_undecoded_jpeg(head: bytes, more: More) -> Undecoded | None:
     """Read the header of a JPEG that Pillow does not decode; None for other files, and damaged ones.
 
-    Args:
-        head: The first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
-        more: Reads further.
+    ``head``: the first ``HEAD_BYTES`` bytes, or the whole of a shorter file.
     """
     try:
         return _read_jpeg(FileWindow(head, more, _MAX_STEPS)) if head.startswith(b"\xff\xd8") else None

@@ -23,7 +23,6 @@ from framefeed.plan._storing import (
     mean_clip_bytes,
     order_by_catalog,
     sample_windows,
-    scatter,
 )
 from framefeed.plan._streams import find_batch_lengths, join_streams, name_stream
 from framefeed.plan._tables import PlanTables, as_delivered, check_targets, find_delivered_form
@@ -70,5 +69,4 @@ __all__ = [
     "plan_clips",
     "plan_requests",
     "sample_windows",
-    "scatter",
 ]

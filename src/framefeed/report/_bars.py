@@ -24,12 +24,9 @@ SMALL_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One line of a plot.
+    """One line of a plot: a value or several, and the number of files, or what else is summed up.
 
-    Attributes:
-        label: Name of the value or the values.
-        amount: Number of files, or what else is summed up.
-        is_rest: Whether it sums up values that have no line of their own, or that are unknown.
+    ``is_rest``: it sums up values that have no line of their own, or that are unknown.
     """
 
     label: str
@@ -46,15 +43,10 @@ def draw_bars(
     note: str | None = None,
     is_compact: bool = False,
 ) -> Node:
-    """Draw bars; the longest fills its line.
+    """Draw bars; the longest fills its line. Together they are the whole, of which each has a share.
 
-    Args:
-        heading: Heading of the plot.
-        bars: The bars. Together they are the whole, of which each has a share.
-        unit: What the labels say, for the heading.
-        show: Writes an amount.
-        note: A sentence below the bars.
-        is_compact: Whether a bar is drawn beside its label, which must then be short, and not below.
+    ``unit`` is what the labels say, for the heading. ``is_compact`` draws a bar beside its label, which must then be
+    short, and not below.
     """
     total, most = sum(bar.amount for bar in bars), max((bar.amount for bar in bars), default=0)
     lines = []
@@ -86,14 +78,9 @@ def draw_counts(
 def list_bars(
     names: Sequence[str], amounts: Sequence[float], limit: int, unknown: float = 0, others: str = "more"
 ) -> list[Bar]:
-    """Make a bar of each of the first values, one of all others together, and one of unknown ones.
+    """Make a bar of each of the first values, one of all others together, and one of the amount without a value.
 
-    Args:
-        names: Of the values; those after the first ``limit`` are not read.
-        amounts: Of all values, in order.
-        limit: Number of values with a bar of their own.
-        unknown: Amount without a value.
-        others: Noun of the values without a bar of their own.
+    Names after the first ``limit`` are not read; ``others`` is the noun of the values without a bar of their own.
     """
     rest = amounts[limit:]
     bars = [Bar(name, amount) for name, amount in zip(names[:limit], amounts[:limit], strict=True)]
@@ -109,9 +96,7 @@ class Axis:
     """The bins of a histogram, and their names.
 
     Attributes:
-        unit: Name of the value, with its unit.
         edges: All edges that bins may have, ascending: the same for all catalogs, so that reports can be compared.
-        show: Writes a value.
         names: Names of some values, for the bins in which they lie.
         is_whole: Whether all values are whole numbers, so that a bin is named by its first and last.
     """
@@ -154,10 +139,7 @@ DURATION = Axis("", SECONDS, format_seconds)
 def draw_histogram(heading: str, values: FloatArray, axis: Axis) -> Node:
     """Draw the counts of values in bins, with a summary; each value is in one bar.
 
-    Args:
-        heading: Heading of the plot.
-        values: A value for each file, float64 [N]; what is not finite and positive is unknown.
-        axis: The bins.
+    Of the values, one a file, float64 [N], what is not finite and positive is unknown.
     """
     known = values[np.isfinite(values) & (values > 0)]
     bars = count_in_bins(known, axis) if len(known) else []

@@ -28,13 +28,7 @@ from framefeed.media import source_name
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Values of files and their counts, the most frequent first.
-
-    Attributes:
-        names: The values.
-        counts: Number of files with each value.
-        unknown: Number of files without a value.
-    """
+    """Values of files and their counts, the most frequent first; ``unknown`` is the number of files without a value."""
 
     names: tuple[str, ...]
     counts: tuple[int, ...]

@@ -59,8 +59,8 @@ class Cell:
         shown: Text of the cell.
         value: Number to sort by; None sorts by the text, NaN comes last.
         title: The full text, if ``shown`` is a part of it.
-        kind: "name" of a file, which is written left to right in any script; "told": a sentence, which needs a wide
-            column; None for all others.
+        kind: "name" of a file, which is written left to right in any script; "sentence", which needs a wide column;
+            None for all others.
     """
 
     shown: str
@@ -72,7 +72,7 @@ class Cell:
 def _make_text_cell(stored: str, kind: str | None = None, folder: str = "") -> Cell:
     """Show a text, relative to a folder, and without its middle if it is long; a dash if it is empty."""
     full = show_full_name(stored)
-    shown = shorten(show_full_name(stored.removeprefix(folder)), MAX_MESSAGE if kind == "told" else MAX_NAME)
+    shown = shorten(show_full_name(stored.removeprefix(folder)), MAX_MESSAGE if kind == "sentence" else MAX_NAME)
     if not full and kind is None:
         return Cell(UNKNOWN)
     return Cell(shown, title=None if shown == full else full, kind=kind)
@@ -91,11 +91,7 @@ def _make_table(
 ) -> Node:
     """Make a table that a click on a column sorts.
 
-    Args:
-        caption: Caption of the table.
-        heads: Names of the columns.
-        rows: Cells of each row, one for each column.
-        sorted_by: Column by which the rows are already sorted, greatest first.
+    The rows are already sorted by the column ``sorted_by``, greatest first.
     """
     head = []
     for column, name in enumerate(heads):
@@ -134,7 +130,7 @@ def make_failed_section(columns: Columns) -> Section:
     cells = zip(
         _make_name_cells(columns, shown),
         map(_make_text_cell, kinds),
-        (_make_text_cell(message, "told") for message in messages),
+        (_make_text_cell(message, "sentence") for message in messages),
         strict=True,
     )
     more = f" The first {MAX_FAILED} are listed; Catalog.errors lists all." if len(rows) > len(shown) else ""

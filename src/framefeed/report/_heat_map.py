@@ -62,13 +62,9 @@ class Cells:
 
 
 def count_in_cells(widths: FloatArray, heights: FloatArray) -> Cells:
-    """Count sizes in cells; both axes are the same, so that an aspect ratio is a straight line.
+    """Count sizes, float64 [N] of at least 1, in cells; both axes are the same: an aspect ratio is a straight line.
 
     The axes begin at the 1 % quantile of the shorter sides; smaller pictures are in no cell.
-
-    Args:
-        widths: Columns of pixels, at least 1, float64 [N]; N >= 1.
-        heights: Rows of pixels, at least 1, float64 [N].
     """
     least = np.quantile(np.minimum(widths, heights), SMALL_SHARE, method="lower")
     low = int(np.floor(np.log2(least)))

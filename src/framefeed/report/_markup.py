@@ -75,12 +75,7 @@ def _escape(text: str) -> str:
 
 
 class Section:
-    """One part of the page: a heading, and below it sentences, which become a paragraph, and elements.
-
-    Attributes:
-        anchor: Id of the element.
-        heading: Title.
-    """
+    """One part of the page: a heading, and below it sentences, which become a paragraph, and elements."""
 
     def __init__(self, anchor: str, heading: str, *body: Node | str | None) -> None:
         self.anchor = anchor

@@ -38,18 +38,7 @@ class Bounds:
     before: Before = "repeat_first"
 
     def choose_numbers(self, whole: Timeline, numbers: IntArray, segments: IntArray, picking: Picking) -> ClipFrames:
-        """Choose frames by number; negative numbers count from the end of the video.
-
-        Args:
-            whole: All frames of the video.
-            numbers: int64 [T].
-            segments: int64 [T].
-            picking: Its policy is for numbers past the end.
-
-        Raises:
-            FrameNotFound: No frame lies in the bounds, or one outside is an error.
-            TimeUnavailable: The stream has no usable timestamps.
-        """
+        """Choose frames by number, int64 [T]; negative ones count from the end of the video."""
         count = len(whole)
         numbers = np.where(numbers < 0, numbers + count, numbers)
         if len(numbers) and numbers.min() < 0:
@@ -68,21 +57,10 @@ class Bounds:
         return self._join(numbers < window.first, choose, describe, window, segments)
 
     def choose_seconds(self, whole: Timeline, seconds: FloatArray, segments: IntArray, picking: Picking) -> ClipFrames:
-        """Choose frames by time, counted from the video's first frame.
-
-        Args:
-            whole: All frames of the video.
-            seconds: float64 [T].
-            segments: int64 [T].
-            picking: Pick rule, tolerance and policy.
-
-        Raises:
-            FrameNotFound: No frame lies in the bounds, nothing to pick, or a frame outside is an error.
-            TimeUnavailable: The stream has no usable timestamps.
-        """
+        """Choose frames by time, float64 [T], counted from the video's first frame."""
         window = self._open(whole)
-        wanted = whole.to_ticks(ExactTimes.of(seconds.tolist()))
-        ticks = [wanted[number] for number in range(len(wanted))]
+        exact = whole.to_ticks(ExactTimes.of(seconds.tolist()))
+        ticks = [exact[number] for number in range(len(exact))]
         start, end = (
             None if isnan(bound) else whole.to_ticks(ExactTimes.of([bound]))[0]
             for bound in (self.start_seconds, self.end_seconds)
@@ -149,16 +127,7 @@ class Bounds:
 
 
 def read_bounds(name: str, start: Any, end: Any) -> tuple[float, float]:
-    """Convert the two bounds of a clip to floats, NaN for None.
-
-    Args:
-        name: Name of the argument, for messages.
-        start: Seconds or None.
-        end: Seconds or None.
-
-    Raises:
-        UsageError: One is no finite number, or the end is not after the start.
-    """
+    """Convert the two bounds of a clip to floats, NaN for None."""
     for value in (start, end):
         if value is not None and not is_finite(value):
             raise expected(name, _PAIR, value)

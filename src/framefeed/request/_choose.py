@@ -58,17 +58,7 @@ class Picking:
 
 
 def choose_frames(timeline: Timeline, numbers: IntArray, segments: IntArray, policy: Policy) -> ClipFrames:
-    """Choose frames by number: 0 is the timeline's first frame, negative numbers count from its end.
-
-    Args:
-        timeline: Frames to choose from.
-        numbers: int64 [T].
-        segments: int64 [T].
-        policy: For numbers past the end.
-
-    Raises:
-        FrameNotFound: A negative number lies before the first frame, or the policy says so.
-    """
+    """Choose frames by number, int64 [T]: 0 is the timeline's first frame, negative numbers count from its end."""
     count = len(timeline)
     if len(numbers) and numbers.view(np.uint64).max() < count:
         # The usual case: all numbers exist, and none counts from the end.
@@ -97,17 +87,7 @@ def _describe_usual(count: int) -> tuple[FloatArray, BoolArray]:
 
 
 def choose_times(timeline: Timeline, ticks: ExactTimes, segments: IntArray, picking: Picking) -> ClipFrames:
-    """Choose frames by time.
-
-    Args:
-        timeline: Frames to choose from.
-        ticks: T times as ``Timeline.to_ticks`` gives them.
-        segments: int64 [T].
-        picking: Pick rule, tolerance and policy.
-
-    Raises:
-        FrameNotFound: Nothing to pick, an error beyond the tolerance, or past the end where the policy says so.
-    """
+    """Choose frames by time; ``ticks`` are T times as ``Timeline.to_ticks`` gives them."""
     numbers, past = timeline.pick(ticks, picking.pick)
     if past.any() and picking.policy == "error":
         raise FrameNotFound(

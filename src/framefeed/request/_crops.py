@@ -72,12 +72,7 @@ class FixedCrop:
 
 @dataclass(frozen=True)
 class _BoxOfSize:
-    """A crop to a fixed size.
-
-    Attributes:
-        height: Rows of the box.
-        width: Columns of the box; None for the same as ``height``.
-    """
+    """A crop to a fixed size; of one number, the side of a square."""
 
     height: int
     width: int | None = None
@@ -285,16 +280,7 @@ class PictureRule:
             )
 
     def output(self, height: int, width: int, context: ClipContext) -> OutputSpec:
-        """Choose the crop and size of one clip.
-
-        Args:
-            height: Rows of the displayed picture; -1 where unknown.
-            width: Columns of the displayed picture; -1 where unknown.
-            context: Context of the clip; a random crop draws from its generator.
-
-        Raises:
-            UsageError: The crop does not fit, or the size is needed and unknown.
-        """
+        """Choose the crop and size of one clip, for a displayed picture of height x width, each -1 where unknown."""
         if min(height, width) < 1 and (self.crop is not None or not isinstance(self.size, tuple)):
             raise UsageError("the size of this picture is not known: use size=(height, width) without a crop")
         if self.crop is None and (self.size is None or isinstance(self.size, tuple)):
@@ -369,9 +355,7 @@ class PictureRule:
     def explain_enlarging(self, height: int, width: int) -> str | None:
         """Explain that the crop is enlarged, if it is smaller than ``size``, and which box was meant; else None.
 
-        Args:
-            height: Rows of a displayed picture, for which the box is computed; -1 where unknown.
-            width: Its columns.
+        The box is computed for a displayed picture of height x width, each -1 where unknown.
         """
         crop, size = self.crop, self.size
         box = None if crop is None or crop.resizes else crop.size
@@ -418,10 +402,7 @@ class PictureRule:
     def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
         """Find the one (height, width) of all delivered pictures; None if there are no pictures.
 
-        Args:
-            heights: Rows of the displayed pictures, int64 [R].
-            widths: Columns of the displayed pictures, int64 [R].
-            name: Gives the name of picture r, for messages.
+        ``heights`` and ``widths`` are those of the displayed pictures, int64 [R]; ``name`` gives the name of picture r.
 
         Raises:
             UsageError: They have different sizes, or a crop does not fit.
@@ -446,11 +427,7 @@ class PictureRule:
         return next(iter(first_rows), None)
 
     def check_pictures(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> None:
-        """Check that crop and size are possible for all pictures, which may differ; see ``common_picture``.
-
-        Raises:
-            UsageError: A crop does not fit, or a size is needed and unknown.
-        """
+        """Check that crop and size are possible for all pictures, which may differ; see ``common_picture``."""
         doubtful = self._find_doubtful(heights, widths)
         self._find_sizes(heights[doubtful], widths[doubtful], lambda at: name(int(doubtful[at])))
 

@@ -286,15 +286,10 @@ def make_planned_request(
 ) -> DecodeRequest:
     """Make a request from arrays of a plan, without checks and copies; the arrays become read-only.
 
-    Args:
-        source: Source, as in the catalog.
-        chosen: The frames.
-        pts_seconds: Their times, float64 [T].
-        output: Form of the pixels.
-        damaged: bool [T], or None.
-        on_damaged: Option for the damaged frames.
-        flipped: Whether left and right are swapped.
-        placement: Where the pictures lie in those that are delivered, or None.
+    ``pts_seconds``: their times, float64 [T].
+    ``damaged``: bool [T], or None.
+    ``flipped``: whether left and right are swapped.
+    ``placement``: where the pictures lie in those that are delivered, or None.
     """
     request = object.__new__(DecodeRequest)
     put: Any = object.__setattr__

@@ -16,7 +16,6 @@ class SharedCrop:
     """A random crop whose draw the streams of a clip share.
 
     Attributes:
-        crop: The crop.
         is_one_part: Whether the first box that is drawn decides the same part of each picture; else each stream has a
             box of its own crop, which draws the same random numbers.
     """

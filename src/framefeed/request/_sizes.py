@@ -204,11 +204,7 @@ AnySize = Size | int | ResizeCrop | LongSide | Letterbox
 
 
 def as_size(size: Any) -> AnySize | None:
-    """Check a value of ``size=``.
-
-    Raises:
-        UsageError: It is no size.
-    """
+    """Check a value of ``size=``."""
     if size is None or isinstance(size, (ResizeCrop, LongSide, Letterbox)):
         return size
     if _is_integer(size) or isinstance(size, (list, tuple, np.ndarray)):

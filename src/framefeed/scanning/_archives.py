@@ -5,10 +5,8 @@ Archives are walked at once in threads, a few at a time; their rows keep the ord
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -18,22 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
-from framefeed._files import check_writable, replacing, write_errors
 from framefeed._names import is_url
 from framefeed._shown import show_name
-from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits, SourceStat, announce_reads, read_bytes
-from framefeed.archives import (
-    LOCAL_READS,
-    REMOTE_READS,
-    MemberTable,
-    OddIndex,
-    ReadSizes,
-    explain_compressed,
-    join_tables,
-    read_dali_index,
-    walk_tar,
-    write_dali_index,
-)
+from framefeed._values import DEFAULT_LIMITS, ByteReader, Limits, SourceStat, read_bytes
+from framefeed.archives import LOCAL_READS, REMOTE_READS, explain_compressed, walk_tar
 from framefeed.catalog import PackedFile
 from framefeed.errors import DeadlineExceeded, MediaError, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, StorageOptions, find_container_version
@@ -58,7 +44,7 @@ from framefeed.scanning._rows import (
     may_have_containers,
 )
 from framefeed.scanning._tar_columns import FIELD, KEY, check_template, fill_nulls, join_columns
-from framefeed.scanning._tar_rows import ArchiveRows, TarRowMaker, is_value, make_error_row
+from framefeed.scanning._tar_rows import ArchiveRows, TarRowMaker, make_error_row
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -66,9 +52,6 @@ R = TypeVar("R")
 # Requests wait more than they compute: so many archives by URL are walked at once, if the caller does not say.
 _REMOTE_AT_ONCE = 16
 _IN_FLIGHT_PER_WORKER = 2
-# Of the headers at offsets that an index says: no more than them is asked for.
-_INDEX_READS = ReadSizes(512, 512, 0)
-_DALI_MAGIC = b"v1."
 _NOT_PACKED = (
     "has no column of media (binary, or struct<bytes, path>): if it is a list of media, name it without a pattern; or "
     'say which column holds media, as in columns={"media": "video"}'
@@ -84,8 +67,6 @@ class ArchiveOptions:
         workers: Archives that are walked at once; None for a number that fits.
         template: Parts of ``path_template``, to fit names of members.
         label_from: "parent" or None.
-        write_idx: Write an index file of DALI's for each tar archive.
-        idx_folder: Absolute path of the folder of these files; None for that of each archive.
         storage_options: Options by URL prefix, or None.
         lists: Names of the columns of archives and Parquet files, and the folder where their relative paths start.
     """
@@ -94,8 +75,6 @@ class ArchiveOptions:
     workers: int | None = None
     template: Sequence[TemplatePart] = ()
     label_from: Literal["parent"] | None = None
-    write_idx: bool = False
-    idx_folder: str | None = None
     storage_options: StorageOptions | None = field(default=None, repr=False)
     lists: ListOptions = field(default_factory=ListOptions)
 
@@ -108,39 +87,25 @@ class _Slice(NamedTuple):
     is_archive: bool
 
 
-class _Walked(NamedTuple):
-    """Rows of an archive, and why no index file was written for it; "" if it was, or none was wanted."""
-
-    rows: ArchiveRows
-    remark: str = ""
-
-
 def read_archives(listing: Listing, options: ArchiveOptions) -> Listing:
     """Read the archives among the rows of a listing, and put the rows of their media in their place.
 
     An archive that cannot be read is a row with its error.
 
     Raises:
-        UsageError: Options do not fit: there is no archive for an index, or the template fits no member.
+        UsageError: The template fits no member.
     """
     slices = list(_cut_groups(listing))
     containers = [path for each in slices if each.is_archive for path in each.group.paths()]
-    if options.write_idx and not any(map(_is_tar, containers)):
-        raise UsageError("write_idx=True is for tar archives, and none is among the roots: leave it out")
     if not containers:
         return listing
     check_template(options.template)
-    indexes = _plan_indexes(containers, options) if options.write_idx else [None] * len(containers)
-    walk = partial(_walk_archive, options=options)
-    walked = map_containers(walk, containers, zip(containers, indexes, strict=True), options, listing.stats)
-    archives = [each.rows for each in walked]
+    archives = map_containers(partial(_walk_archive, options=options), containers, containers, options, listing.stats)
     names = ListOptions() if listing.has_list else _choose_names(containers, options.lists)
     columns, remarks = join_columns(archives, options.template, _name_rivals(options), names)
     labelled = [each.remark for each in archives if each.remark]
     remarks += [each + (f" ({len(labelled):,} files)" if labelled[1:] else "") for each in labelled[:1]]
-    unwritten = [each.remark for each in walked if each.remark]
-    more = f" (and {len(unwritten) - 1:,} more archives have no index file)" if unwritten[1:] else ""
-    return _replace_rows(listing, slices, archives, columns, [*remarks, *(each + more for each in unwritten[:1])])
+    return _replace_rows(listing, slices, archives, columns, remarks)
 
 
 def map_containers(
@@ -148,12 +113,7 @@ def map_containers(
 ) -> list[R]:
     """Call a function for each container, several at once; return the results in order.
 
-    Args:
-        read: The function.
-        paths: Path or URL of each container.
-        items: The function's arguments, one for each.
-        options: Say how many are read at once.
-        stats: Statistics, to which the bytes that were read are added.
+    The bytes that it read are added to the statistics.
     """
     # More results may wait for those before them.
     workers = _REMOTE_AT_ONCE if options.workers is None and any(map(is_url, paths)) else options.workers
@@ -247,13 +207,7 @@ def _make_groups(rows: ArchiveRows) -> Iterator[SourceGroup]:
 
 
 def _add_line_columns(columns: pa.Table, lines: pa.Table, owners: IntArray) -> pa.Table:
-    """Add to columns of members those of the line of a list that names their archive.
-
-    Args:
-        columns: Of the members.
-        lines: Columns of all lists.
-        owners: Row in ``lines`` of each member's archive.
-    """
+    """Add to columns of members those of the line that names their archive: row ``owners`` of ``lines`` for each."""
     is_bare = owners == NO_COLUMN_ROW
     if not lines.column_names or is_bare.all():
         return columns
@@ -265,75 +219,29 @@ def _add_line_columns(columns: pa.Table, lines: pa.Table, owners: IntArray) -> p
     return pa.table(joined)
 
 
-def _is_tar(container: str) -> bool:
-    return get_container_ending(container) not in (ZIP, PARQUET)
-
-
-def _plan_indexes(containers: Sequence[str], options: ArchiveOptions) -> list[str | None]:
-    """List the paths of the index files to write; None for a container that is no tar archive.
-
-    Raises:
-        UsageError: A file cannot be written, or two archives would have one.
-    """
-    paths, owners = list[str | None](), dict[str, str]()
-    if options.idx_folder is not None:
-        with write_errors(options.idx_folder):
-            os.makedirs(options.idx_folder, exist_ok=True)
-    for container in containers:
-        if not _is_tar(container):
-            paths.append(None)
-            continue
-        if is_url(container) and options.idx_folder is None:
-            raise UsageError(
-                f"write_idx=True: an index file cannot be written beside {show_name(container)}: give idx_folder, a "
-                "folder on this machine"
-            )
-        stem = container[: len(container) - len(get_archive_ending(container))]
-        path = f"{stem}.idx"
-        if options.idx_folder is not None:
-            path = os.path.join(options.idx_folder, os.path.basename(stem.partition("?")[0]) + ".idx")
-        if owners.setdefault(path, container) != container:
-            raise UsageError(
-                f"write_idx=True: {show_name(owners[path])} and {show_name(container)} would have one index file, "
-                f"{path}: scan them one after the other, each with another idx_folder"
-            )
-        check_writable(path, "DALI index", "shard.idx", _is_index)
-        paths.append(path)
-    return paths
-
-
-def _is_index(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(len(_DALI_MAGIC)) == _DALI_MAGIC
-
-
-def _walk_archive(item: tuple[str, str | None], options: ArchiveOptions) -> _Walked:
-    container, index = item
+def _walk_archive(container: str, options: ArchiveOptions) -> ArchiveRows:
     compressed = explain_compressed(show_name(container), get_archive_ending(container))
     if compressed is not None:
         error = UnreadableMedia(compressed, source=show_name(container), stage="open")
-        return _Walked(make_error_row(container, error))
+        return make_error_row(container, error)
     try:
-        return try_again_in_shortage(partial(_read_rows, container, index, options), show_name(container), "open")
+        return try_again_in_shortage(partial(_read_rows, container, options), show_name(container), "open")
     except (MediaError, DeadlineExceeded) as error:
-        return _Walked(make_error_row(container, error))
+        return make_error_row(container, error)
 
 
-def _read_rows(container: str, index: str | None, options: ArchiveOptions) -> _Walked:
+def _read_rows(container: str, options: ArchiveOptions) -> ArchiveRows:
     source = MediaSource.of(container, options.storage_options)
     with source.opened() as reader:
-        if not _is_tar(container):
-            return _Walked(_read_packed(container, source, reader, options))
+        if get_container_ending(container) in (ZIP, PARQUET):
+            return _read_packed(container, source, reader, options)
         windows = _Windows(reader)
         maker = TarRowMaker(container, options.limits, windows.read_part)
-        tables = list[MemberTable]()
-        for table in _read_tables(source, windows, options):
+        reads = REMOTE_READS if source.is_remote else LOCAL_READS
+        for table in walk_tar(windows, source.name, options.limits, reads):
             maker.add(table)
             windows.forget()
-            if index is not None:
-                tables.append(table)
-        rows = maker.finish(find_version(source, reader))
-    return _Walked(rows, "" if index is None else _write_index(join_tables(tables), index))
+        return maker.finish(find_version(source, reader))
 
 
 def _read_packed(container: str, source: MediaSource, reader: ByteReader, options: ArchiveOptions) -> ArchiveRows:
@@ -357,51 +265,6 @@ def _read_packed(container: str, source: MediaSource, reader: ByteReader, option
 def find_version(source: MediaSource, reader: ByteReader) -> str:
     """Find the version of an open container; "" if a server does not say it."""
     return find_container_version(reader, is_remote=source.is_remote) or ""
-
-
-def _read_tables(source: MediaSource, reader: _Windows, options: ArchiveOptions) -> Iterator[MemberTable]:
-    """Read the members of an archive: by the index beside it if it is remote and has one, else by a walk."""
-    if source.is_remote:
-        data = _read_index(source, options)
-        if data is not None:
-            with suppress(OddIndex):
-                table, _ = read_dali_index(data, reader, options.limits, _INDEX_READS)
-                starts, sizes = table.offset.tolist(), table.size.tolist()
-                reader.announce([
-                    (start, start + size) for name, start, size in zip(table.names, starts, sizes, strict=True)
-                    if is_value(name)
-                ])  # fmt: skip
-                yield table
-                return
-    yield from walk_tar(reader, source.name, options.limits, REMOTE_READS if source.is_remote else LOCAL_READS)
-
-
-def _read_index(source: MediaSource, options: ArchiveOptions) -> bytes | None:
-    """Read the index file of DALI's beside a remote archive; None if there is none that can be read."""
-    if not source.path.endswith(".tar"):  # A query, which may be a signature for this object alone.
-        return None
-    index = MediaSource.of(f"{source.path.removesuffix('.tar')}.idx", options.storage_options)
-    with suppress(MediaError, DeadlineExceeded), index.opened() as reader:
-        size = reader.stat().bytes
-        if size <= options.limits.max_header_bytes and read_bytes(reader, 0, len(_DALI_MAGIC)) == _DALI_MAGIC:
-            return read_bytes(reader, 0, size)
-    return None
-
-
-def _write_index(table: MemberTable, path: str) -> str:
-    """Write an index file if it can be written; return why not."""
-    if table.damage is not None:
-        return ""  # The archive's row says so.
-    try:
-        data = write_dali_index(table)
-    except UsageError as error:
-        return f"{path} is not written: {error}"
-    with suppress(OSError), open(path, "rb") as file:
-        if file.read(len(data) + 1) == data:
-            return ""
-    with write_errors(path), replacing(path) as scratch, open(scratch, "wb") as file:
-        file.write(data)
-    return ""
 
 
 class _Windows:
@@ -432,10 +295,6 @@ class _Windows:
     def forget(self) -> None:
         """Give up what is kept."""
         del self._starts[:-1], self._parts[:-1]  # The next headers may lie in the last window.
-
-    def announce(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Say which ranges are read next."""
-        announce_reads(self._reader, lambda: ranges)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
         """Fill ``buffer`` from byte ``offset`` on; return the number of bytes read."""

@@ -80,12 +80,7 @@ class _Numbers:
 
 
 def expand_root(path: str, storage_options: StorageOptions | None = None) -> list[str]:
-    """Expand a root that is no file's name; a root without braces is itself.
-
-    Raises:
-        UsageError: A range is not of two numbers, or there are too many names.
-        MissingMedia: It stands for paths, and there is none of them.
-    """
+    """Expand a root that is no file's name; a root without braces is itself."""
     if not _BRACES.search(path) or _exists(path, storage_options):
         return [path]
     names = expand_braces(path)
@@ -100,11 +95,7 @@ def expand_root(path: str, storage_options: StorageOptions | None = None) -> lis
 
 
 def expand_lines(listing: Listing, storage_options: StorageOptions | None = None) -> Listing:
-    """Expand the names of a list that are no files' names; each name has the columns of its line.
-
-    Raises:
-        UsageError: The list stands for more than a million names more than it has.
-    """
+    """Expand the names of a list that are no files' names; each name has the columns of its line."""
     groups, counts = list[SourceGroup](), list[int]()
     errors, left = dict[str, FramefeedError](), MOST_NAMES
     for group in listing.groups:

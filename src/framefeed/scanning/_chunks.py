@@ -49,12 +49,7 @@ def surveying_by(survey_all: SurveyAll) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Sources that one worker surveys.
-
-    Attributes:
-        groups: The sources.
-        start: Number of the first among all sources of the scan.
-    """
+    """Sources that one worker surveys; the first has the number ``start`` among all sources of the scan."""
 
     groups: tuple[SourceGroup, ...]
     start: int = 0
@@ -69,19 +64,12 @@ RecordResult = Callable[[int, SurveyResult], None]
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """Results of the sources of a chunk, as columns.
+    """Results of the sources of a chunk, as columns."""
 
-    Attributes:
-        facts: A row for each source, of ``SURVEYED``.
-        frames: Frame tables: a row for each source that has an index, in order.
-        bytes_read: Bytes read from files; 0 if the system does not count them.
-        by_library: Number of pictures whose headers a library had to read.
-    """
-
-    facts: pa.RecordBatch
-    frames: Sequence[pa.RecordBatch] = ()
-    bytes_read: int = 0
-    by_library: int = 0
+    facts: pa.RecordBatch  # a row of ``SURVEYED`` for each source
+    frames: Sequence[pa.RecordBatch] = ()  # a row for each source that has an index, in order
+    bytes_read: int = 0  # of files; 0 if the system does not count them
+    by_library: int = 0  # pictures whose headers a library had to read
 
     def __len__(self) -> int:
         return int(self.facts.num_rows)
@@ -90,11 +78,8 @@ class ChunkResult:
 def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | None = None) -> ChunkResult:
     """Survey the sources of a chunk, in their order.
 
-    Args:
-        chunk: The sources.
-        options: Depth of the survey.
-        record: Called after each source that is surveyed on its own: all but pictures whose headers are read in
-            batches.
+    ``record`` is called after each source that is surveyed on its own: all but pictures whose headers are read in
+    batches.
     """
     with holding_row_groups():
         is_local = not all(map(has_objects, chunk.groups))
@@ -105,10 +90,7 @@ def survey_chunk(chunk: Chunk, options: SurveyOptions, record: RecordResult | No
 def count_bytes_read(work: Callable[[T], R], item: T, *, is_local: bool) -> tuple[R, int]:
     """Call a function; return its result, and the bytes that it fetched, or read from files in this thread.
 
-    Args:
-        work: The function.
-        item: Its argument.
-        is_local: Whether it reads files. Else what the thread reads is no media: modules and certificates.
+    Of a function that reads no files, what the thread reads is no media: modules and certificates.
     """
     fetched, before = FetchCounter(), count_bytes_read_by_thread() if is_local else 0
     with counting_fetches(fetched):
@@ -165,7 +147,7 @@ def _read_stills(
         stills.read(paths, start)
         return {position: sources[position - start] for position in stills.unread[num_unread:]}
     for position, (source, path) in enumerate(zip(sources, paths, strict=True), start):
-        if not is_object(path):
+        if "://" not in path or not is_read_by_ranges(path):
             stills.read([path], position)
         elif not is_picture_name(path):
             others[position] = source
@@ -219,11 +201,6 @@ _LAST_THREE = itemgetter(slice(-3, None))
 def has_urls(names: Sequence[str]) -> bool:
     """Whether any of the paths may be a URL."""
     return "://" in "\0".join(names)
-
-
-def is_object(source: str) -> bool:
-    """Whether a path is the URL of an object that is read by ranges."""
-    return "://" in source and is_read_by_ranges(source)
 
 
 def is_picture_name(name: str) -> bool:
@@ -296,17 +273,9 @@ def take_endings(group: SourceGroup, start: int = 0, stop: int | None = None) ->
 def survey_chunks(
     chunks: Sequence[Chunk], options: SurveyOptions, *, num_known: int = 0, record: RecordResult | None = None
 ) -> Generator[ChunkResult]:
-    """Survey chunks, and return their results in order.
+    """Survey chunks, and return their results in order; the progress bar begins at the number of known sources.
 
-    Args:
-        chunks: The sources.
-        options: Depth of the survey, and its number of workers.
-        num_known: Number of other sources that need no survey: the progress bar begins there.
-        record: Called in the worker threads after each source that is surveyed on its own. Processes do not call it:
-            they return whole chunks only.
-
-    Raises:
-        WorkerLost: A worker process died.
+    ``record`` is called in worker threads, as by `survey_chunk`. Processes do not call it: they return whole chunks.
     """
     survey_all = _SURVEY_ALL.get()
     work = partial(survey_chunk, options=options)

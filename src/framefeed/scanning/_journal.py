@@ -64,7 +64,6 @@ class Journal(ClosedByWith):
         folder: Where it is; None for ``.journal`` behind the name.
 
     Attributes:
-        folder: Folder of the journal.
         was_left: Whether it exists from an earlier scan, which was not completed.
         has_waited: Whether another process had it open.
 
@@ -152,15 +151,7 @@ class Journal(ClosedByWith):
         return SurveyedSources(Facts.of_table(facts), frames)
 
     def add(self, facts: Sequence[pa.RecordBatch], frames: Sequence[pa.RecordBatch]) -> None:
-        """Write a part.
-
-        Args:
-            facts: Of ``JOURNALED``.
-            frames: Their frame tables.
-
-        Raises:
-            UsageError: It cannot be written: the disk is full. Earlier parts remain.
-        """
+        """Write a part: facts of ``JOURNALED``, and their frame tables. If it fails, earlier parts remain."""
         unfinished = self.folder / _UNFINISHED
         try:
             sink = pa.BufferOutputStream()
@@ -223,15 +214,7 @@ class JournalWriter(ClosedByWith):
     """Thread-safe writer of results to a journal: chunks when they are done, and single files before that.
 
     Each source is written once. Of a chunk from a thread all files are recorded on their own but for pictures whose
-    headers are read in batches; of a chunk from a process none.
-
-    Args:
-        journal: The journal.
-        texts: Names of the sources in the catalog, [S].
-        clock: Function that returns seconds.
-
-    Attributes:
-        num_written: Sources written so far.
+    headers are read in batches; of a chunk from a process none. ``texts`` are the names of the sources, [S].
     """
 
     def __init__(self, journal: Journal, texts: pa.Array, clock: Callable[[], float] = monotonic) -> None:
@@ -253,9 +236,6 @@ class JournalWriter(ClosedByWith):
         """Record the result of one source; write all if the last write is ``WRITE_SECONDS`` ago.
 
         After `close` results are ignored: a worker may end later than its scan.
-
-        Raises:
-            UsageError: The journal cannot be written.
         """
         with self._lock:
             if self._is_open:
@@ -264,15 +244,7 @@ class JournalWriter(ClosedByWith):
                 self._write_if_due()
 
     def write(self, start: int, surveyed: ChunkResult) -> None:
-        """Record a chunk, without the sources that were recorded on their own.
-
-        Args:
-            start: Number of its first source.
-            surveyed: Result of the chunk.
-
-        Raises:
-            UsageError: The journal cannot be written.
-        """
+        """Record a chunk from source number ``start`` on, without the sources that were recorded on their own."""
         with self._lock:
             recorded = [number for number in self._recorded if start <= number < start + len(surveyed)]
             texts, facts, frames = self._texts.slice(start, len(surveyed)), surveyed.facts, surveyed.frames

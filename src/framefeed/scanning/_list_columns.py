@@ -31,26 +31,14 @@ _NUMBERED = re.compile(r"column_\d+")
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Options for reading lists.
+    """Options for reading lists, and the names of the columns of archives and Parquet files."""
 
-    Attributes:
-        columns: New name of a column ("path", "label", ...) -> its name in the list, or its number from 0.
-        path_template: Path built from columns, in the syntax of ``str.format``: ``"{label}/{youtube_id}.mp4"``.
-        folder: Folder where relative paths start; None for that of the list.
-        limits: Limits of a list by URL.
-        storage_options: Options by URL prefix, for lists by URL and for buckets.
-        has_numbered_classes: Whether the call gives the classes as integers.
-
-    Raises:
-        UsageError: An option has a wrong type, or both name the paths.
-    """
-
-    columns: Mapping[str, str | int] | None = None
+    columns: Mapping[str, str | int] | None = None  # new name -> name in the list, or number from 0
     path_template: str | None = None
-    folder: str | None = None
-    limits: Limits = DEFAULT_LIMITS
+    folder: str | None = None  # where relative paths start; None for that of the list
+    limits: Limits = DEFAULT_LIMITS  # of a list by URL
     storage_options: StorageOptions | None = field(default=None, repr=False)
-    has_numbered_classes: bool = False
+    has_numbered_classes: bool = False  # whether the call gives the classes as integers
 
     def __post_init__(self) -> None:
         is_mapping = isinstance(self.columns, Mapping) and all(
@@ -74,12 +62,10 @@ class ListOptions:
 
     @property
     def template_parts(self) -> list[TemplatePart]:
-        """Parts of the template."""
         return parse_template(self.path_template or "")
 
     @property
     def template_fields(self) -> list[str]:
-        """Names of the columns that the template uses."""
         return [part.name for part in self.template_parts if part.name is not None]
 
     @property
@@ -98,9 +84,6 @@ def rename_columns(listed: ListTable, options: ListOptions) -> ListTable:
     """Rename columns by the options; without a header, name the others by their numbers.
 
     A column ``Label`` or ``LABEL`` is renamed to ``label`` if there is no such column.
-
-    Raises:
-        UsageError: A column is missing, two columns would have the same name, or several may be the label.
     """
     old = list(listed.columns)
     chosen = {_find_column(listed, each, new): new for new, each in (options.columns or {}).items()}
@@ -124,11 +107,7 @@ def rename_columns(listed: ListTable, options: ListOptions) -> ListTable:
 
 
 def rename_chosen(listed: ListTable, options: ListOptions) -> ListTable:
-    """Rename the columns that the options name; all others keep their names.
-
-    Raises:
-        UsageError: A column is missing, is named by a number, or two columns would have the same name.
-    """
+    """Rename the columns that the options name; all others keep their names."""
     chosen = options.columns or {}
     for new, old in chosen.items():
         if isinstance(old, int):
@@ -188,11 +167,7 @@ def _unknown_column(names: Sequence[str], old: str) -> UsageError:
 
 
 def find_path_column(listed: ListTable) -> str:
-    """Find the column of paths: by its name, by its values, which end like media files, or by a name of a URL.
-
-    Raises:
-        UsageError: No column, or more than one, is suitable.
-    """
+    """Find the column of paths: by its name, by its values, which end like media files, or by a name of a URL."""
     names = list(listed.columns)
     lowered = {name.strip().lower(): name for name in reversed(names)}
     by_name = next((lowered[name] for name in PATH_COLUMNS if name in lowered), None)
@@ -224,13 +199,7 @@ def find_path_column(listed: ListTable) -> str:
 def build_paths(listed: ListTable, renamed: ListTable, options: ListOptions) -> Iterator[str | UsageError]:
     """Build the path of each row by the template; yield an error for a row whose values do not fit.
 
-    Args:
-        listed: The list with its own column names, which the template may use.
-        renamed: The same with the new column names, which the template may use too.
-        options: Options with a template.
-
-    Raises:
-        UsageError: The template uses a column that does not exist.
+    The template may use the list's own names of columns, and those that it is ``renamed`` to.
     """
     parts, fields = options.template_parts, options.template_fields
     # Without a header, the names of the list are only the numbers of its columns.

@@ -15,8 +15,8 @@ from framefeed.scanning._list_table import SAVE_AS_UTF8, ListTable, quote, short
 
 _EXAMPLE = '{"path": "a.mp4", "label": "cat"}'
 _WIDS = "wids-shard-index-v1"
-_MAX_DEPTH = 20
-"""Most nested objects and lists in a value: Arrow does not open Parquet files with more than about 40 levels."""
+_MOST_LEVELS = 20
+"""Of lists in lists: Arrow does not open Parquet files with more than about 40 levels."""
 MOST_JSON = 60
 """Maximum number of characters of a value in a message."""
 
@@ -74,8 +74,7 @@ class _BadLine(Exception):
 def _parse_lines(text: str, error: Exception) -> tuple[list[Any], Callable[[int], int]]:
     """Parse one value per line; return the values, and the line of each, from 1.
 
-    Raises:
-        UsageError: Most lines are no objects: then it is a damaged list of objects.
+    If most lines are no objects, it is a damaged list of objects, which is a UsageError.
     """
     rows, lines = list[Any](), list[int]()
     # Not splitlines(): text in JSON may contain other characters that end lines.
@@ -107,16 +106,15 @@ def show_json(value: object) -> str:
 
 
 def to_column(values: list[Any]) -> pa.ChunkedArray:
-    """Make a column of the values of JSON.
+    """Make a column of the values of JSON: numbers, texts, truth values, and lists of them.
 
-    Values of several types become text; text and the digits of numbers do not change. Objects and lists that Parquet
-    cannot store become JSON text.
+    Values of several types become text; text and the digits of numbers do not change. Objects, and lists that Parquet
+    cannot store, become JSON text.
     """
     with suppress(ValueError, TypeError, OverflowError, pa.ArrowException):
         # Check the depth first: a column of thousands of levels could overflow the stack.
-        column = None if _is_too_deep(values) else pa.chunked_array([pa.array(values)])
-        if column is not None and not _has_empty_object(column.type):
-            return column
+        if not _is_nested(values):
+            return pa.chunked_array([pa.array(values)])
     texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
     # Text may contain lone surrogates: json.dumps writes a file name that is not UTF-8 with them.
     return pa.chunked_array([pa.array([text and escape(text) for text in texts], pa.string())])
@@ -130,18 +128,10 @@ def to_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(texts, pa.string())])
 
 
-def _is_too_deep(values: list[Any]) -> bool:
-    """Whether objects and lists are nested more deeply than Parquet can store."""
-    level = [value for value in values if isinstance(value, (dict, list))]
-    for _ in range(_MAX_DEPTH):
-        if not level:
-            return False
-        inner = (each for value in level for each in (value.values() if isinstance(value, dict) else value))
-        level = [each for each in inner if isinstance(each, (dict, list))]
-    return bool(level)
-
-
-def _has_empty_object(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return not kind.num_fields or any(_has_empty_object(field.type) for field in kind)
-    return pa.types.is_list(kind) and _has_empty_object(kind.value_type)
+def _is_nested(values: list[Any]) -> bool:
+    """Whether objects, or lists of more than ``_MOST_LEVELS``, are among values."""
+    for _ in range(_MOST_LEVELS):
+        if any(isinstance(value, dict) for value in values):
+            return True
+        values = [each for value in values if isinstance(value, list) for each in value]
+    return any(isinstance(value, (dict, list)) for value in values)

@@ -34,24 +34,14 @@ Column: TypeAlias = pa.ChunkedArray | list[Any]
 
 @dataclass(frozen=True, slots=True)
 class ListTable:
-    """A list as columns, before they have their names and types in the catalog.
+    """A list as columns, before they have their names and types in the catalog."""
 
-    Attributes:
-        columns: By name; without a header, the names are "0", "1", ... Columns of JSON, and of paths
-            alone, are lists of values.
-        has_header: Whether the list names its columns.
-        bad: Error of a row, by its number.
-        line_of: Function from a row to its line in the file, from 1; None if the rows have no lines.
-        is_text: Whether values are text as it stands in the list, of which numbers are still to be made.
-        is_table: Whether it was an Arrow table or a Parquet file, in which no line can be read wrongly.
-    """
-
-    columns: dict[str, Column]
+    columns: dict[str, Column]  # without a header, the names are "0", "1", ...
     has_header: bool = True
-    bad: dict[int, str] = field(default_factory=dict)
-    line_of: Callable[[int], int] | None = None
-    is_text: bool = False
-    is_table: bool = False
+    bad: dict[int, str] = field(default_factory=dict)  # error of a row, by its number
+    line_of: Callable[[int], int] | None = None  # from a row to its line in the file, from 1
+    is_text: bool = False  # whether numbers are still to be made of the values
+    is_table: bool = False  # an Arrow table or a Parquet file, in which no line can be read wrongly
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))

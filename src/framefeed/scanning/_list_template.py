@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from framefeed.errors import UsageError
 
 _MAX_SIZE = 1000
 """Largest width and precision: a path has at most 4,096 bytes, and 99999999999 characters do not fit into memory."""
-_CONVERSIONS: Mapping[str, Callable[[object], str]] = {"s": str, "r": repr, "a": ascii}
 _EXAMPLES = (0, 0.0, "")
 _NUMBER_FORMATS = tuple("bcdeEfFgGnoxX%")
 _INTEGER = re.compile(r"\s*[+-]?\d+(\.0*)?\s*")
@@ -21,38 +19,27 @@ _FLOAT = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 class TemplatePart(NamedTuple):
-    """Fixed text of a template, and the column whose value follows it.
-
-    Attributes:
-        text: The fixed text.
-        name: Name of the column; None after the last one.
-        spec: Format of the value, or "".
-        conversion: "s", "r" or "a", or None.
-    """
+    """Fixed text of a template, and the column whose value follows it; None after the last one."""
 
     text: str
     name: str | None
     spec: str
-    conversion: str | None
 
     @property
     def field(self) -> str:
         """The column in the syntax of the template, with braces."""
-        conversion = f"!{self.conversion}" if self.conversion else ""
-        return f"{{{self.name}{conversion}{self.spec and ':' + self.spec}}}"
+        return f"{{{self.name}{self.spec and ':' + self.spec}}}"
 
 
 def parse_template(template: str) -> list[TemplatePart]:
-    """Parse a template into its parts.
-
-    Raises:
-        UsageError: It is not a template, or one of its formats cannot be used.
-    """
     try:
         fields = list(string.Formatter().parse(template))
     except ValueError as error:
         raise UsageError(f"path_template={template!r} cannot be read: {error}") from error
-    parts = [TemplatePart(text, name, spec or "", conversion) for text, name, spec, conversion in fields]
+    conversion = next((conversion for *_, conversion in fields if conversion), None)
+    if conversion is not None:
+        raise UsageError(f"path_template={template!r} has !{conversion}, a conversion: leave it out")
+    parts = [TemplatePart(text, name, spec or "") for text, name, spec, _ in fields]
     for part in parts:
         reason = "" if part.name is None else _explain_bad_part(part)
         if reason:
@@ -71,24 +58,16 @@ def _explain_bad_part(part: TemplatePart) -> str:
         return f"has braces inside braces: write a number there, as in {{{part.name}:>6}}"
     if any(len(digits) > 4 or int(digits) > _MAX_SIZE for digits in re.findall(r"\d+", part.spec)):
         return f"has a width or precision above {_MAX_SIZE:,}: write a smaller number"
-    if part.conversion and part.conversion not in _CONVERSIONS:
-        return f"has an unknown conversion: expected !s, !r or !a, found !{part.conversion}"
     if "%" in part.spec:  # The format of a date, such as %Y, may be anything.
         return ""
-    for example in ("",) if part.conversion else _EXAMPLES:
+    for example in _EXAMPLES:
         with suppress(ValueError):
             format(example, part.spec)
             return ""
-    values = f"text, which !{part.conversion} gives" if part.conversion else "numbers or text"
-    return f"has a format that does not fit {values}: expected one of str.format, such as 06d for numbers"
+    return "has a format that does not fit numbers or text: expected one of str.format, such as 06d for numbers"
 
 
 def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
-    """Fill the values of a row into a template.
-
-    Raises:
-        UsageError: A value does not fit its format.
-    """
     # Not with str.format, for which "{video.id}" and "{box[0]}" are not names of columns, but parts of a value.
     texts = list[str]()
     for part in parts:
@@ -97,7 +76,7 @@ def fill_template(parts: Sequence[TemplatePart], row: Mapping[str, Any]) -> str:
             continue
         value = row[part.name]
         try:
-            texts.append(format(_CONVERSIONS[part.conversion](value) if part.conversion else value, part.spec))
+            texts.append(format(value, part.spec))
         except (OverflowError, ValueError, TypeError) as error:
             needed = "text" if part.spec.endswith("s") else "text or a number"
             if _is_number_format(part.spec):
@@ -116,13 +95,11 @@ def _is_number_format(spec: str) -> bool:
 
 
 class ListText(str):
-    """Text of a list that fits the formats of numbers and dates if it is one: ``"7"`` fits ``{:06d}``."""
+    """Text of a list that fits the formats of numbers if it is one: ``"7"`` fits ``{:06d}``."""
 
     __slots__ = ()
 
     def __format__(self, spec: str) -> str:
-        if "%" in spec[:-1]:  # The format of a date, such as %Y.
-            return format(datetime.fromisoformat(self.strip()), spec)
         if not _is_number_format(spec):
             return super().__format__(spec)
         if _INTEGER.fullmatch(self):

@@ -50,18 +50,12 @@ _BLOCK_LIMIT = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """Lines of a list, with bytes that are not UTF-8 escaped.
-
-    Attributes:
-        texts: Each line.
-        numbers: Number of each line in its file, from 1.
-    """
+    """Lines of a list, with bytes that are not UTF-8 escaped; and the number of each in its file, from 1."""
 
     texts: list[str]
     numbers: Sequence[int]
 
     def skip(self, count: int) -> _Lines:
-        """Leave out the first lines."""
         return _Lines(self.texts[count:], self.numbers[count:])
 
     def select(self, *, has_comments: bool) -> _Lines:
@@ -77,11 +71,7 @@ class _Lines:
 
 
 def to_utf8(data: bytes) -> bytes:
-    """Convert a text to UTF-8 without a byte order mark; a text in an unknown encoding is not changed.
-
-    Raises:
-        UsageError: It has NUL characters.
-    """
+    """Convert a text to UTF-8 without a byte order mark; a text in an unknown encoding is not changed."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         data = data.decode("utf-16").encode("utf-8", "surrogatepass")
     if b"\0" in data:
@@ -93,16 +83,7 @@ def to_utf8(data: bytes) -> bytes:
 
 
 def read_text(data: bytes, suffix: str, options: ListOptions) -> ListTable:
-    """Read a text list or CSV.
-
-    Args:
-        data: The list in UTF-8, except for names.
-        suffix: Ending of its file.
-        options: Options for reading it.
-
-    Raises:
-        UsageError: The first line may or may not be a header; two columns have the same name; a quote is left open.
-    """
+    """Read a text list or CSV in UTF-8, but for names, which may have any bytes."""
     is_csv = suffix in CSV_SUFFIXES
     texts = escape(os.fsdecode(data.replace(b"\r\n", b"\n"))).removesuffix("\n").split("\n")
     whole = _Lines(texts, range(1, len(texts) + 1))
@@ -184,11 +165,6 @@ def _split_first_row(lines: _Lines, separator: str | None) -> tuple[list[str], i
 
 
 def _is_header(cells: Sequence[str], options: ListOptions) -> bool:
-    """Whether the first row is a header.
-
-    Raises:
-        UsageError: It is ambiguous.
-    """
     if any(map(is_media, cells)):
         return False
     required = {name.strip().lower() for name in options.required_names if not name.isdecimal()}
@@ -251,11 +227,7 @@ def _split_at_blanks(lines: _Lines, header: list[str] | None) -> ListTable:
 
 
 def _read_csv(lines: _Lines, separator: str, names: Sequence[str]) -> ListTable:
-    """Read the rows of CSV as text.
-
-    Raises:
-        UsageError: A quote is left open.
-    """
+    """Read the rows of CSV as text."""
     invalid = dict[int, pcsv.InvalidRow]()
 
     def skip_invalid_row(row: pcsv.InvalidRow) -> str:

@@ -59,13 +59,8 @@ def drop_repeats(listing: Listing, origins: Sequence[Origin], facts: WalkFacts, 
     """Drop the rows of a file that is listed again without columns, or with the columns of an earlier row.
 
     Lines of a manifest that name one file with different columns are different rows: segments of one video. A row
-    without columns gets those of a later row of the same file.
-
-    Args:
-        listing: The rows.
-        origins: Origin of each group.
-        facts: Facts about the walked folders.
-        by_parent: Keep a row for each label if folders of different names contain one file.
+    without columns gets those of a later row of the same file. With ``by_parent``, rows in folders of different names
+    stay.
     """
     if not facts.links and not facts.is_relisted and set(origins) <= {"walk"}:
         return
@@ -126,14 +121,7 @@ def _make_line_keys(columns: pa.Table, column_rows: IntArray) -> Iterator[str | 
 
 
 class _RealPaths:
-    """Resolver of the rows' paths, as ``os.path.realpath``, with one call per folder.
-
-    Args:
-        groups: The rows.
-        origins: Origin of each group.
-        facts: Facts about the walked folders.
-        by_parent: Distinguish rows of one file by the names of their folders.
-    """
+    """Resolver of the rows' paths, as ``os.path.realpath``, with one call per folder."""
 
     def __init__(
         self, groups: Sequence[SourceGroup], origins: Sequence[Origin], facts: WalkFacts, *, by_parent: bool
@@ -153,11 +141,7 @@ class _RealPaths:
         return np.concatenate([np.empty(0, np.int64), *parts])
 
     def resolve_rows(self, rows: IntArray) -> Iterator[tuple[str, bool]]:
-        """Yield the key of each row's file, and whether the row's own path is a link.
-
-        Args:
-            rows: Rows, ascending.
-        """
+        """Yield the key of the file of each row, which ascend, and whether the row's own path is a link."""
         ends = np.cumsum([len(group) for group in self._groups])
         numbers = np.searchsorted(ends, rows, side="right")
         for number in np.unique(numbers).tolist():
@@ -208,21 +192,19 @@ def list_roots(
 ) -> Listing:
     """List the media of folders, globs, manifests, tables and named files.
 
+    A folder lists its files by their endings, a glob lists its matches (a pattern that is the path of an existing file
+    is that file), both in the order of ``os.fsencode(path)``. Any other path is a row, also if it is missing or no
+    media. But there is MissingMedia for a missing manifest, and for a root that is the only one, or has no ending of
+    media, such as a mistyped folder.
+
     Args:
-        roots: One or several. A folder lists its files by their endings, a glob lists its matches (``data/**/*.jpg``;
-            a pattern that is the path of an existing file is that file), both in the order of ``os.fsencode(path)``.
-            Any other path is a row, also if it is missing or no media.
+        roots: One or several.
         suffixes: Lower-case endings of the files to list in a folder.
         image_folders: "video" makes one row of each folder that directly contains pictures: they are the frames of a
             video.
         without: Paths of files that globs do not match: those that the scan writes.
         by_parent: Files are labelled by the names of their folders: a file in folders of two names is two rows.
         lists: Options for reading manifests.
-
-    Raises:
-        UsageError: A root is no path, a glob matches nothing, or a manifest cannot be understood.
-        MissingMedia: A manifest is missing; or a root that is the only one, or has no ending of media, such as a
-            mistyped folder. Another missing file is a row.
     """
     lists, names = lists or ListOptions(), list[str | pa.Table]()
     for root in check_roots(roots):
@@ -231,8 +213,10 @@ def list_roots(
     listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats)
     column_rows, origins = [listing.column_rows], list[Origin]()
     for root in names:
-        if isinstance(root, str) and (len(names) == 1 or not _is_media_or_archive(root)):
-            _check_exists(make_absolute(root))
+        if isinstance(root, str):
+            has_ending = get_suffix(root) in ALL_MEDIA_SUFFIXES or bool(get_archive_ending(root))
+            if len(names) == 1 or not has_ending:
+                _check_exists(make_absolute(root))
         listed = _read_list(root, lists, is_only=len(names) == 1)
         if listed is None:
             groups, origin = _list_groups(root, walk, without)
@@ -256,10 +240,6 @@ def list_roots(
     listing.column_rows = np.concatenate(column_rows)
     drop_repeats(listing, origins, walk.facts, by_parent=by_parent)
     return listing
-
-
-def _is_media_or_archive(path: str) -> bool:
-    return get_suffix(path) in ALL_MEDIA_SUFFIXES or bool(get_archive_ending(path))
 
 
 def _read_list(root: str | pa.Table, lists: ListOptions, *, is_only: bool) -> Listing | None:
@@ -294,11 +274,7 @@ def _list_groups(root: str, walk: Walk, without: frozenset[str]) -> tuple[list[S
 
 
 def check_roots(roots: object) -> list[str | pa.Table]:
-    """Check roots, and convert them to a list of paths, with the home folder in place of ``~``, or of one table.
-
-    Raises:
-        UsageError: A root is neither a path nor a table.
-    """
+    """Check roots, and convert them to a list of paths, with the home folder in place of ``~``, or of one table."""
     refuse_dataset(roots)
     what = (
         'the path of a folder, a media file or a list of files, such as "videos/", or several such paths, or a table '

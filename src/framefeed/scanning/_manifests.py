@@ -81,16 +81,7 @@ class ArrowStream(Protocol):
 
 
 def read_manifest(path: str, options: ListOptions | None = None) -> Listing:
-    """Read a manifest; the format depends on its ending.
-
-    Args:
-        path: Absolute path.
-        options: Options for reading it, or None.
-
-    Raises:
-        MissingMedia: There is no such file.
-        UsageError: It cannot be understood.
-    """
+    """Read the manifest at an absolute path; the format depends on its ending."""
     options = options or ListOptions()
     name, media = show_name(path), MediaSource.of(path, options.storage_options)
     try:
@@ -119,11 +110,7 @@ def is_manifest(path: str) -> bool:
 
 
 def read_arrow(table: pa.Table, options: ListOptions) -> Listing:
-    """Read a table as a manifest; relative paths start at the folder of the options, else at the working folder.
-
-    Raises:
-        UsageError: It cannot be understood, or it holds media themselves.
-    """
+    """Read a table as a manifest; relative paths start at the folder of the options, else at the working folder."""
     try:
         _refuse_bytes(table, options)
         folder = options.folder or os.getcwd()
@@ -175,11 +162,7 @@ def is_catalog(names: Iterable[str]) -> bool:
 
 
 def read_columns(table: pa.Table, options: ListOptions) -> pa.Table:
-    """Read the columns beside media: with their names and types in the catalog.
-
-    Raises:
-        UsageError: Names do not fit, or a column is of a type that a catalog cannot hold.
-    """
+    """Read the columns beside media: with their names and types in the catalog."""
     if not table.column_names:
         return table
     renamed = rename_columns(_take_columns(table), options)
@@ -236,14 +219,7 @@ def _normalize(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _make_listing(name: str, listed: ListTable, options: ListOptions, folder: str) -> Listing:
-    """Make rows of a list.
-
-    Args:
-        name: Path of the list, which names its bad rows.
-        listed: Its columns.
-        options: Options for reading it.
-        folder: Folder where relative paths start without ``root``.
-    """
+    """Make rows of a list; ``name`` names its bad rows, and relative paths start at ``folder``, if not at ``root``."""
     if not listed.columns:
         return Listing()
     renamed, path_name, bad = rename_columns(listed, options), "", dict(listed.bad)
@@ -301,11 +277,7 @@ def _read_names(listed: ListTable, path_name: str, bad: dict[int, str]) -> list[
 
 
 def _check_labels(listed: ListTable, bad: dict[int, str]) -> None:
-    """Remove labels that are objects or lists, and add the errors of their rows.
-
-    Raises:
-        UsageError: All labels of a table are.
-    """
+    """Remove labels that are objects or lists, and add the errors of their rows."""
     labels: Column = listed.columns.get(LABEL, [])
     if not isinstance(labels, list):
         if pa.types.is_nested(labels.type):
@@ -343,11 +315,7 @@ def rename_facts(columns: Mapping[str, pa.ChunkedArray]) -> dict[str, pa.Chunked
 
 
 def _infer_type(listed: ListTable, name: str, texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert text to a type whose values all are written so.
-
-    Raises:
-        UsageError: A text is not UTF-8.
-    """
+    """Convert text to a type whose values all are written so."""
     # See `escape`.
     odd = find_first(pc.match_substring(texts, "\0d"))
     if odd is not None:

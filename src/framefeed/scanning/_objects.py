@@ -51,12 +51,7 @@ def is_http_folder(name: str) -> bool:
 
 
 class _Selection:
-    """The objects of a list that are rows, by the rule of folders: archives only where no media lie below.
-
-    Args:
-        endings: Endings of the objects to list.
-        stats: Statistics to complete, of objects that are passed over.
-    """
+    """The objects of a list that are rows, by the rule of folders: archives only where no media lie below."""
 
     def __init__(self, endings: Endings, stats: ScanStats) -> None:
         self._endings, self._stats = endings, stats
@@ -94,16 +89,6 @@ def list_prefix(url: str, options: Mapping[str, Any], endings: Endings, stats: S
     """List the objects below a prefix that have an ending of media, in the order of ``os.fsencode(url)``.
 
     Archives are listed if nothing else is, as of folders.
-
-    Args:
-        url: ``s3://bucket`` or ``s3://bucket/prefix/``.
-        options: Of ``storage_options``, for this URL.
-        endings: Endings of the objects to list.
-        stats: Statistics to complete, of objects that are passed over.
-
-    Raises:
-        MissingMedia: There is no such object.
-        UnreadableMedia: The bucket cannot be listed.
     """
     is_empty, selected = True, _Selection(endings, stats)
     for page in list_objects(url, options):
@@ -120,8 +105,7 @@ def list_prefix(url: str, options: Mapping[str, Any], endings: Endings, stats: S
 def check_object(source: MediaSource) -> None:
     """Check that an object is there; its other errors are those of its row.
 
-    Raises:
-        MissingMedia: It is not; of S3 the message names a prefix of this name.
+    If it is missing, the message names a prefix of this name.
     """
     try:
         with source.opened() as reader:
@@ -150,16 +134,6 @@ def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, sta
 
     Objects match with any ending. Below a match, as in a folder, objects have an ending of media, or are archives; but
     for patterns with ``**``, which match at each depth themselves.
-
-    Args:
-        url: With ``*`` within a name, or ``**`` for any number of folders.
-        options: Of ``storage_options``, for this URL.
-        endings: Endings of the objects below a match.
-        stats: Statistics to complete, of objects that are passed over.
-
-    Raises:
-        UsageError: It matches nothing, or its bucket is a pattern.
-        UnreadableMedia: The bucket cannot be listed.
     """
     bucket, pattern = split_root(url)
     if "*" in bucket:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,63 +14,25 @@ from framefeed._names import PartName, escape, is_url, make_absolute
 from framefeed._shown import show_name
 from framefeed._values import DEFAULT_LIMITS, HEAD_BYTES, ByteReader, Limits, read_bytes
 from framefeed.archives import LOCAL_READS, NULL, REPLACED, MemberKind, ReadSizes, walk_zip
-from framefeed.catalog import PackedFile, PackedValues, is_binary, is_media_struct
-from framefeed.errors import FramefeedError, MediaError, UnreadableMedia, UsageError
+from framefeed.catalog import PackedFile, is_binary, is_media_struct
+from framefeed.errors import MediaError, UnreadableMedia, UsageError
 from framefeed.media import MediaSource, has_signature
 from framefeed.scanning._list_columns import ListOptions
 from framefeed.scanning._list_table import LABEL, PATH_COLUMNS, find_first
 from framefeed.scanning._manifests import is_catalog, read_columns
 from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_suffix
-from framefeed.scanning._tar_rows import ArchiveRows
+from framefeed.scanning._tar_rows import ArchiveRows, RowList
 
 MEDIA = "media"
 """Key of ``columns=`` that names the column with the bytes of media."""
 
 
-class _Rows:
-    """Rows of one container as they are added."""
-
-    def __init__(self, container: str) -> None:
-        self.container = container
-        self.names: list[str] = []
-        self.offset: list[int] = []
-        self.size: list[int] = []
-        self.errors: dict[int, FramefeedError] = {}
-        self.files: set[int] = set()
-
-    def add(self, name: str, offset: int = -1, size: int = 0, error: FramefeedError | None = None) -> None:
-        if error is not None:
-            self.errors[len(self.names)] = error
-        self.names.append(name)
-        self.offset.append(offset)
-        self.size.append(size)
-
-    def finish(self, version: str, columns: pa.Table | None = None) -> ArchiveRows:
-        none = pa.nulls(len(self.names), pa.string())
-        numbers = np.array(self.offset, np.int64), np.array(self.size, np.int64)
-        return ArchiveRows(
-            self.container,
-            self.names,
-            *numbers,
-            none,
-            none,
-            self.errors,
-            version=version,
-            columns=columns,
-            files=frozenset(self.files),
-        )
-
-
 def make_zip_rows(container: str, reader: ByteReader, limits: Limits, find_version: Callable[[], str]) -> ArchiveRows:
     """Make a row for each medium in a zip archive, by the endings of names.
 
-    Args:
-        container: Path or URL of the archive.
-        reader: The archive.
-        limits: What it may claim.
-        find_version: Finds the version of the archive, as in a catalog, once something of it was read.
+    The version of the archive can be found once something of it was read.
     """
-    shown, rows = show_name(container), _Rows(container)
+    shown, rows = show_name(container), RowList(container)
     for table in walk_zip(reader, shown, limits):
         for row, (name, offset, size, kind) in enumerate(table):
             reason = table.reasons.get(row)
@@ -82,18 +44,16 @@ def make_zip_rows(container: str, reader: ByteReader, limits: Limits, find_versi
                 rows.add(text, offset, size)
             else:
                 message = f"{shown}: the member {name!r} {reason}"
-                rows.add(text, error=UnreadableMedia(message, source=shown, stage="open"))
+                rows.add_error(text, UnreadableMedia(message, source=shown, stage="open"))
         if table.damage is not None:
-            rows.add(container, error=table.damage.error)
-    return rows.finish(find_version())
+            rows.add_error(container, table.damage.error)
+    return rows.finish(version=find_version())
 
 
 def is_packed(path: str, options: ListOptions) -> bool:
     """Whether a Parquet file at a path holds media; False for a list, and for a file that cannot be read.
 
-    Raises:
-        MediaError: An object cannot be read; as a list it would be asked for as a whole.
-        UsageError: Several columns may be meant, or the options do not fit.
+    An object that cannot be read is an error here: as a list it would be asked for as a whole.
     """
     try:
         source = MediaSource.of(path, options.storage_options)
@@ -119,11 +79,7 @@ def is_parquet(path: str, options: ListOptions) -> bool:
 
 
 def find_media_column(file: PackedFile, reader: ByteReader, options: ListOptions) -> str | None:
-    """Find the column of media in a Parquet file; None if it is a list.
-
-    Raises:
-        UsageError: ``columns`` names none, several may be meant, or the file is a catalog.
-    """
+    """Find the column of media in a Parquet file; None if it is a list."""
     schema = file.schema
     if is_catalog(schema.names):
         return None
@@ -161,19 +117,13 @@ def _check_column(schema: pa.Schema, name: str) -> str:
 
 def _has_media(file: PackedFile, reader: ByteReader, column: str) -> bool:
     """Whether the first value of a column that is not null begins as media do."""
-    for head in _read_heads(file, reader, column):
-        return has_signature(head)
-    return False
-
-
-def _read_heads(file: PackedFile, reader: ByteReader, column: str) -> Iterator[bytes]:
     values = file.find_values(column, LOCAL_READS, most_groups=1)
-    for row in np.flatnonzero(values.size > 0).tolist():
-        offset, size = int(values.offset[row]), int(values.size[row])
+    for row in np.flatnonzero(values.size > 0)[:1].tolist():
+        offset, size = int(values.offset[row]), min(int(values.size[row]), HEAD_BYTES)
         if offset >= 0:
-            yield read_bytes(reader, offset, min(size, HEAD_BYTES))
-        else:
-            yield file.read_value(column, row).slice(0, min(size, HEAD_BYTES)).to_pybytes()
+            return has_signature(read_bytes(reader, offset, size))
+        return has_signature(file.read_value(column, row).slice(0, size).to_pybytes())
+    return False
 
 
 def make_value_rows(
@@ -189,41 +139,31 @@ def make_value_rows(
     """Make a row for each value of a column of media, with the columns beside it.
 
     Where the bytes are null, the path is that of a file, relative to the folder of the options, else to that of the
-    Parquet file.
-
-    Args:
-        container: Path or URL of the Parquet file.
-        file: The same, open.
-        column: Name of the column.
-        options: Names of columns, and the folder where relative paths start.
-        version: Of the file, as in a catalog.
-        reads: Bytes of one read.
-        by_parent: Label media by the folders of their paths, if no column does.
+    Parquet file. With ``by_parent``, media are labelled by the folders of their paths, if no column does it.
     """
-    shown, rows = show_name(container), _Rows(container)
+    shown, rows, files = show_name(container), RowList(container), set[int]()
     values, paths = file.find_values(column, reads), file.read_paths(column)
-    errors = _spread_errors(values)
+    errors = {row: error for (first, last), error in values.errors.items() for row in range(first, last)}
     for row, (offset, size) in enumerate(zip(values.offset.tolist(), values.size.tolist(), strict=True)):
         text = PartName("parquet", f"{column}/{row}", container).text
         path = paths[row]
         if row in errors:
-            rows.add(text, error=errors[row])
+            rows.add_error(text, errors[row])
         elif size != NULL:
             rows.add(text, offset, size)
         elif path:
-            rows.files.add(row)
-            rows.add(_join_path(path, container, options))
+            files.add(rows.add(_join_path(path, container, options), -1, 0))
         else:
             message = f"{shown}: the value {row} of column {column!r} is null, and has no path: leave the row out"
-            rows.add(text, error=UnreadableMedia(message, source=shown, stage="open"))
+            rows.add_error(text, UnreadableMedia(message, source=shown, stage="open"))
     columns, classes = _name_classes(file, file.read_columns(column), _leave_out(options, file.schema))
     remark = ""
     if by_parent:
-        columns, remark = _label_by_path(columns, paths, rows, shown)
-    return replace(rows.finish(version, columns), classes=classes, remark=remark)
+        columns, remark = _label_by_path(columns, paths, files, shown)
+    return rows.finish(version=version, columns=columns, files=frozenset(files), classes=classes, remark=remark)
 
 
-def _label_by_path(columns: pa.Table, paths: list[str | None], rows: _Rows, shown: str) -> tuple[pa.Table, str]:
+def _label_by_path(columns: pa.Table, paths: list[str | None], files: set[int], shown: str) -> tuple[pa.Table, str]:
     """Label media by the folders of the paths beside them, if no column does; return the columns and a warning."""
     if LABEL in columns.column_names:
         return columns, (
@@ -232,10 +172,10 @@ def _label_by_path(columns: pa.Table, paths: list[str | None], rows: _Rows, show
         )
     folders = [path and escape(os.path.basename(os.path.dirname(path))) for path in paths]
     # Of files the folder on the disk counts, as of all files.
-    labels = [None if row in rows.files else folder or None for row, folder in enumerate(folders)]
+    labels = [None if row in files else folder or None for row, folder in enumerate(folders)]
     named = {name: columns.column(name) for name in columns.column_names}
     columns = pa.table({**named, LABEL: pa.array(labels, pa.string())})
-    if any(labels) or len(rows.files) == len(labels):
+    if any(labels) or len(files) == len(labels):
         return columns, ""
     return columns, (
         f"{shown}: label_from gives no labels, because the paths beside the media have no folders: name a column of "
@@ -247,9 +187,6 @@ def _name_classes(file: PackedFile, table: pa.Table, options: ListOptions) -> tu
     """Read the columns beside media; labels that are numbers of named classes become these names, -1 none.
 
     Labels keep their numbers, as positions among the classes; they stay as they are if the call gives integers.
-
-    Raises:
-        UsageError: A number has no name.
     """
     columns = read_columns(table, options)
     if LABEL not in columns.column_names or options.has_numbered_classes:
@@ -268,10 +205,6 @@ def _name_classes(file: PackedFile, table: pa.Table, options: ListOptions) -> tu
         )
     known = pc.if_else(pc.less(numbers, 0), None, numbers)
     return columns.set_column(at, LABEL, pa.chunked_array([pa.array(names)]).take(known)), names
-
-
-def _spread_errors(values: PackedValues) -> dict[int, MediaError]:
-    return {row: error for (first, last), error in values.errors.items() for row in range(first, last)}
 
 
 def _join_path(path: str, container: str, options: ListOptions) -> str:

@@ -47,12 +47,9 @@ _BELIEVED = [get_args(BuiltFrom).index(name) for name in ("packets+proof", "pack
 
 
 class RunResults:
-    """Facts and frame tables of several runs; of several rows about one source, the first counts.
+    """Facts and frame tables of several runs, the most trusted first: of rows about one source, the first counts.
 
-    Args:
-        rows: The rows of this scan, and their sources.
-        runs: Runs, the most trusted first.
-        old: All rows of the old catalog, if its results are the last run, and its header.
+    ``old`` are all rows of the old catalog, if its results are the last run, and its header.
     """
 
     def __init__(
@@ -120,10 +117,6 @@ class RunResults:
         """Find the objects of which nothing is known before they are opened, and which the scan that goes on opened.
 
         To ask for one again takes as long as to survey it. Readers of the catalog notice if one was replaced.
-
-        Args:
-            numbers: Row of each source, int64 [S]; -1 if it is new.
-            size: Bytes of each source, int64 [S]; -1 if unknown.
         """
         if not self._num_journaled or not (size < 0).any():
             return np.zeros(len(numbers), np.bool_)
@@ -154,13 +147,9 @@ class RunResults:
 
 
 def read_earlier_results(target: str | None, journal: Journal, options: SurveyOptions, rows: SourceRows) -> RunResults:
-    """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``.
+    """Read the results of earlier runs: those of the journal, the newest first, then the catalog at ``target``, if any.
 
-    Args:
-        target: Path of the old catalog, or None to read only the journal.
-        journal: The journal.
-        options: Depth of the survey; results of another depth are not read.
-        rows: The rows of this scan.
+    Results of another depth or other settings are not read.
     """
     runs = list(journal.read_parts())[::-1]
     if target is None or not os.path.exists(target):
@@ -213,14 +202,7 @@ def _has_sequence_rate(facts: Facts, frames: FrameTables | None, fps: Fraction) 
 def survey_sources(
     earlier: RunResults, journal: Journal | None, options: SurveyOptions, stats: ScanStats
 ) -> SurveyedSources:
-    """Survey the sources that are new or have changed; each chunk is written before the next one is surveyed.
-
-    Args:
-        earlier: Results of earlier runs for the rows of this scan.
-        journal: Journal for new results.
-        options: Depth of the survey.
-        stats: Statistics to complete.
-    """
+    """Survey the sources that are new or have changed; each chunk is written before the next one is surveyed."""
     if earlier.is_unchanged:
         stats.known = len(earlier)
         return earlier.join()

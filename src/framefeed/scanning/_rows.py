@@ -29,20 +29,13 @@ _ROWS_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Facts of sources that a list of objects or an archive gave, one value for each.
+    """Facts of sources that a list of objects or an archive gave, one value for each."""
 
-    Attributes:
-        sizes: Bytes, int64 [N].
-        versions: Of the object, or of what a part lies in, as in the column ``source_version``.
-        offsets: First byte of each part, int64 [N]; None for objects.
-    """
-
-    sizes: IntArray
-    versions: Sequence[str]
-    offsets: IntArray | None = None
+    sizes: IntArray  # bytes, [N]
+    versions: Sequence[str]  # of the object, or of what a part lies in
+    offsets: IntArray | None = None  # first byte of each part, [N]; None for objects
 
     def take(self, numbers: Sequence[int]) -> Located:
-        """Select sources by number."""
         chosen = np.asarray(numbers, np.int64)
         offsets = None if self.offsets is None else self.offsets[chosen]
         return Located(self.sizes[chosen], [self.versions[number] for number in numbers], offsets)
@@ -52,25 +45,20 @@ class Located:
 class SourceGroup:
     """Consecutive sources of one folder and kind, from their listing to their survey.
 
-    Attributes:
-        folder: Absolute path without a trailing slash, or "" if the names are complete paths or URLs.
-        names: Path of each source relative to the folder: its name if a walk listed it; a manifest may name files in
-            subfolders. With kind "sources": paths, and `SurveyResult` objects of sources that could not be listed.
-        kind: "image_folder" if the names are folders whose pictures are the frames of one video; "parts" if they are
-            names of parts of one other file.
-        located: Facts that are known from listing; those of parts always are.
+    Names are relative to the folder: those of files if a walk listed them; a manifest may name files in subfolders.
+    Names of the kind "sources" are paths, and `SurveyResult` objects of sources that could not be listed; those of
+    "image_folder" are of folders whose pictures are the frames of one video, those of "parts" of parts of one file.
     """
 
-    folder: str
+    folder: str  # absolute, without a trailing slash; "" if the names are complete paths or URLs
     names: list[Any] = field(repr=False)
     kind: Literal["files", "sources", "image_folder", "parts"] = "files"
-    located: Located | None = field(default=None, repr=False)
+    located: Located | None = field(default=None, repr=False)  # facts that are known from listing
 
     def __len__(self) -> int:
         return len(self.names)
 
     def paths(self) -> Iterator[Any]:
-        """Iterate over the complete paths or URLs."""
         prefix = self.folder and self.folder + os.sep
         return (prefix + name for name in self.names) if prefix else iter(self.names)
 
@@ -80,7 +68,6 @@ class SourceGroup:
         return None if part is None or is_url(part.container) else part.container
 
     def take(self, numbers: Sequence[int]) -> SourceGroup:
-        """Select sources by number."""
         located = None if self.located is None else self.located.take(numbers)
         return replace(self, names=[self.names[number] for number in numbers], located=located)
 
@@ -118,76 +105,46 @@ def select_sources(groups: Iterable[SourceGroup], is_selected: BoolArray) -> Ite
 
 @dataclass(slots=True)
 class ScanStats:
-    """Statistics of a scan. The names of the fields are also keys of the command's JSON.
+    """Statistics of a scan. The names of the fields are also keys of the command's JSON."""
 
-    Attributes:
-        known: Number of sources that were not opened, because they have not changed.
-        surveyed: Number of sources that were opened.
-        bytes_read: Bytes read from these, and from archives and Parquet files to find what lies in them.
-        by_library: Number of pictures whose headers a library had to read.
-        gone: Number of sources of the earlier scan that this scan does not include.
-        repeated_files: Number of files that were listed again, by a link or a second name, and gave no row.
-        repeated_folders: Number of folders that were found again, and not listed again.
-        passed_over: Number of files in folders without the ending of a media file, by ending.
-        archives_beside: Number of those that are archives, which were not read because media lie beside them.
-    """
-
-    known: int = 0
-    surveyed: int = 0
-    bytes_read: int = 0
-    by_library: int = 0
-    gone: int = 0
-    repeated_files: int = 0
-    repeated_folders: int = 0
-    passed_over: Counter[str] = field(default_factory=Counter)
-    archives_beside: int = 0
+    known: int = 0  # sources that were not opened, because they have not changed
+    surveyed: int = 0  # sources that were opened
+    bytes_read: int = 0  # from these, and from archives and Parquet files to find what lies in them
+    by_library: int = 0  # pictures whose headers a library had to read
+    gone: int = 0  # sources of the earlier scan that this scan does not include
+    repeated_files: int = 0  # listed again, by a link or a second name: they gave no row
+    repeated_folders: int = 0  # found again, and not listed again
+    passed_over: Counter[str] = field(default_factory=Counter)  # files without the ending of media, by ending
+    archives_beside: int = 0  # those of them that are archives, not read because media lie beside them
 
 
 @dataclass(frozen=True)
 class SourceRows(ListedRows):
-    """The rows of a scan, and the sources to open.
-
-    Attributes:
-        sources: The distinct sources, [S], in the order of their first rows.
-    """
+    """The rows of a scan, and the distinct sources to open, [S], in the order of their first rows."""
 
     sources: Sequence[SourceGroup] = ()
 
     @cached_property
     def source_texts(self) -> pa.Array:
-        """The texts of the distinct sources, [S]."""
         return self.texts if self.numbers is None else self.texts.take(pa.array(find_first_rows(self.numbers)))
 
 
 @dataclass(slots=True)
 class Listing:
-    """The rows of a scan, or of one manifest: the names of all groups, in order.
-
-    Attributes:
-        groups: The rows.
-        column_rows: Row of ``columns`` that belongs to each row, -1 for none, int64 [N].
-        columns: Columns of the manifests, beside the paths.
-        unlistable: Errors of folders and lines that could not be read, which are rows too.
-        remarks: Warnings.
-        starts: Folder where the relative paths of a manifest start, if it has some, by the name of the manifest.
-        stats: Statistics of the scan; here of the files and folders that gave no row.
-        classes: All labels in the order of their numbers, if Parquet files say them and agree.
-        has_list: Whether a root is a list.
-    """
+    """The rows of a scan, or of one manifest: the names of all groups, in order."""
 
     groups: list[SourceGroup] = field(default_factory=list)
-    column_rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    columns: pa.Table = field(default_factory=lambda: pa.table({}))
-    unlistable: dict[str, FramefeedError] = field(default_factory=dict)
-    starts: dict[str, str] = field(default_factory=dict)
+    column_rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))  # row of ``columns`` of each row, [N]
+    columns: pa.Table = field(default_factory=lambda: pa.table({}))  # of manifests, beside the paths
+    unlistable: dict[str, FramefeedError] = field(default_factory=dict)  # of folders and lines, which are rows too
+    starts: dict[str, str] = field(default_factory=dict)  # folder where relative paths of a manifest start, by its name
     stats: ScanStats = field(default_factory=ScanStats)
-    remarks: list[str] = field(default_factory=list)
-    classes: tuple[str, ...] = ()
+    remarks: list[str] = field(default_factory=list)  # warnings
+    classes: tuple[str, ...] = ()  # in the order of their numbers, if Parquet files say them and agree
     has_list: bool = False
 
     @property
     def num_rows(self) -> int:
-        """Number of rows."""
         return len(self.column_rows)
 
     @property
@@ -209,11 +166,7 @@ class Listing:
         return self.classes if pc.all(is_known, min_count=0).as_py() else None
 
     def make_source_column(self, root: str | None) -> pa.Array:
-        """Make the ``source`` column, with the text of `to_stored_name` for each path, string [N].
-
-        Args:
-            root: Folder; paths below it are made relative to it. Or None.
-        """
+        """Make the ``source`` column, with the text of `to_stored_name` for each path, string [N]."""
         top = None if root is None else os.path.join(root, "")
         arrays, waiting = list[pa.Array](), list[str]()
         for group in self.groups:
@@ -222,15 +175,15 @@ class Listing:
                 names = group.names if is_public else [strip_url(name) for name in group.names]
                 waiting += names if root is None else [to_stored_name(name, root) for name in names]
             else:
-                # Names are escaped later, all at once, by `_to_string_array`.
+                # Names are escaped later, all at once, by `to_strings`.
                 prefix = group.folder + os.sep
                 if top is not None and prefix.startswith(top):
                     prefix = prefix[len(top) :].replace(os.sep, "/")
                 waiting += [prefix + name for name in group.names]
             if len(waiting) >= _ROWS_AT_ONCE:
-                arrays.append(_to_string_array(waiting))
+                arrays.append(to_strings(waiting))
                 waiting = []
-        return pa.concat_arrays([*arrays, _to_string_array(waiting)])
+        return pa.concat_arrays([*arrays, to_strings(waiting)])
 
     def label_by_folder(self) -> pa.DictionaryArray:
         """Label each row by the name of its folder, dictionary<int32, string> [N]."""
@@ -260,11 +213,12 @@ def _find_member(path: str) -> str:
     return path if part is None else part.member
 
 
-def _to_string_array(texts: Sequence[str]) -> pa.Array:
+def to_strings(texts: Sequence[str | None]) -> pa.Array:
+    """Make a column of texts; those that are not UTF-8 are escaped."""
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
-        return pa.array([escape(text) for text in texts], pa.string())
+        return pa.array([None if text is None else escape(text) for text in texts], pa.string())
 
 
 VIDEO_SUFFIXES = frozenset((
@@ -328,11 +282,7 @@ def get_suffix(name: str) -> str:
 
 
 class Endings:
-    """A set of endings, with a fast search among a million names.
-
-    Args:
-        suffixes: Lower-case endings with their dots.
-    """
+    """A set of lower-case endings with their dots, with a fast search among a million names."""
 
     def __init__(self, suffixes: Collection[str]) -> None:
         self._suffixes = frozenset(suffixes)

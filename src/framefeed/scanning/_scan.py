@@ -73,8 +73,6 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     deadline_seconds: float | None = 60,
     classes: Sequence[str] | Sequence[int] | None = None,
     storage_options: StorageOptions | None = None,
-    write_idx: bool = False,
-    idx_folder: StrPath | None = None,
     journal: StrPath | None = None,
 ) -> Catalog:
     """Make a catalog of many files: one row per file, also for files that cannot be read.
@@ -122,8 +120,6 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             by default the labels found, sorted. A label that is not among them is a UsageError.
         storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources". The catalog
             and what is planned over it have them in this process and its workers; no file has them.
-        write_idx: Write DALI's index file (``wds2idx``) of each tar archive beside it, ``a.idx`` of ``a.tar``.
-        idx_folder: Folder to write these files to; needed for archives by URL.
         journal: Folder of the journal. By default it is beside the catalog, ``cat.parquet.journal``, and for one in a
             bucket in the user's cache folder.
 
@@ -152,12 +148,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     lists = ListOptions(columns, path_template, base, bounds, storage_options)
     known = None if classes is None else check_classes(classes)
     show_line = None if progress is False else _write_line
-    indexes = None if idx_folder is None else make_absolute(check_local_path("idx_folder", idx_folder, "indexes/"))
     kept = None if journal is None else make_absolute(check_local_path("journal", journal, "cat.parquet.journal/"))
-    request = ScanRequest(
-        options, out, label_from, resume, folders, lists, known, show_line,
-        write_idx=write_idx, idx_folder=indexes, journal=kept,
-    )  # fmt: skip
+    request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line, journal=kept)
     loss = explain_lost_facts(out, options)
     if loss is not None:
         warnings.warn(loss, UserWarning, stacklevel=3)
@@ -197,8 +189,6 @@ class ScanRequest:
         lists: Options for reading lists; paths below their folder are stored relative to it.
         classes: All labels in the order of their numbers, or None.
         show_line: Is called with a line if the scan waits for that of another process; None shows none.
-        write_idx: Whether to write index files of DALI's for tar archives.
-        idx_folder: Absolute path of the folder of these files; None for those of the archives.
         journal: Absolute path of the journal's folder, or None.
     """
 
@@ -210,15 +200,11 @@ class ScanRequest:
     lists: ListOptions = field(default_factory=ListOptions)
     classes: tuple[Label, ...] | None = None
     show_line: Callable[[str], object] | None = None
-    write_idx: bool = False
-    idx_folder: str | None = None
     journal: str | None = None
 
     def __post_init__(self) -> None:
         if self.journal is not None and self.out is None:
             raise UsageError("journal is the folder of a saved scan's journal: give out (-o) too")
-        if self.idx_folder is not None and not self.write_idx:
-            raise UsageError("idx_folder is the folder of index files: give write_idx=True (--write-idx) too")
         check_choice("label_from", self.label_from, ("parent", None))
 
     @property
@@ -231,8 +217,6 @@ class ScanRequest:
             options.workers,
             template,
             self.label_from,
-            self.write_idx,
-            self.idx_folder,
             options.storage_options,
             replace(self.lists, has_numbered_classes=self.classes is not None and isinstance(self.classes[0], int)),
         )
@@ -379,11 +363,7 @@ def _hash_table(table: pa.Table) -> str:
 
 
 def check_fps(image_folders: str, fps: float | Fraction | None) -> Fraction | None:
-    """Check ``image_folders``, and that a rate is given for "video" and not for "image".
-
-    Raises:
-        UsageError: An argument is wrong.
-    """
+    """Check ``image_folders``, and that a rate is given for "video" and not for "image"."""
     check_choice("image_folders", image_folders, ("video", "image", None))
     if (image_folders == "video") != (fps is not None):
         raise UsageError(

@@ -65,19 +65,12 @@ class _KindNumbers(dict[tuple[str, str, str], int]):
 
 
 class _Heads(NamedTuple):
-    """Sources of which the first bytes are read.
-
-    Attributes:
-        files: What ``read`` of `_parse` takes, for each of them.
-        heads: The first ``HEAD_BYTES`` bytes, or all of them.
-        sizes: Bytes of each source.
-        times: Modification time in ns of the file of each source.
-    """
+    """Sources of which the first bytes are read; ``files`` are what ``read`` of `_parse` takes."""
 
     files: Sequence[Any]
-    heads: list[bytes]
+    heads: list[bytes]  # the first ``HEAD_BYTES`` bytes, or all
     sizes: list[int]
-    times: list[int | None]
+    times: list[int | None]  # modification time in ns
 
 
 @dataclass(slots=True)
@@ -85,38 +78,21 @@ class StillRows:
     """Headers of pictures, and the positions of sources that could not be read here.
 
     They are kept as columns: a million header objects would slow down the garbage collector.
-
-    Attributes:
-        limits: Limits of a source; one that exceeds them is left to `survey`.
-        kinds: Numbers of (container, codec, mode).
-        kind: Such a number for each picture.
-        numbers: Columns, rows, orientation and number of frames of each picture.
-        sizes: Bytes of each picture.
-        times: Modification time in ns of each file, or of the file of a part; None for an object.
-        digests: Hash of each picture's head and size.
-        offsets: First byte of each part in its file; None for a file or an object.
-        versions: Of each object, or of the file of each part; None for a file.
-        unread: Positions of the sources that are left to `survey`.
     """
 
     limits: Limits = DEFAULT_LIMITS
     kinds: _KindNumbers = field(default_factory=_KindNumbers)
-    kind: list[int] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)  # a number of ``kinds`` for each picture
     numbers: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in _NUMBER_GETTERS))
     sizes: list[int] = field(default_factory=list)
-    times: list[int | None] = field(default_factory=list)
-    digests: list[str] = field(default_factory=list)
-    offsets: list[int | None] = field(default_factory=list)
-    versions: list[str | None] = field(default_factory=list)
-    unread: list[int] = field(default_factory=list)
+    times: list[int | None] = field(default_factory=list)  # modification time in ns; None for an object
+    digests: list[str] = field(default_factory=list)  # of each picture's head and size
+    offsets: list[int | None] = field(default_factory=list)  # of each part in its file; None for a file or an object
+    versions: list[str | None] = field(default_factory=list)  # of each object, or file of a part; None for a file
+    unread: list[int] = field(default_factory=list)  # positions of the sources that are left to `survey`
 
     def read(self, paths: Sequence[str], start: int) -> None:
-        """Read the headers of files.
-
-        Args:
-            paths: Paths of files that were regular files when they were listed.
-            start: Position of the first.
-        """
+        """Read the headers of files, from position ``start`` on; they were regular files when they were listed."""
 
         def read_some(first: int, last: int) -> None:
             descriptors: list[int] = []
@@ -138,10 +114,7 @@ class StillRows:
     def read_parts(self, container: str, parts: Located, start: int) -> None:
         """Read the headers of parts of one local file, which is opened once.
 
-        Args:
-            container: Path of the file. If it is another than the one that was listed, all parts are left to `survey`.
-            parts: Where they are in it.
-            start: Position of the first.
+        If it is another file than the one that was listed, all parts are left to `survey`.
         """
         assert parts.offsets is not None
         version, sizes, offsets = parts.versions[0], parts.sizes.tolist(), parts.offsets.tolist()
@@ -204,16 +177,7 @@ class StillRows:
         return odd
 
     def read_object(self, media: MediaSource, position: int, seconds: float | None) -> FramefeedError | None:
-        """Read the header of an object that is read by ranges.
-
-        Args:
-            media: The object.
-            position: Its position.
-            seconds: Longest time for it, or None for no limit.
-
-        Returns:
-            Why its bytes cannot be read, or None.
-        """
+        """Read the header of an object that is read by ranges; return why its bytes cannot be read, or None."""
         check_stop()
         try:
             with time_limit(seconds, media.name):
@@ -250,8 +214,7 @@ class StillRows:
     def to_batch(self, *, count_one_frame: bool) -> pa.RecordBatch:
         """Convert the rows to columns of ``SURVEYED``.
 
-        Args:
-            count_one_frame: Count one frame per picture, because plans use one, whatever the header claims.
+        Plans use one frame of a picture, whatever its header claims: ``count_one_frame`` counts so.
         """
         count = len(self.sizes)
         numbers = np.fromiter(self.kind, np.int32, count)

@@ -34,19 +34,13 @@ def join_columns(
     rivals: str = "",
     options: ListOptions | None = None,
 ) -> tuple[pa.Table, list[str]]:
-    """Join the columns of archives, in their order.
+    """Join the columns of archives, in their order: return a table with a row for each of their rows, and warnings.
 
     Args:
         archives: Rows of each.
         template: Parts of ``path_template``, to fit the names of members; none without one.
         rivals: Arguments that give labels, for the warning that labels of archives go before them; "" without any.
         options: Names of columns of archives in the catalog; those of Parquet files have theirs already.
-
-    Returns:
-        A table with a row for each row of the archives, and warnings.
-
-    Raises:
-        UsageError: The options name a column that no archive has.
     """
     remarks = list[str]()
     columns = dict[str, pa.ChunkedArray]()
@@ -158,11 +152,7 @@ def _fit_names(archives: Sequence[ArchiveRows], template: Sequence[TemplatePart]
 
 
 def check_template(template: Sequence[TemplatePart]) -> None:
-    """Check that a template can be fitted to names.
-
-    Raises:
-        UsageError: Two of its parts have no text between them.
-    """
+    """Check that a template can be fitted to names: it has text between its parts."""
     for first, part in pairwise(template):
         if part.name is not None and not part.text:
             raise UsageError(
@@ -209,8 +199,8 @@ def _add_json(columns: dict[str, pa.ChunkedArray], archives: Sequence[ArchiveRow
     for name in names[:MOST_JSON_COLUMNS]:
         values = list[object]()
         for rows in archives:
-            texts = rows.json.get(name)
-            values += [None] * len(rows) if texts is None else map(_load, texts.to_pylist())
+            texts = rows.json[name].to_pylist() if name in rows.json else [None] * len(rows)
+            values += [None if text is None else json.loads(text) for text in texts]
         new = escape(name)
         while not new or new in own or (new in used and new != escape(name)):
             new = f"json.{new}"
@@ -222,8 +212,3 @@ def _add_json(columns: dict[str, pa.ChunkedArray], archives: Sequence[ArchiveRow
         f"the .json members of the archives have over {MOST_JSON_COLUMNS:,} names of values: the first "
         f"{MOST_JSON_COLUMNS:,} are columns, the others are left out"
     ]
-
-
-def _load(text: str | None) -> object:
-    """Parse a value of JSON; an object stays text, because its names are those of one sample."""
-    return text if text is None or text.startswith("{") else json.loads(text)

@@ -10,17 +10,18 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from framefeed._arrays import IntArray
-from framefeed._names import PartName, escape
+from framefeed._names import PartName
 from framefeed._shown import show_name
 from framefeed._values import Limits, make_limit_error
 from framefeed.archives import NO_FILE, SKIPPED, ArchiveDamage, MemberKind, MemberTable, SampleGrouper, split_name
 from framefeed.errors import FramefeedError, UnreadableMedia
-from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_suffix
+from framefeed.scanning._rows import ALL_MEDIA_SUFFIXES, get_suffix, to_strings
 
 TEXT_FIELDS = ("txt", "text", "transcript")
 """Fields that become columns of their names, as they are."""
@@ -33,87 +34,68 @@ MOST_JSON_COLUMNS = 1000
 # Bytes that a byte of a value counts against `Limits.max_header_bytes`: it may have a megabyte by default.
 _VALUE_COST = 2**8
 
-ReadPart = Callable[[int, int], bytes]
-
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRows:
-    """The rows of one archive, in its order.
-
-    Attributes:
-        container: Path or URL of the archive.
-        names: Name of each row's source, a list of R texts.
-        offset: First byte of each medium in the archive, int64 [R]; -1 of rows with an error.
-        size: Bytes of each medium, int64 [R].
-        keys: Key of each row's sample, string [R].
-        fields: Field of each row in its sample, string [R].
-        errors: Why media cannot be read, by row.
-        texts: Values of the text and number fields, string [R] by field.
-        json: Values of JSON by name, as JSON, string [R]; at most ``MOST_JSON_COLUMNS``.
-        left_out: Whether there were more names of values in JSON.
-        version: Version of the archive, as in a catalog.
-        columns: Columns of a Parquet file beside the media, R rows; None for archives.
-        files: Rows whose names are those of files, not of parts.
-        classes: All labels of a Parquet file in the order of their numbers, if it says them.
-        remark: Warning about the labels of a Parquet file; "" without.
-    """
+    """The rows of one archive, in its order."""
 
     container: str
     names: list[str]
-    offset: IntArray
+    offset: IntArray  # first byte of each medium in the archive, [R]; -1 of rows with an error
     size: IntArray
-    keys: pa.Array
-    fields: pa.Array
-    errors: dict[int, FramefeedError]
-    texts: dict[str, pa.Array] = field(default_factory=dict)
-    json: dict[str, pa.Array] = field(default_factory=dict)
-    left_out: bool = False
+    keys: pa.Array  # of each row's sample
+    fields: pa.Array  # of each row in its sample
+    errors: dict[int, FramefeedError]  # by row
+    texts: dict[str, pa.Array] = field(default_factory=dict)  # values of the text and number fields, by field
+    json: dict[str, pa.Array] = field(default_factory=dict)  # values by name, as JSON; at most ``MOST_JSON_COLUMNS``
+    left_out: bool = False  # whether there were more names of values in JSON
     version: str = ""
-    columns: pa.Table | None = None
-    files: frozenset[int] = frozenset()
-    classes: tuple[str, ...] = ()
-    remark: str = ""
+    columns: pa.Table | None = None  # of a Parquet file, beside the media
+    files: frozenset[int] = frozenset()  # rows whose names are those of files, not of parts
+    classes: tuple[str, ...] = ()  # of a Parquet file, in the order of their numbers, if it says them
+    remark: str = ""  # a warning about the labels of a Parquet file
 
     def __len__(self) -> int:
         return len(self.names)
 
 
-def is_value(name: str) -> bool:
-    """Whether a member is read as a value beside media."""
-    parts = split_name(name)
-    return parts is not None and parts[1] in _VALUE_FIELDS
+class RowList:
+    """Rows of one container as they are added."""
+
+    def __init__(self, container: str) -> None:
+        self.container = container
+        self.names = list[str]()
+        self.errors = dict[int, FramefeedError]()
+        self._offsets, self._sizes = list[int](), list[int]()
+        self._keys, self._fields = list[str | None](), list[str | None]()
+
+    def add(self, name: str, offset: int, size: int, key: str | None = None, field_name: str | None = None) -> int:
+        """Add a row; return its number."""
+        self.names.append(name)
+        self._offsets.append(offset)
+        self._sizes.append(size)
+        self._keys.append(key)
+        self._fields.append(field_name)
+        return len(self.names) - 1
+
+    def add_error(
+        self, name: str, error: FramefeedError, key: str | None = None, field_name: str | None = None
+    ) -> None:
+        """Add a row that cannot be read."""
+        self.errors[self.add(name, -1, 0, key, field_name)] = error
+
+    def finish(self, **others: Any) -> ArchiveRows:
+        """Return the rows, with other fields of theirs."""
+        numbers = np.array(self._offsets, np.int64), np.array(self._sizes, np.int64)
+        samples = to_strings(self._keys), to_strings(self._fields)
+        return ArchiveRows(self.container, self.names, *numbers, *samples, self.errors, **others)
 
 
 def make_error_row(container: str, error: FramefeedError) -> ArchiveRows:
     """Make the one row of an archive that cannot be read."""
-    rows = _Columns()
-    rows.add(container, -1, 0, None, None)
-    return ArchiveRows(container, *rows.to_arrow(), {0: error})
-
-
-@dataclass(slots=True)
-class _Columns:
-    """Rows as they are added."""
-
-    names: list[str] = field(default_factory=list)
-    offset: list[int] = field(default_factory=list)
-    size: list[int] = field(default_factory=list)
-    keys: list[str | None] = field(default_factory=list)
-    fields: list[str | None] = field(default_factory=list)
-
-    def add(self, name: str, offset: int, size: int, key: str | None, field_name: str | None) -> int:
-        """Add a row; return its number."""
-        self.names.append(name)
-        self.offset.append(offset)
-        self.size.append(size)
-        self.keys.append(key)
-        self.fields.append(field_name)
-        return len(self.names) - 1
-
-    def to_arrow(self) -> tuple[list[str], IntArray, IntArray, pa.Array, pa.Array]:
-        """Convert to the first columns of `ArchiveRows`."""
-        numbers = np.array(self.offset, np.int64), np.array(self.size, np.int64)
-        return self.names, *numbers, _to_strings(self.keys), _to_strings(self.fields)
+    rows = RowList(container)
+    rows.add_error(container, error)
+    return rows.finish()
 
 
 @dataclass(slots=True)
@@ -132,7 +114,7 @@ class _Sparse:
         """Make a column, null where there is no value."""
         indices = np.full(num_rows, -1)
         indices[self.rows] = np.arange(len(self.rows))
-        return _to_strings(self.values).take(pa.array(indices, mask=indices < 0))
+        return to_strings(self.values).take(pa.array(indices, mask=indices < 0))
 
 
 class _BadValue(Exception):
@@ -140,22 +122,14 @@ class _BadValue(Exception):
 
 
 class TarRowMaker:
-    """Makes rows of the tables of one walk, in order.
+    """Makes rows of the tables of one walk, in order; ``read`` reads values: bytes of the archive at an offset."""
 
-    Args:
-        container: Path or URL of the archive.
-        limits: ``max_header_bytes`` bounds the size of a value.
-        read: Reads values: so many bytes of the archive from an offset on.
-    """
-
-    def __init__(self, container: str, limits: Limits, read: ReadPart) -> None:
-        self._container = container
+    def __init__(self, container: str, limits: Limits, read: Callable[[int, int], bytes]) -> None:
         self._shown = show_name(container)
         self._limits = limits
         self._read = read
         self._grouper = SampleGrouper()
-        self._rows = _Columns()
-        self._errors: dict[int, FramefeedError] = {}
+        self._rows = RowList(container)
         self._texts: dict[str, _Sparse] = {}
         self._json: dict[str, _Sparse] = {}
         self._left_out = False
@@ -176,7 +150,8 @@ class TarRowMaker:
             if numbers[row] == SKIPPED:
                 if kind not in (MemberKind.FILE, MemberKind.FOLDER) and get_suffix(name) in ALL_MEDIA_SUFFIXES:
                     key, label = split_name(name) or (None, None)
-                    self._add_unreadable(name, key, label, self._explain_kind(name, kind, table.targets.get(row, "")))
+                    error = self._explain_kind(name, kind, table.targets.get(row, ""))
+                    self._rows.add_error(name, error, key, label)
                 continue
             if numbers[row] != self._sample:
                 self._end_sample()
@@ -191,7 +166,7 @@ class TarRowMaker:
             elif unreadable is None:
                 self._sample_rows.append(self._rows.add(name, offset, size, keys[row], field_name))
             else:
-                self._add_unreadable(name, keys[row], field_name, unreadable)
+                self._rows.add_error(name, unreadable, keys[row], field_name)
         self._damage = table.damage
 
     def _explain_kind(self, name: str, kind: int, target: str) -> UnreadableMedia:
@@ -200,9 +175,6 @@ class TarRowMaker:
     def _make_error(self, name: str, reason: str) -> UnreadableMedia:
         message = f"{self._shown}: the member {name!r} {reason}"
         return UnreadableMedia(message, source=self._shown, stage="open")
-
-    def _add_unreadable(self, name: str, key: str | None, field_name: str | None, error: FramefeedError) -> None:
-        self._errors[self._rows.add(name, -1, 0, key, field_name)] = error
 
     def _read_value(self, name: str, field_name: str, offset: int, size: int) -> FramefeedError | None:
         """Read a value beside the media of a sample; return why it cannot be used."""
@@ -214,7 +186,9 @@ class TarRowMaker:
             if field_name in _JSON_FIELDS:
                 self._object |= _parse_object(text)
             elif field_name in NUMBER_FIELDS:
-                self._values[field_name] = _strip(text)
+                self._values[field_name] = text.strip()
+                if not self._values[field_name]:
+                    raise _BadValue("is empty")
             else:
                 self._values[field_name] = text
         except _BadValue as bad:
@@ -240,7 +214,7 @@ class TarRowMaker:
                 name, f"is in a sample with two fields {doubled!r}: give the second another key, or leave it out"
             )
         if self._error is not None:
-            self._errors.update(dict.fromkeys(rows, self._error))
+            self._rows.errors.update(dict.fromkeys(rows, self._error))
         elif rows:
             for field_name, text in self._values.items():
                 self._texts.setdefault(field_name, _Sparse()).add(rows, text)
@@ -252,25 +226,19 @@ class TarRowMaker:
         self._sample_rows, self._values, self._object, self._error = [], {}, {}, None
 
     def finish(self, version: str = "") -> ArchiveRows:
-        """End the archive, and return its rows.
-
-        Args:
-            version: Version of the archive, as in a catalog.
-        """
+        """End the archive, and return its rows."""
         self._end_sample()
         self._refuse_repeats()
-        self._rows.names = [PartName("tar", name, self._container).text for name in self._rows.names]
+        container = self._rows.container
+        self._rows.names = [PartName("tar", name, container).text for name in self._rows.names]
         if self._damage is not None:
-            self._add_unreadable(self._container, None, None, self._damage.error)
+            self._rows.add_error(container, self._damage.error)
         count = len(self._rows.names)
-        return ArchiveRows(
-            self._container,
-            *self._rows.to_arrow(),
-            self._errors,
-            {name: column.to_arrow(count) for name, column in self._texts.items()},
-            {name: column.to_arrow(count) for name, column in self._json.items()},
-            self._left_out,
-            version,
+        return self._rows.finish(
+            texts={name: column.to_arrow(count) for name, column in self._texts.items()},
+            json={name: column.to_arrow(count) for name, column in self._json.items()},
+            left_out=self._left_out,
+            version=version,
         )
 
     def _refuse_repeats(self) -> None:
@@ -282,7 +250,7 @@ class TarRowMaker:
         for row, name in enumerate(names):
             if counts[name] > 1:
                 reason = f"is {counts[name]} times in the archive: give each a name of its own, or leave the others out"
-                self._errors.setdefault(row, self._make_error(name, reason))
+                self._rows.errors.setdefault(row, self._make_error(name, reason))
                 met[name] += 1
                 names[row] = name if met[name] == 1 else f"{name} (number {met[name]})"
 
@@ -297,17 +265,3 @@ def _parse_object(text: str) -> dict[str, str]:
         raise _BadValue(f"is not JSON ({error.msg} at its character {error.pos + 1})") from error
     except (ValueError, RecursionError) as error:
         raise _BadValue(f"is JSON that cannot be read ({error})") from error
-
-
-def _strip(text: str) -> str:
-    stripped = text.strip()
-    if not stripped:
-        raise _BadValue("is empty")
-    return stripped
-
-
-def _to_strings(texts: list[str] | list[str | None]) -> pa.Array:
-    try:
-        return pa.array(texts, pa.string())
-    except UnicodeEncodeError:
-        return pa.array([None if text is None else escape(text) for text in texts], pa.string())

@@ -28,21 +28,11 @@ from framefeed.scanning._rows import SourceRows
 class Target:
     """Where a scan writes its catalog; checked before hours of scanning.
 
-    Args:
-        out: Path or URL, as given.
-        journal: Folder of the journal; None for the one beside a path, and for URLs one in the user's cache folder.
-        storage_options: Options by URL prefix.
-
     Attributes:
         name: Path or URL.
         shown: The same without secrets.
-        journal: Folder of the journal; None for the one beside the path.
+        journal: Folder of the journal; None for the one beside a path. For URLs it is in the user's cache folder.
         own: Paths of the catalog's files.
-
-    Raises:
-        UsageError: No catalog can be written there.
-        MissingMedia: There is no such bucket.
-        UnreadableMedia: The server refuses.
     """
 
     def __init__(
@@ -81,16 +71,11 @@ class Target:
         return None if self._stored is None else self._stored.path
 
     def save(self, catalog: Catalog) -> None:
-        """Write the catalog.
-
-        Raises:
-            StaleSource: Since `find_old`, another writer has put another catalog there.
-        """
+        """Write the catalog; if since `find_old` another writer has put another one there, that is StaleSource."""
         if is_url(self.name):
             store_catalog(catalog, self.name, self._stored)
         else:
             catalog.to_parquet(self.name)
 
     def open(self, rows: SourceRows) -> Catalog:
-        """Open the catalog of the rows that were scanned."""
         return add_signatures(Catalog.open(self.name, rows.root, storage_options=self._options), rows.signed)

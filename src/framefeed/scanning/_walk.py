@@ -43,22 +43,13 @@ _MEDIA = Endings(ALL_MEDIA_SUFFIXES)
 
 @dataclass(slots=True)
 class WalkFacts:
-    """Facts about walked folders, besides their rows.
+    """Facts about walked folders, besides their rows."""
 
-    Attributes:
-        seen: Device and inode of each listed folder, so that none is listed twice.
-        unlistable: Errors of folders that could not be listed.
-        links: Names of files that are symbolic links, by folder.
-        real_folders: Real path of each folder whose path contains a link.
-        is_relisted: Whether a folder was listed again under another of its names.
-        stats: Statistics of the scan, for folders that were found again, and for files that are no media.
-    """
-
-    seen: set[tuple[int, int]] = field(default_factory=set)
-    unlistable: dict[str, FramefeedError] = field(default_factory=dict)
-    links: dict[str, set[str]] = field(default_factory=dict)
-    real_folders: dict[str, str] = field(default_factory=dict)
-    is_relisted: bool = False
+    seen: set[tuple[int, int]] = field(default_factory=set)  # device and inode of each listed folder
+    unlistable: dict[str, FramefeedError] = field(default_factory=dict)  # of folders
+    links: dict[str, set[str]] = field(default_factory=dict)  # names of files that are symbolic links, by folder
+    real_folders: dict[str, str] = field(default_factory=dict)  # of each folder whose path contains a link
+    is_relisted: bool = False  # whether a folder was listed again under another of its names
     stats: ScanStats = field(default_factory=ScanStats)
 
     def note(self, folder: str, real: str, links: set[str]) -> None:
@@ -152,13 +143,7 @@ class Walk:
         return joined
 
     def list_objects(self, url: str) -> list[SourceGroup]:
-        """List the objects of S3 below a prefix, or that match a pattern.
-
-        Raises:
-            UsageError: Folders of pictures are to be videos, or a pattern matches nothing.
-            MissingMedia: There is no object below the prefix.
-            UnreadableMedia: The bucket cannot be listed.
-        """
+        """List the objects of S3 below a prefix, or that match a pattern."""
         if self._frames is not None:
             raise UsageError(
                 f'{show_name(url)}: image_folders="video" is for folders on a disk: name files or folders there, or '
@@ -308,15 +293,7 @@ def list_glob(pattern: str, walk: Walk, without: frozenset[str] = frozenset()) -
     """List the matches of a glob, in the order of ``os.fsencode(path)``.
 
     Files match with any ending. A matched folder is walked, as if it was a root, except for patterns with ``**``, which
-    match at each depth themselves.
-
-    Args:
-        pattern: An absolute path with wildcards.
-        walk: Lists matched folders, and records links.
-        without: Paths of files to ignore: those that the scan writes.
-
-    Raises:
-        UsageError: It matches nothing.
+    match at each depth themselves. Files ``without``, those that the scan writes, do not match.
     """
     *above, last = pattern.split(os.sep)
     globbing = _GlobMatches(walk, without)

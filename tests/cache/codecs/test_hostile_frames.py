@@ -48,12 +48,8 @@ def test_C16_damage_is_broken_or_some_picture(outcomes: dict[str, Any]) -> None:
         assert outcomes["damaged"][f"{name}: broken"] > (40 if name == "raw" else 100)
 
 
-def test_C16_the_memory_limit_is_effective() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.cache.codecs.bounded_decoding", "greedy"],
-        capture_output=True, text=True, timeout=100, cwd=CHECKOUT, env=ENVIRONMENT,
-    )  # fmt: skip
-    assert "MemoryError" in run.stderr
+def test_C16_the_memory_limit_is_effective(outcomes: dict[str, Any]) -> None:
+    assert outcomes["is_limited"]
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.label)

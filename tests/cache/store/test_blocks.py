@@ -33,6 +33,7 @@ from tests.cache.store.made import (
     segments,
 )
 from tests.cache.store.test_store import STEPS, Stores, StoresWithABudget
+from tests.patience import PATIENCE_SECONDS
 
 FRAMES = frames_of(KEYS, range(40))
 
@@ -146,7 +147,7 @@ def test_whole_blocks_are_written_as_soon_as_they_are_full(blocks: int, tmp_path
 @pytest.mark.parametrize("blocks", [300], indirect=True)
 def test_frames_are_exact_while_blocks_are_written(blocks: int, tmp_path: Path) -> None:
     with FrameStore(os.fspath(tmp_path)) as store:
-        end = threading.Event()
+        end, has_read = threading.Event(), threading.Event()
         wrong: list[str] = []
 
         def read() -> None:
@@ -156,10 +157,14 @@ def test_frames_are_exact_while_blocks_are_written(blocks: int, tmp_path: Path) 
                 except BaseException as error:
                     wrong.append(repr(error))
                     raise
+                has_read.set()
 
         thread = threading.Thread(target=read)
         thread.start()
         for number in range(400):
+            if not number % 40:  # so that reads lie between the writes
+                has_read.clear()
+                assert has_read.wait(PATIENCE_SECONDS), wrong
             add(store, KEYS[0], [number])
         end.set()
         thread.join()

@@ -17,13 +17,9 @@ from tests.media.remote.getting import DATA
 
 @pytest.fixture(autouse=True)
 def client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections and prices of this test alone, no pauses between tries, and no proxy."""
+    """Connections and prices of this test alone."""
     GAP_PRICES.begin()
     monkeypatch.setattr(_client, "_CLIENT", PerProcess(_client.HttpClient))
-    monkeypatch.setattr(_client, "_FIRST_PAUSE_SECONDS", 0.0)
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from urllib.parse import unquote, urlsplit
 
 from urllib3 import HTTPHeaderDict
 
+from tests.patience import PATIENCE_SECONDS
+
 _RANGE = re.compile(r"bytes=(\d+)-(\d+)")
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: a close sends RST."""
 _DRIP_SECONDS = 0.02
-WAIT_SECONDS = 30.0
-"""Longest wait of a test for something that the server sees."""
 
 
 @dataclass
@@ -181,7 +181,7 @@ class FaultServer:
     def wait_until(self, is_so: Callable[[], bool]) -> None:
         """Wait until the requests and connections are as a test expects."""
         with self._changed:
-            assert self._changed.wait_for(is_so, WAIT_SECONDS)
+            assert self._changed.wait_for(is_so, PATIENCE_SECONDS)
 
     def wait_for_requests(self, count: int) -> None:
         self.wait_until(lambda: len(self.asked) >= count)

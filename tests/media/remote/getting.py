@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from framefeed._outcome import Err
 from framefeed._shown import show_name
-from framefeed._stopping import PendingCall
-from framefeed.media.remote import _client
+from framefeed._stopping import PendingCall, fetch_limit
+from framefeed.media import _identity
 from framefeed.media.remote._answers import FetchedRange, ObjectVersion
-from framefeed.media.remote._client import RangeGet
+from framefeed.media.remote._client import ObjectGet, RangeGet
 from framefeed.media.remote._prices import GapPrices
 from framefeed.media.remote._targets import HttpTarget
+from framefeed.parallel import release_idle
+from tests.patience import PATIENCE_SECONDS
 
 DATA = random.Random(29).randbytes(300_000)
-WAIT_SECONDS = 30.0
 
 
 def begin(
@@ -34,7 +36,7 @@ def start_get(get: RangeGet) -> PendingCall[FetchedRange]:
 
 def wait(pending: PendingCall[FetchedRange], url: str) -> FetchedRange:
     """Wait for the range; raise its error."""
-    outcome = pending.wait(WAIT_SECONDS, show_name(url), "read")
+    outcome = pending.wait(PATIENCE_SECONDS, show_name(url), "read")
     if isinstance(outcome, Err):
         raise outcome.error
     return outcome.value
@@ -56,6 +58,18 @@ def set_gap(patch: pytest.MonkeyPatch, gap: int) -> None:
     patch.setattr(GapPrices, "find_gap", lambda *_: gap)
 
 
-def make_impatient(patch: pytest.MonkeyPatch) -> None:
-    """Make no pauses between tries."""
-    patch.setattr(_client, "_FIRST_PAUSE_SECONDS", 0.0)
+def forget() -> None:
+    """Forget what this process knows of objects, as a new one does."""
+    release_idle()
+    _identity.ACCEPTED.clear()
+
+
+def give_up_soon(patch: pytest.MonkeyPatch, text: str) -> None:
+    """Wait a tenth of a second for objects whose URLs have a text, which are silent, and for others as long as ever."""
+    ask = ObjectGet.__call__
+
+    def ask_soon(get: ObjectGet[Any], *arguments: Any) -> Any:
+        with fetch_limit(0.1 if text in get.target.url else None):
+            return ask(get, *arguments)
+
+    patch.setattr(ObjectGet, "__call__", ask_soon)

@@ -21,6 +21,8 @@ from framefeed.media.remote._signature import Credentials, S3Request, sign
 from tests.conftest import CHECKOUT
 from tests.programs import running
 
+EMPTY = "/framefeed-tests/empty"
+"""Path of the request by which the server forgets what was put."""
 ANY = Credentials("any", "secret")
 """Signatures are checked only where a test asks for it."""
 
@@ -100,13 +102,18 @@ class Store:
         self.connection.request("POST", "/moto-api/reset-auth", count)
         assert self.connection.getresponse().read()
 
+    def empty(self) -> None:
+        """Remove all that was put; the bucket "many" is as it was."""
+        self.connection.request("POST", EMPTY)
+        assert self.connection.getresponse().read() == b""
+
 
 @contextmanager
 def serving() -> Iterator[Store]:
-    """Start a server; end it."""
+    """Start a server; end it. Tests share one: the fixture ``s3_server``."""
     pytest.importorskip("moto.server", reason="S3 is moto's server")
     pytest.importorskip("boto3", reason="objects are put by boto3")
-    command = [sys.executable, "-m", "tests.media.remote.moto_server"]
+    command = [sys.executable, "-m", "tests.media.remote.moto_server", EMPTY]
     env = {**os.environ, "AWS_ACCESS_KEY_ID": "server", "AWS_SECRET_ACCESS_KEY": "server"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with running(command, cwd=CHECKOUT, env=env, **pipes) as server:

@@ -305,11 +305,11 @@ def test_what_is_no_length_is_none(given: str) -> None:
     assert read_length({"Content-Length": " 12 "}) == 12
 
 
-@pytest.mark.parametrize("status", range(100, 600))
-def test_refusals_say_what_to_do(status: int) -> None:
-    said = describe_refusal(NAME, status)
-    assert said.startswith(f"{NAME}: the server answered {status}")
-    assert ("try again later" in said) is (status in TRANSIENT)
+def test_refusals_say_what_to_do() -> None:
+    for status in range(100, 600):
+        said = describe_refusal(NAME, status)
+        assert said.startswith(f"{NAME}: the server answered {status}")
+        assert ("try again later" in said) is (status in TRANSIENT)
 
 
 @given(st.text(max_size=200))

@@ -30,10 +30,10 @@ from framefeed.media.remote._s3_target import S3Target
 from framefeed.media.remote._storage_options import S3Options
 from framefeed.media.remote._targets import HttpTarget
 from tests.decode.forks import Child
-from tests.media.remote.faults import WAIT_SECONDS, Fault, FaultServer, Stored
+from tests.media.remote.faults import Fault, FaultServer, Stored
 from tests.media.remote.getting import DATA, begin, get, start_get, wait
+from tests.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.timeout(60)
 PART = DATA[1000:3000]
 NO_HEAD = {"ETag": None, "Last-Modified": None}
 
@@ -315,11 +315,12 @@ STALLS = {
 def test_L27_a_silent_server_is_given_up_and_its_connection_closed(
     server: FaultServer, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    says = r"a\.mp4: the storage did not answer within 0\.2 s \(stage: read\)"
+    says = r"a\.mp4: the storage did not answer within 0\.05 s \(stage: read\)"
     with monkeypatch.context() as patch:
-        patch.setattr(_stopping, "SILENCE_SECONDS", 0.2)
+        patch.setattr(_stopping, "SILENCE_SECONDS", 0.05)
         with pytest.raises(DeadlineExceeded, match=says):
             get(server.plan("/a.mp4", fault))
+    server.wait_for_requests(1)  # It may see them late.
     server.wait_for_connections(0)
     assert server.count() == 1
     assert get(server.url + "/a.mp4").data == PART
@@ -339,6 +340,7 @@ def test_L27_a_server_that_drips_is_given_up(server: FaultServer, fault: Fault) 
     """Bytes come all the time, so that no timeout of a socket passes."""
     with pytest.raises(DeadlineExceeded, match=r"a\.mp4: the storage did not answer within 0\.2 s \(stage: read\)"):
         get(server.plan("/a.mp4", fault))
+    server.wait_for_requests(1)  # It may see them late.
     server.wait_for_connections(0)
     assert server.count() == 1
 
@@ -368,7 +370,7 @@ def test_L27_a_call_that_is_given_up_ends_and_closes_its_connection(server: Faul
 )
 def test_a_server_of_the_other_protocol_is_named_as_a_reason(scheme: str, answer: bytes, advice: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(WAIT_SECONDS)
+        listening.settimeout(PATIENCE_SECONDS)
 
         def serve() -> None:
             with suppress(OSError):  # The socket is closed at the end.
@@ -384,7 +386,7 @@ def test_a_server_of_the_other_protocol_is_named_as_a_reason(scheme: str, answer
                 get(f"{scheme}://127.0.0.1:{listening.getsockname()[1]}/a.mp4")
         finally:
             listening.shutdown(socket.SHUT_RDWR)
-            thread.join(WAIT_SECONDS)
+            thread.join(PATIENCE_SECONDS)
     assert str(caught.value).removesuffix(" (stage: read)").endswith(advice)
 
 

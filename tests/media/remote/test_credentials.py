@@ -227,9 +227,11 @@ def test_botocore_finds_nothing(home: Path) -> None:
 
 
 FORK = """
-import os
+import os, sys
 from framefeed.media.remote._credentials import resolve_s3
 from framefeed.media.remote._storage_options import S3Options
+resolve_s3(S3Options(), {keys})
+print("botocore" in sys.modules)
 settings = resolve_s3(S3Options())
 assert settings.get_credentials().key
 settings._keys.value._source._refresh_lock.acquire()  # as another thread that renews the keys
@@ -241,20 +243,10 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
 
 
 @pytest.mark.slow
-def test_a_forked_child_asks_anew(process: Callable[..., S3Settings]) -> None:
+def test_botocore_is_imported_for_roles_alone_and_a_forked_child_asks_anew(process: Callable[..., S3Settings]) -> None:
     process()
-    run = run_python("-c", FORK)
-    assert (run.stdout, run.stderr) == ("17\n", "")
-
-
-@pytest.mark.slow
-def test_without_roles_botocore_is_not_imported(home: Path) -> None:
-    code = (
-        "import sys; from framefeed.media.remote._credentials import resolve_s3; "
-        "from framefeed.media.remote._storage_options import S3Options; "
-        f"resolve_s3(S3Options(), {json.dumps(KEYS)}); print('botocore' in sys.modules)"
-    )
-    assert run_python("-c", code).stdout == "False\n"
+    run = run_python("-c", FORK.format(keys=json.dumps(KEYS)))
+    assert (run.stdout, run.stderr) == ("False\n17\n", "")
 
 
 def test_all_variables_that_are_read_are_known(tmp_path: Path) -> None:

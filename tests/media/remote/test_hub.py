@@ -11,8 +11,9 @@ import pytest
 
 import framefeed as ff
 from framefeed.media import _identity
+from framefeed.media.remote import find_options
 from framefeed.media.remote._hub import HubName, find_token, list_hub, split_hub_url
-from framefeed.media.remote._storage_options import HubOptions, find_options
+from framefeed.media.remote._storage_options import HubOptions
 from framefeed.parallel import release_idle
 from tests.conftest import CHECKOUT
 from tests.corpus import corpus_file

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,13 @@ from framefeed.media.remote._putting import put_file
 from framefeed.media.remote._storage_options import S3Options
 from tests.corpus import corpus_file
 from tests.media.remote.buckets import URL, VIDEOS, empty, keys_of, options_of, scan
-from tests.media.remote.stores import Store, serving
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Store]:
-    with serving() as opened:
-        yield opened
+from tests.media.remote.stores import Store
 
 
 @pytest.fixture
-def store(served: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def store(s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The server with an empty bucket, and an empty cache folder of the user."""
-    return empty(served, tmp_path, monkeypatch)
+    return empty(s3, tmp_path, monkeypatch)
 
 
 def test_the_same_catalog_of_two_writers_is_no_conflict(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

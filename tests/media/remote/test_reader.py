@@ -14,7 +14,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from framefeed import _stopping
 from framefeed._fetched import FetchCounter, counting_fetches
@@ -30,8 +37,8 @@ from tests.decode.forks import Child
 from tests.lengths import either
 from tests.media.remote.faults import FAULTS, Fault, FaultServer, Stored, redirect
 from tests.media.remote.getting import DATA, set_gap
+from tests.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.timeout(100)
 SIZE = len(DATA)
 MB = 2**20
 
@@ -281,23 +288,21 @@ def test_threads_of_a_dead_reader_end(server: FaultServer, monkeypatch: pytest.M
     gc.collect()
     for thread in threading.enumerate():
         if thread.name.startswith("framefeed-"):
-            thread.join(30)
+            thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive()
     server.wait_for_connections(0)
 
 
 @pytest.mark.parametrize("announces", [True, False])
 def test_L01_a_forked_child_begins_anew_while_requests_of_its_parent_are_under_way(
-    server: FaultServer, reader: RangeReader, announces: bool, monkeypatch: pytest.MonkeyPatch
+    server: FaultServer, reader: RangeReader, announces: bool
 ) -> None:
     server.objects["/a.mp4"] = Stored(data := random.Random(4).randbytes(3 * MB))
     read_bytes(reader, 0, 10)
     stalled = Fault(before="head", end="stall")
     server.plan("/a.mp4", stalled, stalled)
-    with monkeypatch.context() as patch:
-        patch.setattr(_stopping, "SILENCE_SECONDS", 5.0)
-        reader.announce([(MB, MB + 10), (2 * MB, 2 * MB + 10)])
-        server.wait_for_requests(3)
+    reader.announce([(MB, MB + 10), (2 * MB, 2 * MB + 10)])
+    server.wait_for_requests(3)
 
     def ask() -> str:
         if announces:
@@ -337,9 +342,9 @@ def test_what_was_given_up_is_asked_for_again_by_its_reader(server: FaultServer,
 
     thread = threading.Thread(target=read_on)
     thread.start()
-    assert is_waiting.wait(20)
+    assert is_waiting.wait(PATIENCE_SECONDS)
     ahead.drop()
-    thread.join(20)
+    thread.join(PATIENCE_SECONDS)
     assert read == [DATA[:100]]
     assert server.count() == 2
 
@@ -412,7 +417,7 @@ def test_what_was_asked_for_over_another_gap_is_not_asked_for_again(
     gate = threading.Event()
     ranges = [(start, start + 10) for start in (0, 50_000, 100_000)]
     set_gap(monkeypatch, 100_000)
-    server.plan("/a.mp4", Fault(then=lambda _: gate.wait(20)))
+    server.plan("/a.mp4", Fault(then=lambda _: gate.wait(PATIENCE_SECONDS)))
     ahead = FetchedAhead(HttpTarget(server.url + "/a.mp4"), ranges)
     set_gap(monkeypatch, 0)
     reader = open_at(server)
@@ -492,6 +497,8 @@ def test_D09_a_wait_for_answers_is_limited_and_its_error_is_sent(server: FaultSe
 
 PERMILLE = st.integers(0, 1100)
 """Of the object's size."""
+MOST_FORKS = either(short=1, long=9)
+"""Of one example: a fork of the process of all tests takes a tenth of a second."""
 
 
 class Reads(RuleBasedStateMachine):
@@ -512,6 +519,7 @@ class Reads(RuleBasedStateMachine):
         self.versions = [self.put(seed)]
         self.reader = open_at(self.server)
         self.ahead: list[FetchedAhead] = []
+        self.forks = 0
 
     def put(self, seed: int) -> bytes:
         data = random.Random(seed).randbytes(self.size)
@@ -582,8 +590,11 @@ class Reads(RuleBasedStateMachine):
         else:
             self.versions = list(self.all_versions)
 
+    @precondition(lambda self: self.forks < MOST_FORKS)
     @rule(start=PERMILLE)
     def fork(self, start: int) -> None:
+        self.forks += 1
+
         def ask() -> str:
             self.read(start, 50)
             return "right"

@@ -22,7 +22,6 @@ from framefeed.media.remote._targets import HttpTarget
 from tests.media.remote.faults import Asked, Fault, FaultServer, Stored, faulty, redirect
 from tests.media.remote.getting import DATA, begin, get, wait
 
-pytestmark = pytest.mark.timeout(60)
 PART = DATA[1000:3000]
 
 # --- where redirects lead ----------------------------------------------------------------------------

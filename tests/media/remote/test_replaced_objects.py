@@ -12,18 +12,19 @@ pytest.importorskip("urllib3", reason="objects are read by ranges with it")
 
 import framefeed as ff
 from framefeed._values import read_bytes
-from framefeed.media import MediaSource, _identity
+from framefeed.media import MediaSource
 from framefeed.media.remote._answers import ObjectVersion
 from framefeed.media.remote._prices import MOST_GAP_BYTES
 from framefeed.media.remote._reader import FetchedAhead, RangeReader
 from framefeed.media.remote._targets import HttpTarget
 from framefeed.parallel import release_idle
 from tests.corpus import corpus_file
+from tests.lengths import pairwise
 from tests.makers import folder
 from tests.media.remote.faults import FaultServer, Stored, faulty
+from tests.media.remote.getting import forget
 from tests.packed import pack
 
-pytestmark = pytest.mark.timeout(120)
 EARLIER = "Wed, 21 Oct 2026 07:28:00 GMT"
 LATER = "Thu, 22 Oct 2026 07:28:00 GMT"
 VIDEOS = [(path.name, path.read_bytes()) for path in sorted(folder().rglob("*.mp4"))[:3]]
@@ -41,12 +42,6 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Fau
         ff.scan([server.url + name for name in OBJECTS[request.param]], out=tmp_path / "cat.parquet")
         forget()
         yield server, ff.Catalog.open(tmp_path / "cat.parquet")
-
-
-def forget() -> None:
-    """Forget what this process knows of objects."""
-    release_idle()
-    _identity.ACCEPTED.clear()
 
 
 def replace(
@@ -102,9 +97,11 @@ def test_D09_the_same_bytes_are_accepted_by_open_decoders(served: tuple[FaultSer
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("kind", ["threads", "processes"])
-@pytest.mark.parametrize("read_ahead", [0, "64MB"])
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    ("served", "kind", "read_ahead", "workers"),
+    pairwise(list(OBJECTS), ["threads", "processes"], [0, "64MB"], [1, 2]),
+    indirect=["served"],
+)
 def test_D09_loaders_go_on_with_the_same_bytes(
     kind: str, read_ahead: int | str, workers: int, served: tuple[FaultServer, ff.Catalog]
 ) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
-import subprocess
-import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,13 @@ import pytest
 
 import framefeed as ff
 from framefeed.errors import StaleSource, UnreadableMedia, UsageError
-from framefeed.media import MediaSource, _identity
+from framefeed.media import MediaSource
 from framefeed.media.remote._answers import ObjectVersion
 from framefeed.parallel import release_idle
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Asked, FaultServer, Stored, faulty
+from tests.media.remote.getting import forget
+from tests.programs import run_python
 
 SECRET = "Zq7Secret"
 SIGNED = f"?v=1&X-Amz-Signature={SECRET}&X-Amz-Expires=60"
@@ -38,12 +38,6 @@ def guarded() -> Iterator[FaultServer]:
 
 def options_for(server: FaultServer) -> dict[str, dict[str, Any]]:
     return {server.url: {"headers": HEADERS}}
-
-
-def forget() -> None:
-    """Forget what this process knows of objects, as a new one does."""
-    release_idle()
-    _identity.ACCEPTED.clear()
 
 
 def deliver(plan: ff.EpochPlan, **options: Any) -> list[np.ndarray]:
@@ -65,17 +59,32 @@ def test_every_door_takes_options(guarded: FaultServer) -> None:
         ff.plan_requests([request])
 
 
-@pytest.mark.parametrize("kind", ["threads", "processes"])
+COPIES: dict[str, Callable[[ff.Catalog], ff.Catalog]] = {
+    "itself": lambda catalog: catalog,
+    "taken": lambda catalog: catalog.take(range(len(catalog))),
+    "sliced": lambda catalog: catalog[0:2],
+    "pickled": lambda catalog: pickle.loads(pickle.dumps(catalog)),
+    "indexed": lambda catalog: catalog.with_frame_indexes(),
+}
+# Each process takes a second to start: of copies, what reaches a thread and what a pickle keeps reaches a process too.
+KINDS = [
+    *(("threads", name) for name in COPIES),
+    *(pytest.param("processes", name, marks=[pytest.mark.test_all] * (name != "pickled")) for name in COPIES),
+]
+
+
+@pytest.mark.parametrize(("kind", "copied"), KINDS)
 def test_options_go_with_catalogs_and_plans_to_workers_and_into_no_file(
-    guarded: FaultServer, kind: str, tmp_path: Path
+    guarded: FaultServer, kind: str, copied: str, tmp_path: Path
 ) -> None:
     urls, given, out = [guarded.url + name for name in NAMES], options_for(guarded), tmp_path / "cat.parquet"
     catalog = ff.scan(urls, out=out, storage_options=given)
     assert not catalog.failures
     opened = ff.Catalog.open(out, storage_options=given)
-    for each in (catalog, opened, catalog.take([1, 0]), opened[0:2], pickle.loads(pickle.dumps(opened))):
-        plan = ff.plan_clips(each, ff.Dense(2, start=0.0), seed=1, shuffle=False)
-        assert SECRET not in f"{each!r}{plan!r}{plan.state_dict()}{each.table}{each.fingerprint}"
+    for each in (catalog, opened) if copied == "itself" else (opened,):
+        copy = COPIES[copied](each)
+        plan = ff.plan_clips(copy, ff.Dense(2, start=0.0), seed=1, shuffle=False)
+        assert SECRET not in f"{copy!r}{plan!r}{plan.state_dict()}{copy.table}{copy.fingerprint}"
         first, second = deliver(plan, kind=kind)
         np.testing.assert_array_equal(first, second)
     assert all(SECRET.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
@@ -84,18 +93,24 @@ def test_options_go_with_catalogs_and_plans_to_workers_and_into_no_file(
         deliver(without)
 
 
-@pytest.mark.parametrize("kind", ["threads", "processes"])
+@pytest.mark.parametrize(("kind", "copied"), KINDS)
 def test_signed_urls_are_read_by_the_process_that_has_them_and_its_workers(
-    server: FaultServer, kind: str, tmp_path: Path
+    server: FaultServer, kind: str, copied: str, tmp_path: Path
 ) -> None:
+    server.objects["/a.mp4"] = Stored(corpus_file("base.mp4").read_bytes())
+    server.is_refused = lambda asked: SECRET not in asked.target
+    catalog = ff.scan([f"{server.url}/a.mp4{SIGNED}"], out=tmp_path / "cat.parquet")
+    copy = COPIES[copied](catalog)
+    deliver(ff.plan_clips(copy, ff.Dense(2), seed=1), kind=kind)
+    ff.VideoDecoder(copy[0])[0]
+
+
+def test_signatures_are_in_no_file_and_asked_for_by_who_opens_it(server: FaultServer, tmp_path: Path) -> None:
     server.objects["/a.mp4"] = Stored(corpus_file("base.mp4").read_bytes())
     server.is_refused = lambda asked: SECRET not in asked.target
     out = tmp_path / "cat.parquet"
     catalog = ff.scan([f"{server.url}/a.mp4{SIGNED}"], out=out)
     assert catalog.table["source"].to_pylist() == [f"{server.url}/a.mp4?v=1"]
-    for each in (catalog, catalog.take([0]), pickle.loads(pickle.dumps(catalog)), catalog.with_frame_indexes()):
-        deliver(ff.plan_clips(each, ff.Dense(2), seed=1), kind=kind)
-        ff.VideoDecoder(each[0])[0]
     assert all(SECRET.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     opened = ff.Catalog.open(out)  # as another process would
     before = server.count()
@@ -103,11 +118,8 @@ def test_signed_urls_are_read_by_the_process_that_has_them_and_its_workers(
         deliver(ff.plan_clips(opened, ff.Dense(2), seed=1))
     assert server.count() == before
     server.is_refused = lambda asked: False
-    deliver(
-        ff.plan_clips(
-            ff.Catalog.open(out, storage_options={server.url: {"headers": {"X-A": "b"}}}), ff.Dense(2), seed=1
-        )
-    )
+    given = {server.url: {"headers": {"X-A": "b"}}}
+    deliver(ff.plan_clips(ff.Catalog.open(out, storage_options=given), ff.Dense(2), seed=1))
 
 
 def test_a_second_scan_with_new_signatures_finds_the_same_objects(server: FaultServer, tmp_path: Path) -> None:
@@ -225,7 +237,7 @@ def test_a_spawned_worker_has_the_signature(server: FaultServer, tmp_path: Path)
     (tmp_path / "plan").write_bytes(pickle.dumps(plan))
     script = "import sys, pickle; plan = pickle.load(open(sys.argv[1], 'rb')); import framefeed as ff; " \
         "print(len(list(ff.ClipLoader(plan, batch_size=1, workers=1))))"  # fmt: skip
-    ran = subprocess.run([sys.executable, "-c", script, tmp_path / "plan"], capture_output=True, text=True, timeout=60)
+    ran = run_python("-c", script, str(tmp_path / "plan"))
     assert ran.stdout.strip() == "1", ran.stderr
 
 

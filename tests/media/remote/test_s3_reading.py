@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from framefeed.media.remote import _s3_target
 from framefeed.media.remote._s3_target import S3Target
 from framefeed.report import write_report
 from tests.corpus import corpus_file
-from tests.media.remote.stores import Store, serving
+from tests.media.remote.stores import Store
 from tests.packed import get_facts, pack
 
 NAME = "base.mp4"
@@ -24,15 +23,14 @@ SHARD = pack([("x/1.mp4", corpus_file(NAME).read_bytes()), ("x/1.cls", b"7"), ("
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Store]:
-    with serving() as opened:
-        client = opened.boto3()
-        client.create_bucket(Bucket="videos")
-        for key in KEYS:
-            client.put_object(Bucket="videos", Key=key, Body=corpus_file(NAME).read_bytes())
-        client.put_object(Bucket="videos", Key="empty.mp4", Body=b"")
-        client.put_object(Bucket="videos", Key="shards/a b.tar", Body=SHARD)
-        yield opened
+def served(s3: Store) -> Store:
+    client = s3.boto3()
+    client.create_bucket(Bucket="videos")
+    for key in KEYS:
+        client.put_object(Bucket="videos", Key=key, Body=corpus_file(NAME).read_bytes())
+    client.put_object(Bucket="videos", Key="empty.mp4", Body=b"")
+    client.put_object(Bucket="videos", Key="shards/a b.tar", Body=SHARD)
+    return s3
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from framefeed.testing import ClipSpec, clip_bytes, put_packets, take_packets, w
 from tests.corpus import corpus_file
 from tests.media.nal_mutants import edit, h264
 from tests.media.remote.faults import FaultServer, Stored
+from tests.pictures.made import picture, saved
 
 FREE = (2 << 20).to_bytes(4, "big") + b"free" + bytes((2 << 20) - 8)
 
@@ -174,11 +174,7 @@ def test_nothing_is_announced_where_tables_or_an_index_suffice(server: FaultServ
 
 
 def test_a_replaced_picture_is_stale(server: FaultServer) -> None:
-    made = []
-    for color in ("red", "blue"):
-        buffer = io.BytesIO()
-        Image.new("RGB", (64, 48), color).save(buffer, "PNG", compress_level=0)
-        made.append(buffer.getvalue())
+    made = [saved(Image.new("RGB", (64, 48), color), "PNG", compress_level=0) for color in ("red", "blue")]
     server.objects["/a.png"] = Stored(made[0])
     url = f"{server.url}/a.png"
     index = ff.build_index(url)
@@ -192,9 +188,7 @@ def test_a_replaced_picture_is_stale(server: FaultServer) -> None:
 
 
 def test_a_picture_is_identified_by_one_request(server: FaultServer) -> None:
-    buffer = io.BytesIO()
-    Image.new("RGB", (64, 48), "red").save(buffer, "JPEG")
-    server.objects["/a.jpg"] = Stored(buffer.getvalue())
+    server.objects["/a.jpg"] = Stored(saved(picture(), "JPEG"))
     fingerprint = ff.build_index(f"{server.url}/a.jpg").identity.fingerprint
     before = server.count()
     assert MediaSource.of(f"{server.url}/a.jpg").head_fingerprint() == fingerprint

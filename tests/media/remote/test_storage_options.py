@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from framefeed.errors import UsageError
+from framefeed.media.remote import check_storage_options, find_options
 from framefeed.media.remote._storage_options import (
     _OTHER_NAMES,
     S3Options,
-    check_storage_options,
-    find_options,
     parse_headers,
     parse_s3_options,
 )

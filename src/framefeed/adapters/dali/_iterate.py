@@ -8,7 +8,7 @@ from typing import Any
 from framefeed._absence import describe_absence
 from framefeed._checks import expected
 from framefeed.adapters import IGNORED_TARGET, check_target
-from framefeed.adapters.dali._pipeline import ClipPipeline, PipelineRun
+from framefeed.adapters.dali._pipeline import ClipPipeline
 from framefeed.errors import MissingDependency, UsageError
 
 Batch = Any
@@ -50,9 +50,11 @@ def iterate(pipe: ClipPipeline, target: str | None = None) -> PipelineBatches:
             "pip install 'framefeed[torch]'"
         ) from error
 
+    names = pipe.output_names  # the pipeline has what converts its outputs, which must not have the pipeline
+
     def convert(outputs: Iterable[Any]) -> Batch:
         shared = (torch.utils.dlpack.from_dlpack(each.as_tensor()) for each in outputs)
-        tensors = dict(zip(pipe.output_names, shared, strict=True))
+        tensors = dict(zip(names, shared, strict=True))
         failed = ~tensors["ok"]
         if failed.any():
             tensors["clip"][failed] = 0  # not those of mean and std
@@ -86,7 +88,7 @@ class PipelineBatches:
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the next epoch."""
-        return PipelineEpoch(self._pipe.begin_run(), self._convert)
+        return self._pipe.begin_run(self._convert)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration, as `ClipLoader.set_epoch` does; an iteration of another epoch ends."""
@@ -103,14 +105,3 @@ class PipelineBatches:
             UsageError: The state is from another plan.
         """
         self._pipe.load_state_dict(state)
-
-
-class PipelineEpoch(Iterator[Batch]):
-    """The batches of one epoch. An error is raised in place of its batch; the next call returns the next batch."""
-
-    def __init__(self, run: PipelineRun, convert: Callable[[Iterable[Any]], Batch]) -> None:
-        self._run = run
-        self._convert = convert
-
-    def __next__(self) -> Batch:
-        return self._run.take(self._convert)

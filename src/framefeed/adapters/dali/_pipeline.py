@@ -76,10 +76,7 @@ def pipeline(  # noqa: PLR0913 - public: what its users ask for
 
 @dataclass(frozen=True)
 class ClipGraph:
-    """What DALI does with clips; `pipeline` describes it.
-
-    Example: ``ClipGraph(plan, size=(240, 240))``
-    """
+    """What DALI does with clips; `pipeline` describes it."""
 
     plan: EpochPlan
     size: tuple[int, int] | None = None
@@ -147,11 +144,7 @@ def _check_channels(name: str, value: Any, *, has_zero: bool) -> tuple[float, ..
 
 
 def check_device(device: int) -> None:
-    """Check that DALI can use a GPU.
-
-    Raises:
-        UsageError: It cannot; the message says what is missing.
-    """
+    """Check that DALI can use a GPU."""
     number, count = check_integer("device", device, least=0), int(GetCUDADeviceCount())
     if number < count:
         return
@@ -234,14 +227,14 @@ class ClipPipeline(ClosedByWith):
         """Number of batches in an epoch."""
         return len(self.source.loader)
 
-    def begin_run(self) -> PipelineRun:
+    def begin_run(self, convert: Callable[[Any], Any]) -> PipelineRun:
         """Begin an epoch, and end the one that is under way."""
         self._check_open()
         self.end_run("a later iteration of the pipeline replaced it: use one iterator at a time")
         self._leave_to_parent()
         if self._dali is None:
             self._dali = self._build(self._epochs)
-        self._run, self._state = PipelineRun(self._epochs.prepared, self._dali), None
+        self._run, self._state = PipelineRun(self._epochs.prepared, self._dali, convert), None
         self._lent_epochs.are_used = False
         return self._run
 
@@ -261,7 +254,7 @@ class ClipPipeline(ClosedByWith):
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration; an iteration of another epoch ends."""
         number, run = check_integer("epoch", epoch, least=0), self._run
-        if run is not None and not run.is_finished and run.epoch.has_begun:
+        if run is not None and not run.is_finished and run.epoch.num_kept:
             if number == run.epoch.number:
                 return
             self.end_run("set_epoch was called: iterate again")
@@ -327,12 +320,7 @@ class ClipPipeline(ClosedByWith):
 
 
 class _Epochs:
-    """The epochs of one source that one pipeline asks for; others may ask the same source.
-
-    Attributes:
-        prepared: The epoch that DALI asked for last.
-        are_used: Whether DALI has asked for a batch.
-    """
+    """The epochs of one source that one pipeline asks for, ``prepared`` last; others may ask the same source."""
 
     def __init__(self, source: ClipSource) -> None:
         self.source = source
@@ -363,42 +351,32 @@ class _Feed(Iterator[list[Any]]):
         return next(epochs.prepared)
 
 
-class PipelineRun:
-    """One epoch of a DALI pipeline: takes its outputs in order, and the errors of the loader between them.
+class PipelineRun(Iterator[Any]):
+    """One epoch of a DALI pipeline: what ``convert`` makes of its outputs, in order.
 
-    Attributes:
-        epoch: The same epoch of the source, which is ahead.
-        is_finished: Whether the last batch was taken.
+    An error of the loader is raised in place of its batch; the next call returns the next batch. The epoch of the
+    source is ahead.
     """
 
-    def __init__(self, epoch: SourceEpoch, dali: Any) -> None:
+    def __init__(self, epoch: SourceEpoch, dali: Any, convert: Callable[[Any], Any]) -> None:
         epoch.begin()
         self.epoch = epoch
         self.is_finished = False
         self._dali = dali
+        self._convert = convert
         self._process = os.getpid()
         self._num_taken = 0
         self._error: FramefeedError | None = None
         self._why_ended: str | None = None
 
     def end(self, why: str) -> None:
-        """Have later calls fail."""
         self._why_ended = self._why_ended or why
         self._dali = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the loader after the batch that was taken last."""
         return self.epoch.state_after(self._num_taken)
 
-    def take(self, convert: Callable[[Any], R]) -> R:
-        """Take the next batch, which is what ``convert`` makes of the outputs.
-
-        Raises:
-            StopIteration: There are no more.
-            FramefeedError: What the loader raised in place of the next batch.
-            LoadError: DALI failed.
-            ResourceExhausted: DALI had no memory.
-        """
+    def __next__(self) -> Any:
         if self.is_finished:
             raise StopIteration
         if self._why_ended is not None:
@@ -407,7 +385,7 @@ class PipelineRun:
             raise UsageError("this iterator is of another process, whose threads are not in this one: iterate again")
         self._fill()
         if self._num_taken < self.epoch.num_fetched:
-            batch = self._call_dali(lambda: convert(self._dali.outputs()))
+            batch = self._call_dali(lambda: self._convert(self._dali.outputs()))
             self._num_taken += 1
             self._finish_after_last()
             return batch

@@ -209,9 +209,7 @@ class SourceEpoch(Iterator[list[Any]]):
     """Arrays of the batches of one epoch, which ends with its last batch, whether or not one more is asked for.
 
     Attributes:
-        number: Number of the epoch; -1 before it begins.
         num_set: How often the loader's epoch had been set when this one began.
-        num_fetched: Number of batches that DALI has fetched.
         is_exhausted: Whether DALI knows that there are no more.
     """
 
@@ -223,7 +221,7 @@ class SourceEpoch(Iterator[list[Any]]):
         self._batches: BatchIterator | None = None
         self._states: dict[int, dict[str, Any]] = {}
         self._clips: dict[int, tuple[list[int], list[str | bytes]]] = {}
-        self.number = self.num_set = -1
+        self.number = self.num_set = -1  # before it begins
         self.num_fetched = 0
         self.is_exhausted = False
 
@@ -269,17 +267,11 @@ class SourceEpoch(Iterator[list[Any]]):
         self._states[self.num_fetched] = self._loader.state_dict()
 
     @property
-    def has_begun(self) -> bool:
-        """Whether DALI has asked for a batch."""
-        return bool(self._states)
-
-    @property
     def num_kept(self) -> int:
-        """Number of batches whose states are kept."""
+        """Number of batches whose states are kept; 0 until DALI asks for a batch."""
         return len(self._states)
 
     def has_state(self, number: int) -> bool:
-        """Whether the state after so many batches is known."""
         return number in self._states or not (number or self._states)
 
     def state_after(self, number: int) -> dict[str, Any]:
@@ -293,14 +285,7 @@ class SourceEpoch(Iterator[list[Any]]):
 
 
 class _Converter:
-    """Lists the arrays of a batch in the order of the outputs, in the form that ``arguments`` declares.
-
-    Args:
-        forms: Shape and dtype of the clips of a batch, of each stream.
-        streams: Names of the streams; none if there is one without a name.
-        columns: Columns that are outputs.
-        target: That of them which is the target.
-    """
+    """Lists the arrays of a batch in the order of the outputs, in the form that ``arguments`` declares."""
 
     def __init__(
         self, forms: Sequence[ArraySpec], streams: Sequence[str], columns: Sequence[str], target: str | None
@@ -325,11 +310,7 @@ class _Converter:
 
 
 class _ClipConverter:
-    """Converts the clips of one stream.
-
-    Args:
-        data: Their shape and dtype in a batch.
-    """
+    """Converts the clips of one stream, which have the shape and dtype ``data`` in a batch."""
 
     def __init__(self, data: ArraySpec) -> None:
         self._data = data

@@ -110,11 +110,7 @@ def dataset(
 
 
 class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
-    """The clips of a plan.
-
-    Args:
-        asked: What is read and how; large batches are read as several blocks.
-    """
+    """The clips of a plan; large batches are read as several blocks."""
 
     def __init__(self, asked: Reading) -> None:
         super().__init__()
@@ -138,7 +134,7 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of a whole batch."""
+        """Of a whole batch."""
         return self._batch_size * self._clip_bytes
 
     def get_name(self) -> str:
@@ -146,7 +142,6 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
         return "Clips"
 
     def count_tasks(self) -> int:
-        """Count the tasks, of whole batches."""
         return -(-self._length // self._task_clips)
 
     def _count_clips(self, plan: EpochPlan) -> int:
@@ -166,13 +161,11 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
         return step * max(1, round(most), -(-self._length // (step * _MOST_TASKS)))
 
     def estimate_inmemory_data_size(self) -> int:
-        """Bytes of all rows."""
         return self._length * self._clip_bytes
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
-        """Make the tasks, in the order of the positions."""
         ref, clips = self._ref, self._task_clips
         tasks = []
         for first in range(0, self._length, clips):
@@ -186,11 +179,6 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
 
 
 def _put(reading: Reading) -> Any:
-    """Put what tasks read into the object store.
-
-    Raises:
-        UsageError: It cannot be pickled.
-    """
     try:
         return ray.put(reading)
     except (TypeError, AttributeError) as error:
@@ -201,11 +189,7 @@ def _put(reading: Reading) -> Any:
 
 
 def _describe(plan: EpochPlan) -> dict[str, Any]:
-    """Describe the arrays of the plan's batches by name, `ArraySpec` or dicts of them by stream.
-
-    Raises:
-        UsageError: Clips differ in shape, or a column has the name of another.
-    """
+    """Describe the arrays of the plan's batches by name, `ArraySpec` or dicts of them by stream."""
     with ClipLoader(plan, batch_size=1, workers=0) as loader:
         arrays: dict[str, Any] = dict(loader.describe_batches().arrays)
     lengths = [each.shape[1] for each in _list_specs(arrays["data"])]

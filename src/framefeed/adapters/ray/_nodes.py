@@ -22,11 +22,7 @@ read for ever."""
 
 
 def check_cluster(what: str) -> None:
-    """Check that this process is connected to a cluster.
-
-    Raises:
-        UsageError: It is not.
-    """
+    """Check that this process is connected to a cluster."""
     if not ray.is_initialized():
         raise UsageError(
             f'{what} needs a running Ray: call ray.init() first, for this machine alone, or ray.init(address="auto") '
@@ -52,17 +48,9 @@ def count_retries() -> int:
 
 
 def check_retries(what: str, advice: str, position: int | None = None) -> None:
-    """Check that the task of this process has not lost its processes time and again.
+    """Check that the task of this process, which reads ``what``, has not lost its processes time and again.
 
     Ray itself bounds neither the retries of a dataset nor those of tasks that were killed for memory.
-
-    Args:
-        what: It reads, for the message.
-        advice: How to go on without it.
-        position: Of its first clip.
-
-    Raises:
-        WorkerLost: It has.
     """
     if (times := count_retries()) > MOST_RETRIES:
         raise WorkerLost(
@@ -78,13 +66,22 @@ def get_node_name() -> str:
 
 
 def check_nodes() -> None:
-    """Check that all nodes with CPUs have this version of framefeed.
+    """Check that all nodes with CPUs have this version of framefeed."""
 
-    Raises:
-        MissingDependency: A node lacks framefeed.
-        UsageError: A node has another version.
-    """
-    for name, version in ask_nodes(_make_question()):
+    # Ray sends it by value, as it is none of a module: a node may lack ours.
+    def find_version() -> tuple[str, str | None]:
+        import importlib.metadata
+        import sys
+
+        import ray
+
+        name = f"{ray.util.get_node_ip_address()} ({sys.executable})"
+        try:
+            return name, importlib.metadata.version("framefeed")
+        except importlib.metadata.PackageNotFoundError:
+            return name, None
+
+    for name, version in ask_nodes(find_version):
         if version is None:
             raise MissingDependency(
                 f"node {name} lacks framefeed {_VERSION}: install 'framefeed[ray]=={_VERSION}' in the Python that its "
@@ -110,21 +107,3 @@ def ask_nodes(question: Callable[..., Any], *arguments: Any) -> list[Any]:
         with suppress(ray.exceptions.RayError):  # it has just gone, or cannot start a worker: Ray tells of it
             answers.append(ray.get(each))
     return answers
-
-
-def _make_question() -> Callable[[], tuple[str, str | None]]:
-    """Make a function that Ray sends by value, as it is none of a module: a node may lack ours."""
-
-    def answer() -> tuple[str, str | None]:
-        import importlib.metadata
-        import sys
-
-        import ray
-
-        name = f"{ray.util.get_node_ip_address()} ({sys.executable})"
-        try:
-            return name, importlib.metadata.version("framefeed")
-        except importlib.metadata.PackageNotFoundError:
-            return name, None
-
-    return answer

@@ -12,7 +12,7 @@ import pyarrow as pa
 import ray
 from ray.data.extensions.tensor_extension import ArrowTensorArray
 
-from framefeed._arrays import AnyArray, IntArray
+from framefeed._arrays import IntArray
 from framefeed._per_process import PerProcess
 from framefeed._values import Limits
 from framefeed.adapters.ray._nodes import check_retries, get_node_name
@@ -35,12 +35,7 @@ class Reading:
     """What is read and how; it is put into the object store once.
 
     Attributes:
-        plan: At the epoch of the dataset.
         batch_size: Most clips of a block.
-        backend: Name of a decoder, or a Decoder.
-        limits: What a file may claim, or None.
-        cache: A frame cache, or None.
-        on_error: What is done with clips that fail.
         seen: Some of its files, which the process that made the dataset can see.
     """
 
@@ -53,11 +48,7 @@ class Reading:
     seen: tuple[str, ...]
 
     def open(self) -> ClipLoader:
-        """Make the loader of this process, which decodes in the calling thread.
-
-        Raises:
-            UsageError: This node cannot see a file.
-        """
+        """Make the loader of this process, which decodes in the calling thread."""
         for path in self.seen:
             if not os.path.exists(path):
                 raise UsageError(
@@ -97,15 +88,9 @@ def explain_unreadable(refs: Sequence[Any]) -> str | None:
 
 
 def read_run(ref: Any, first: int, last: int) -> Iterator[pa.Table]:
-    """Read the clips at some positions, a block for each batch.
+    """Read the clips at positions from ``first``, a multiple of the batch size, to before ``last``: a block a batch.
 
-    Args:
-        ref: Of a `Reading`.
-        first: First position, a multiple of the batch size.
-        last: Position behind the last.
-
-    Raises:
-        WorkerLost: The processes that read these clips were lost time and again; Ray would go on for ever.
+    ``ref`` is that of a `Reading`.
     """
     reading, loader = open_loader(ref)
     begin, end = reading.plan.global_position(first), reading.plan.global_position(last - 1)
@@ -139,10 +124,7 @@ def _list_errors(batch: ClipBatch, entries: Sequence[LedgerEntry]) -> list[str |
 def make_block(arrays: Mapping[str, Any], rows: IntArray, errors: Sequence[str | None] | None) -> pa.Table:
     """Make a table of the arrays [B, ...] of a batch, a row for each clip, without a copy of the pixels.
 
-    Args:
-        arrays: As `list_arrays` gives them; of several streams those of a dict become columns ``data/NAME``.
-        rows: Rows of the catalog, [B].
-        errors: Of a column of text, or None for no such column.
+    Of several streams, the arrays of a dict become columns ``data/NAME``. With ``errors`` there is a column of them.
     """
     columns: dict[str, Any] = {}
     for name, value in arrays.items():
@@ -151,11 +133,10 @@ def make_block(arrays: Mapping[str, Any], rows: IntArray, errors: Sequence[str |
         columns |= {named if stream is None else f"{named}/{stream}": array for stream, array in each.items()}
         if name == "positions":
             columns["row"] = rows
-    made = {name: _make_column(array) for name, array in columns.items()}
+    made = {
+        name: ArrowTensorArray.from_numpy(array) if array.ndim > 1 else pa.array(array)
+        for name, array in columns.items()
+    }
     if errors is not None:
         made["error"] = pa.array(errors, pa.string())
     return pa.table(made)
-
-
-def _make_column(array: AnyArray) -> Any:
-    return ArrowTensorArray.from_numpy(array) if array.ndim > 1 else pa.array(array)

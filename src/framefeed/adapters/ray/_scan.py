@@ -62,12 +62,8 @@ Answer = tuple[ChunkResult, str]
 
 
 def _survey_chunk(survey: Survey, chunk: Chunk) -> Answer:
-    """Survey a chunk; return the result, and the name of this node.
-
-    Raises:
-        WorkerLost: The processes that did so were lost time and again; those that memory ran out for, Ray would replace
-            for ever.
-    """
+    """Survey a chunk; return the result, and the name of this node."""
+    # Ray would replace processes that memory runs out for, for ever.
     check_retries(_name(chunk), "ff.scan finds it: scan without it")
     return survey(chunk), get_node_name()
 
@@ -112,11 +108,7 @@ def _take(chunk: Chunk, ref: Any) -> ChunkResult:
 
 
 def _wait(ref: Any) -> None:
-    """Wait until a task has ended. Ray itself waits for ever for a node that has a CPU.
-
-    Raises:
-        WorkerLost: The cluster has had no such node for ten minutes.
-    """
+    """Wait until a task has ended. Ray itself waits for ever for a node that has a CPU."""
     without_since: float | None = None
     while not ray.wait([ref], timeout=_LOOK_SECONDS)[0]:
         now = time.monotonic()

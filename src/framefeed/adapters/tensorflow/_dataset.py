@@ -101,7 +101,7 @@ class _Converter:
 def _check_form(data: AnyArray, spec: ArraySpec, of: str = "") -> None:
     expected_shape, shape = spec.shape[1:], data.shape[1:]
     is_as_expected = len(shape) == len(expected_shape) and all(
-        wanted in (None, length) for wanted, length in zip(expected_shape, shape, strict=True)
+        each in (None, length) for each, length in zip(expected_shape, shape, strict=True)
     )
     if not is_as_expected or data.dtype != spec.dtype:
         raise UsageError(

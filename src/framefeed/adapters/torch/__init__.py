@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from importlib.abc import MetaPathFinder
 from typing import Any, NoReturn
 
 from framefeed._absence import describe_absence
@@ -43,29 +41,21 @@ _ABSENT = {
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Raise the error for a name that this module does not have.
-
-    Raises:
-        AttributeError: Always, so that ``hasattr`` and all that probes a module works.
-    """
+    # An AttributeError, so that ``hasattr`` and all that probes a module works.
     advice = f": {_ABSENT[name]}" if name in _ABSENT else did_you_mean(name, __all__)
     raise AttributeError(f"module 'framefeed.torch' has no attribute {name!r}{advice}")
 
 
-class _AbsentNames(MetaPathFinder, Loader):
-    """Answers ``from framefeed.torch import AudioDecoder``, which ignores an AttributeError, by what to use.
+class _AbsentNames(MetaPathFinder):
+    """Answers ``from framefeed.torch import AudioDecoder`` by what to use.
 
-    Python then looks for a module of this name, which is found here, and is an ImportError when it is loaded.
+    The statement ignores an AttributeError: Python then looks for a module of this name.
     """
 
-    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         package, _, name = fullname.rpartition(".")
-        is_absent = package in (__name__, "framefeed.torch") and name in _ABSENT
-        return ModuleSpec(fullname, self) if is_absent else None
-
-    def exec_module(self, module: ModuleType) -> NoReturn:
-        name = module.__name__.rpartition(".")[2]
-        raise ImportError(f"framefeed.torch has no {name}: {_ABSENT[name]}")
+        if package in (__name__, "framefeed.torch") and name in _ABSENT:
+            raise ImportError(f"framefeed.torch has no {name}: {_ABSENT[name]}")
 
 
 sys.meta_path.append(_AbsentNames())

@@ -88,12 +88,7 @@ def as_ordinal(index: Any) -> Any:
 
 
 def as_ordinals(indices: Any) -> Any:
-    """Convert frame numbers, also a single one, and tensors of floats whose values are integers.
-
-    Raises:
-        FrameNotFound: A float is not finite.
-        WrongKind: A float is no integer.
-    """
+    """Convert frame numbers, also a single one, and tensors of floats whose values are integers."""
     if not isinstance(indices, torch.Tensor):
         return _as_flat(_untensor(indices))
     values = indices.detach().cpu()

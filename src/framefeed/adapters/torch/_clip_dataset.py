@@ -55,14 +55,10 @@ _STOPPED = -(2**62)
 
 
 class ItemCounter:
-    """Counts the items that all processes deliver while the epoch was never set, and warns if it should be.
+    """Counts the items that all processes deliver while the epoch was never set, and warns if it should be."""
 
-    Args:
-        kind: Name of the class that delivers.
-    """
-
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    def __init__(self, class_name: str) -> None:
+        self._class_name = class_name
         # In shared memory, without a lock: of two processes that add at the same moment one may be lost, which delays
         # the warning by a batch.
         self._count = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
@@ -72,12 +68,7 @@ class ItemCounter:
         self._count.fill_(_STOPPED)
 
     def add(self, items: int, epoch_items: int) -> None:
-        """Count items, and warn once if they are more than one and a half epochs.
-
-        Args:
-            items: Number of items that are delivered now.
-            epoch_items: Number of items of an epoch.
-        """
+        """Count items that are delivered now, and warn once if all are more than one and a half epochs."""
         if self._count < 0:
             return
         delivered = int(self._count.add_(items))
@@ -87,9 +78,9 @@ class ItemCounter:
             return
         self.stop()
         warnings.warn(
-            f"this {self._kind} delivered {delivered} items of an epoch of {epoch_items} without set_epoch: the random "
-            "clips are the same in every epoch; call dataset.set_epoch(epoch) before each epoch, or, if you want the "
-            "same clips each time (as for validation), dataset.set_epoch(0)",
+            f"this {self._class_name} delivered {delivered} items of an epoch of {epoch_items} without set_epoch: the "
+            "random clips are the same in every epoch; call dataset.set_epoch(epoch) before each epoch, or, if you "
+            "want the same clips each time (as for validation), dataset.set_epoch(0)",
             UserWarning,
             stacklevel=4,
         )
@@ -420,11 +411,7 @@ class ClipDataset(Dataset[Any]):
 
 
 def normalise_result(normaliser: Normaliser, result: Any) -> torch.Tensor:
-    """Normalise the result of a transform, a tensor or an array, uint8 [T, C, H, W].
-
-    Raises:
-        UsageError: It is something else.
-    """
+    """Normalise the result of a transform, a tensor or an array, uint8 [T, C, H, W]."""
     is_pixels = isinstance(result, torch.Tensor) and result.dtype == torch.uint8
     clip = result.numpy(force=True) if is_pixels else result
     normaliser.check(clip)

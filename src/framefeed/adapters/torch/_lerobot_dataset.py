@@ -114,7 +114,19 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         codes = [_TASK, _SUBTASK] if self._has_subtasks else [_TASK]
         is_beside = any(name in deltas for name in codes)
         self._tasks_reader = data.rows(episodes=episodes, columns=codes) if is_beside else self._reader
-        self._plans = _plan_cameras(data, deltas, episodes, tolerance_s, seed)
+        # At the row itself without deltas. Pictures in the tables have a plan for each time.
+        self._plans = {
+            camera: list(
+                data.plan_cameras(
+                    {camera: deltas.get(camera, [0.0])},
+                    episodes=episodes,
+                    tolerance_seconds=tolerance_s,
+                    seed=seed,
+                    shuffle=False,
+                ).values()
+            )
+            for camera in self.meta.camera_keys
+        }
         videos, pads = self.meta.video_keys, [f"{name}_is_pad" for name in deltas]
         self._keys = [*videos, *(name for name in self.features if name not in videos), *pads]
         # In shared memory: persistent workers read what the parent writes.
@@ -211,7 +223,9 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
             lend_batches()
         rows = self._reader.find_rows(numbers)
         read = self._reader.read(rows)
-        values = {name: _as_values(each) for name, each in read.items()}
+        values = {
+            name: each.tolist() if each.dtype.hasobject else _as_tensor(each).unbind() for name, each in read.items()
+        }
         values |= {camera: self._load_pictures(camera, numbers).unbind() for camera in self._plans}
         texts = self._find_tasks(read if self._tasks_reader is self._reader else self._tasks_reader.read(rows))
         columns = [*(values[key] for key in self._keys), *texts.values()]
@@ -323,31 +337,6 @@ class ColumnTable:
         return f"ColumnTable({len(self)} rows, columns {self.column_names})"
 
 
-def _plan_cameras(
-    data: LeRobotData, deltas: Deltas, episodes: list[int] | None, tolerance: float, seed: int
-) -> dict[str, list[EpochPlan]]:
-    """Plan each camera, at the row itself where it has no deltas; pictures in the tables have a plan for each time."""
-    plans = {}
-    for camera in data.meta.camera_keys:
-        parts = data.plan_cameras(
-            {camera: deltas.get(camera, [0.0])},
-            episodes=episodes,
-            tolerance_seconds=tolerance,
-            seed=seed,
-            shuffle=False,
-        )
-        plans[camera] = list(parts.values())
-    return plans
-
-
-def _as_values(values: AnyArray) -> Sequence[Any]:
-    """Make the values of items of a column: tensors, or texts as str."""
-    if values.dtype.hasobject:
-        texts: list[str] = values.tolist()
-        return texts
-    return _as_tensor(values).unbind()
-
-
 def _as_tensor(values: Any) -> torch.Tensor:
     """Convert a column to the type that torch gives numbers of Python, as lerobot's items have it."""
     tensor = torch.from_numpy(values)
@@ -357,7 +346,7 @@ def _as_tensor(values: Any) -> torch.Tensor:
 
 
 def _raise_first(batch: ClipBatch) -> NoReturn:
-    """Raise the first error of a batch, without a reference to the batch in its traceback."""
+    # Its traceback must not refer to the batch.
     error = next(error for error in batch.errors if error is not None)
     del batch
     try:

@@ -86,15 +86,11 @@ def measure_bytes(batch: Any) -> int | None:
 
 
 def weigh_batch(workers: int | None, loaded: tuple[Any, Any]) -> int:
-    """Weigh a batch, in bytes.
+    """Weigh a batch, in bytes; ``workers`` is None with ``prefetch_factor``.
 
-    Without ``prefetch_factor``, `LIGHT_BYTES` of small batches weigh `MOST_BYTES`. Of large batches, and of objects
-    whose bytes are not known, as many as there are workers may be ready, unless they are larger than `MOST_BYTES`: one
-    batch weighs no more than its share of that.
-
-    Args:
-        workers: Number of workers; None with ``prefetch_factor``.
-        loaded: The batch, and the state of its data set.
+    Without that, `LIGHT_BYTES` of small batches weigh `MOST_BYTES`. Of large batches, and of objects whose bytes are
+    not known, as many as there are workers may be ready, unless they are larger than `MOST_BYTES`: one batch weighs no
+    more than its share of that.
     """
     nbytes = measure_bytes(loaded[0])
     if workers is None:
@@ -104,7 +100,7 @@ def weigh_batch(workers: int | None, loaded: tuple[Any, Any]) -> int:
 
 
 class CountingIterator(_BaseDataLoaderIter):
-    """Iterator of torch that tells its loader how far it has come."""
+    """Iterator of torch that notes in the progress of its loader how far it has come."""
 
     _progress: Progress
     _is_closed = False
@@ -127,7 +123,6 @@ class CountingIterator(_BaseDataLoaderIter):
         return self._num_yielded
 
     def close(self) -> None:
-        """End the iteration."""
         self._is_closed = True
 
 
@@ -155,7 +150,6 @@ class ProcessIterator(CountingIterator, _MultiProcessingDataLoaderIter):
         return int(self._rcvd_idx if is_map and self._in_order else self._num_yielded)
 
     def close(self) -> None:
-        """End the iteration and the workers."""
         super().close()
         self._shutdown_workers()
 

@@ -45,11 +45,7 @@ GLOBAL: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
 
 
 class Randomness:
-    """The global generators, and those that a loader and its samplers have.
-
-    Args:
-        own: The generators of the loader and its samplers, by name; None for those that they do not have.
-    """
+    """The global generators, and those that a loader and its samplers have, by name; None where they have none."""
 
     def __init__(self, own: Mapping[str, torch.Generator | None]) -> None:
         self._own: dict[str, torch.Generator] = {}

@@ -41,13 +41,10 @@ class Progress:
         begun: States of the generators that its sampler drew from, as they were when it began.
         drawn: The same, as they were before the first index. Without workers, others may have drawn in between.
         skipped: Batches that were delivered before it was resumed.
-        delivered: Batches of the epoch that were delivered.
-        is_finished: Whether it reached the end.
+        delivered: Batches of the epoch that were delivered, those skipped included.
         sampler_states: States of the sampler after a number of batches, of which the first comes before the last
             delivered batch.
-        dataset_state: State of the data set after the last delivered batch, if it has one.
-        is_resumed: Whether it continues an earlier one.
-        epochs: Epochs of the samplers and the data set that it draws.
+        dataset_state: After the last delivered batch, if the data set has one.
         has_workers: Whether workers stay from an earlier iteration; torch then draws no seed for them.
         unseeded: States of the generators before a seed was drawn for the workers, if they stay.
     """
@@ -79,10 +76,9 @@ class SavedState:
     Attributes:
         batches: Number of delivered batches of the epoch; None if it is finished.
         randomness: States of generators, as they are to be when the iteration begins.
-        drawn: Those before the first index.
         sampler: Number of batches and the state of the sampler after them; None if it has no state.
-        dataset: State of the data set; None if it has none.
-        epochs: Epochs of the samplers and the data set that are drawn; none if the epoch is finished.
+        drawn: As of `Progress`.
+        epochs: As of `Progress`; none if the epoch is finished.
     """
 
     batches: int | None
@@ -95,11 +91,7 @@ class SavedState:
 
     @classmethod
     def load(cls, state: Mapping[str, Any], form: Mapping[str, Any]) -> SavedState:
-        """Check a state: it is of this class, and of a loader of this form.
-
-        Raises:
-            UsageError: It is not.
-        """
+        """Check a state: it is of this class, and of a loader of this form."""
         if not isinstance(state, Mapping) or "randomness" not in state or state.get("version") != VERSION:
             raise UsageError("this is no state of an ff.torch.DataLoader of this version: load one of its state_dict()")
         for name, value in form.items():

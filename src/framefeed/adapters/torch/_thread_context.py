@@ -78,12 +78,7 @@ class _Results(queue.Queue[Any]):
 
 
 class _ThreadWorker:
-    """Takes the place of a process that runs torch's worker loop.
-
-    Args:
-        arguments: Those of the loop, by name.
-        collate: Replaces torch's default function.
-    """
+    """Takes the place of a process that runs torch's worker loop; ``collate`` replaces torch's default function."""
 
     daemon = True
 
@@ -158,19 +153,12 @@ class ThreadContext(BaseContext):
         return ThreadContext, (self._timeout,)
 
     def Queue(self, maxsize: int = 0) -> Any:  # noqa: N802 - multiprocessing's names
-        """Make a queue of this process."""
         return _Indices(self._timeout)
 
     def Event(self) -> Any:  # noqa: N802
-        """Make an event of this process."""
         return _Flag()
 
     def Process(self, target: Callable[..., Any], args: tuple[Any, ...]) -> Any:  # noqa: N802
-        """Make a worker.
-
-        Raises:
-            UsageError: It is not for torch's loop over a map-style data set.
-        """
         is_loop = target is _utils.worker._worker_loop
         arguments = signature(target).bind(*args).arguments if is_loop else {"dataset_kind": None}
         if arguments["dataset_kind"] != 0 or arguments["init_fn"] is not None:

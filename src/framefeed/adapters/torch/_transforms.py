@@ -64,17 +64,9 @@ class Steps:
 
 
 def as_steps(transforms: Any, size: AnySize | None, crop: Any, displayed: Size) -> Steps:
-    """Convert transforms for one video.
+    """Convert transforms for one video, whose pictures are displayed as (height, width).
 
-    Args:
-        transforms: Resize, CenterCrop and RandomCrop of torchcodec.transforms or torchvision.transforms.v2, any of them
-            several times; a random crop is drawn here, once, from torch's generator.
-        size: As VideoDecoder's; not beside ``transforms``.
-        crop: As VideoDecoder's; not beside ``transforms``.
-        displayed: (height, width) of the source's pictures.
-
-    Raises:
-        UsageError: An unknown transform, or a crop that does not fit.
+    Each transform may come several times; a random crop is drawn here, once, from torch's generator.
     """
     try:
         given = list(transforms or ())

@@ -98,15 +98,7 @@ def check_mappings(mappings: Any, index: FrameIndex) -> None:
     """Check that a mapping has the frames of the index.
 
     The index is always built from the packets, because it has their byte offsets too; a mapping with other frames
-    belongs to another file or stream.
-
-    Args:
-        mappings: JSON text, bytes, or an object with ``read``: ``{"frames": [{"pts", "duration", "key_frame"}, ...]}``.
-        index: Frame index of the source.
-
-    Raises:
-        InvalidMappings: Not such JSON.
-        UsageError: Other frames.
+    belongs to another file or stream. It is ``{"frames": [{"pts", "duration", "key_frame"}, ...]}``.
     """
     frames = _read_frames(mappings)
     try:

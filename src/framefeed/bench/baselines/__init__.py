@@ -51,14 +51,9 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A format of one file a frame: ``FORMATS``.
+    """A format of one file a frame: ``FORMATS``; frames are uint8 RGB [H, W, 3].
 
-    Attributes:
-        name: Such as ``"joblib lz4 1"``.
-        suffix: Ending of the files' names.
-        is_exact: Whether it claims to give the same pixels back.
-        write: Stores RGB in a file, uint8 [H, W, 3].
-        read: Gives it back; can be pickled, for workers.
+    ``is_exact`` is what it claims; ``read`` can be pickled, for workers.
     """
 
     name: str

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -22,8 +20,6 @@ Spec = dict[str, Any]
 Clip = tuple[str, list[int]]
 Begin = Callable[[], Iterable[Any]]
 """Starts an epoch: batches, uint8 [B, T, 3, H, W], or float32 in [0, 1]."""
-AFTERWARDS = ExitStack()
-"""What is closed after the last mark."""
 
 
 def prepare_torch(spec: Spec, read: Callable[[Clip], Any]) -> Begin:
@@ -105,154 +101,6 @@ def prepare_spdl(spec: Spec) -> Begin:
     return begin
 
 
-def prepare_opencv(spec: Spec, *, seeks_once: bool = False) -> Begin:
-    """Prepare OpenCV: a seek a frame, or one to the first of a clip; resized and made float in the worker."""
-    import cv2
-    import torch
-
-    # More workers than cores are the point.
-    warnings.filterwarnings("ignore", "This DataLoader will create")
-
-    def read(clip: Clip) -> Any:
-        path, ordinals = clip
-        capture = cv2.VideoCapture(path)
-        at, frames = -1, []
-        for ordinal in ordinals:
-            if at < 0 or not seeks_once:
-                capture.set(cv2.CAP_PROP_POS_FRAMES, ordinal)
-                at = ordinal
-            for _ in range(at, ordinal):
-                capture.grab()
-            picture, at = capture.read()[1], ordinal + 1
-            frames.append(cv2.cvtColor(cv2.resize(picture, (spec["side"],) * 2), cv2.COLOR_BGR2RGB))
-        capture.release()
-        return torch.stack(list(map(torch.from_numpy, frames))).permute(0, 3, 1, 2).float() / 255
-
-    return prepare_torch(spec, read)
-
-
-def prepare_dali(spec: Spec, *, is_reader: bool = False) -> Begin:
-    """Prepare DALI on the CPU: frames by number of files in memory, or its reader; VP8, VP9 and MJPEG only."""
-    import numpy as np
-    import torch
-    from nvidia.dali import fn, pipeline_def, types
-
-    clips, size = spec["clips"], spec["batch"]
-    data = {path: np.fromfile(path, np.uint8) for path in dict.fromkeys(path for path, _ in clips)}
-
-    def give() -> Iterator[Any]:
-        for at in range(0, len(clips), size):
-            some = clips[at : at + size]
-            yield [data[path] for path, _ in some], [np.array(ordinals, np.int32) for _, ordinals in some]
-
-    def define() -> Any:
-        if is_reader:
-            frames, _ = fn.experimental.readers.video(
-                file_list=spec["file_list"], file_list_format="frames", sequence_length=len(clips[0][1]),
-                stride=clips[0][1][1] - clips[0][1][0],
-            )  # fmt: skip
-        else:
-            encoded, numbers = fn.external_source(
-                source=give(), num_outputs=2, batch=True, dtype=[types.UINT8, types.INT32], ndim=[1, 1]
-            )
-            frames = fn.decoders.video(encoded, frames=numbers, pad_mode="none")
-        small = fn.resize(frames, size=[spec["side"]] * 2)
-        return fn.crop_mirror_normalize(small, std=[255.0] * 3, output_layout="FCHW")
-
-    def begin() -> Iterator[Any]:
-        pipe = pipeline_def(define)(
-            batch_size=size, num_threads=spec["workers"], device_id=None, prefetch_queue_depth=1
-        )
-        pipe.build()
-        for _ in range(0, len(clips), size):
-            (batch,) = pipe.run()
-            yield torch.from_numpy(batch.as_array())
-
-    return begin
-
-
-def prepare_dali_proxy(spec: Spec, device: str) -> Begin:
-    """Prepare DALI's proxy: forked workers send whole files and numbers of frames to a pipeline of this process."""
-    import numpy as np
-    from nvidia.dali import fn, pipeline_def, types
-    from nvidia.dali.plugin.pytorch.experimental import proxy
-    from torch.utils.data import Dataset
-
-    def define() -> Any:
-        encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
-        numbers = fn.external_source(name="numbers", dtype=types.INT32, ndim=1)
-        frames = fn.decoders.video(encoded, frames=numbers, pad_mode="none", device=device)
-        small = fn.resize(frames, size=[spec["side"]] * 2)
-        return fn.crop_mirror_normalize(small, std=[255.0] * 3, output_layout="FCHW")
-
-    class Clips(Dataset[Any]):
-        def __init__(self, send: Callable[..., Any]) -> None:
-            self._send = send
-
-        def __len__(self) -> int:
-            return len(spec["clips"])
-
-        def __getitem__(self, position: int) -> Any:
-            path, ordinals = spec["clips"][position]
-            return self._send(encoded=np.fromfile(path, np.uint8), numbers=np.array(ordinals, np.int32))
-
-    def begin() -> Iterator[Any]:
-        size, workers, device_id = spec["batch"], spec["workers"], None if device == "cpu" else 0
-        pipe = pipeline_def(define)(batch_size=size, num_threads=workers, device_id=device_id, prefetch_queue_depth=1)
-        # Its end takes 5 s.
-        server = AFTERWARDS.enter_context(proxy.DALIServer(pipe))
-        clips = Clips(server.proxy)
-        for batch in proxy.DataLoader(
-            server, clips, batch_size=size, num_workers=workers, multiprocessing_context="fork"
-        ):
-            yield batch.cpu()
-
-    return begin
-
-
-def plan_framefeed(spec: Spec) -> Any:
-    """Plan the clips that are listed; the package is a global name, and its catalog is ready."""
-    package: Any = globals()["framefeed"]
-    catalog = package.Catalog.open(spec["catalog"])
-    entries = {str(entry.source): entry for entry in map(catalog.__getitem__, range(len(catalog)))}
-    requests = [package.DecodeRequest(entries[path], indices=ordinals) for path, ordinals in spec["clips"]]
-    return package.plan_requests(requests, size=(spec["side"],) * 2)
-
-
-def prepare_framefeed_list(spec: Spec, batch: int | None = None) -> Begin:
-    """Prepare our loader over the clips that are listed, in batches of another size where one is given."""
-    package: Any = globals()["framefeed"]
-    loader = package.ClipLoader
-    size = batch or spec["batch"]
-
-    def begin() -> Iterator[Any]:
-        return (batch.data for batch in loader(plan_framefeed(spec), batch_size=size, workers=spec["workers"]))
-
-    return begin
-
-
-def prepare_framefeed_torch(spec: Spec, *, is_ours: bool = False) -> Begin:
-    """Prepare our data set under torch's DataLoader, or ours, and a sampler that a user wrote."""
-    from torch.utils.data import DataLoader, Sampler
-
-    package: Any = globals()["framefeed"]
-    dataset = package.torch.ClipDataset
-    loader = package.torch.DataLoader if is_ours else DataLoader
-
-    class InTurn(Sampler[int]):
-        def __len__(self) -> int:
-            return len(spec["clips"])
-
-        def __iter__(self) -> Iterator[int]:
-            return iter(range(len(self)))
-
-    def begin() -> Iterator[Any]:
-        options = {"batch_size": spec["batch"], "sampler": InTurn(), "num_workers": spec["workers"]}
-        return (batch["data"] for batch in loader(dataset(plan_framefeed(spec)), **options))
-
-    return begin
-
-
 def prepare_framefeed(spec: Spec, kind: str) -> Begin:
     """Prepare our loader, over the plan that the clips are from; the package is a global name."""
     package: Any = globals()["framefeed"]
@@ -281,16 +129,6 @@ LOOPS: dict[str, Callable[[Spec], Begin]] = {
     ),
     "torchcodec mappings, resized by torch": partial(prepare_torchcodec, resizes_itself=False, is_mapped=True),
     "spdl": prepare_spdl,
-    "opencv": prepare_opencv,
-    "opencv one-seek": partial(prepare_opencv, seeks_once=True),
-    "dali frames": prepare_dali,
-    "dali reader": partial(prepare_dali, is_reader=True),
-    "dali proxy cpu": partial(prepare_dali_proxy, device="cpu"),
-    "dali proxy mixed": partial(prepare_dali_proxy, device="mixed"),
-    "framefeed list": prepare_framefeed_list,
-    "framefeed list, clip by clip": partial(prepare_framefeed_list, batch=1),
-    "framefeed under torch's DataLoader": prepare_framefeed_torch,
-    "framefeed under its DataLoader": partial(prepare_framefeed_torch, is_ours=True),
 }
 
 
@@ -299,14 +137,6 @@ def say(word: str) -> None:
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
     sys.stdin.readline()
-
-
-def make_float(batch: Any) -> Any:
-    """Make the float32 tensor in [0, 1] that a training step wants, as every user of uint8 batches does."""
-    import torch
-
-    batch = torch.as_tensor(batch)
-    return batch if batch.is_floating_point() else batch.float().div_(255)
 
 
 def prepare_copying() -> Callable[[Any, Iterable[int]], list[Any]]:
@@ -325,8 +155,6 @@ def main() -> None:
     say("ready")
     kept, position, every = list[Any](), 0, spec.get("every", 1)
     for number, batch in enumerate(begin(), 1):
-        if spec.get("makes_float"):
-            batch = make_float(batch)
         if number == 1:
             say("first")
         if copy is not None:
@@ -335,7 +163,6 @@ def main() -> None:
         if number == spec["most_batches"]:
             break
     say("done")
-    AFTERWARDS.close()
     if spec["dump"]:
         import numpy as np
 

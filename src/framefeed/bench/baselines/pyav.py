@@ -16,15 +16,7 @@ VERSIONS = {"av's avcodec": ".".join(map(str, av.library_versions["libavcodec"])
 def write_video(
     path: str, pictures: Iterable[Pixels], rate: Fraction, options: dict[str, str], layout: str = "rgb24"
 ) -> None:
-    """Encode pictures with x264 and all its threads.
-
-    Args:
-        path: Of the video.
-        pictures: Uint8 [H, W, 3].
-        rate: Frames a second.
-        options: Of the encoder.
-        layout: "rgb24" or "bgr24".
-    """
+    """Encode pictures, uint8 [H, W, 3] in the layout "rgb24" or "bgr24", with x264 and all its threads."""
     with av.open(path, "w") as container:
         stream = container.add_stream("libx264", rate=rate, options=options)
         stream.pix_fmt = "yuv420p"

@@ -43,7 +43,6 @@ class Checked:
         differing: Numbers in the sample of the frames that are not the same, bit for bit.
         missing: Numbers of those that did not come, or in another shape.
         psnr_mean: Of the frames that differ, in dB; infinite where none does.
-        psnr_worst: Of the frame that differs most.
         worst: The square that differs most; None where none differs, or no crops were asked for.
         same: The square that was asked for, as it came back.
     """
@@ -69,13 +68,9 @@ def check(
     crops: bool = False,
     at: FrameSquare | None = None,
 ) -> Checked:
-    """Compare what a format gives with what it was given.
+    """Compare frames that came, each valid until the next, with the originals by number.
 
-    Args:
-        came: (Number, frame), each valid until the next.
-        originals: The frames by number.
-        crops: Whether to keep squares; the frames are [H, W, 3] then.
-        at: Keep this square too, besides the one that differs most.
+    With ``crops``, for which frames are [H, W, 3], the square that differs most is kept, and the one of ``at`` too.
     """
     missing, ratios, worst, same, most = set(range(len(originals))), dict[int, float](), None, None, 0.0
     for number, frame in came:
@@ -101,11 +96,7 @@ def check(
 
 
 def draw_crops(rows: Sequence[tuple[str, Sequence[tuple[str, FrameSquare]]]]) -> Pixels:
-    """Draw crops, each as original beside stored, four times as large.
-
-    Returns:
-        RGB, uint8 [H, W, 3].
-    """
+    """Draw crops, each as original beside stored, four times as large; RGB, uint8 [H, W, 3]."""
 
     def beside(crop: FrameSquare) -> Pixels:
         left, right = (side.repeat(MAGNIFIED, 0).repeat(MAGNIFIED, 1) for side in (crop.original, crop.stored))

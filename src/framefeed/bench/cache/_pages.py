@@ -18,8 +18,7 @@ _CHUNK = 1 << 20
 def forget(paths: Sequence[str]) -> str | None:
     """Write files out and ask the system to drop their pages; those of other files stay.
 
-    Returns:
-        None where not one page is left in memory, else why reading them cold cannot be measured.
+    Return None where not one page is left in memory, else why reading them cold cannot be measured.
     """
     left = 0
     try:
@@ -39,11 +38,7 @@ def forget(paths: Sequence[str]) -> str | None:
 
 
 def count_resident_pages(path: str) -> int:
-    """Pages of a file that are in memory, as mincore(2) says of files of one's own.
-
-    Raises:
-        OSError: The system does not say.
-    """
+    """Count the pages of a file that are in memory, as mincore(2) says of files of one's own."""
     size = os.path.getsize(path)
     if not size:
         return 0
@@ -63,8 +58,7 @@ def count_pages(path: str) -> int:
 def measure_disk(path: str, nbytes: int) -> dict[str, float] | str:
     """Write a file that nothing can compress, and read it cold, one part after the other.
 
-    Returns:
-        Megabytes (10^6 bytes) a second, "write" with fsync and "read"; or why reading cannot be measured.
+    Return megabytes (10^6 bytes) a second, "write" with fsync and "read"; or why reading cannot be measured.
     """
     part = np.random.Generator(np.random.Philox(key=1)).bytes(_CHUNK)
     try:

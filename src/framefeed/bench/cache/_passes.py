@@ -43,8 +43,6 @@ from framefeed.scanning import scan
 STRIDE = 24
 CLIPS = 16
 FILLED_CLIPS = 6
-ALONE_CLIPS = 2
-"""The same, a batch each: clips of one video in one batch share its decoding, clips of many videos do not."""
 REPEATS = 8
 """Passes of a round over a cache that is filled: one alone is too short for the clock."""
 BATCH_SIZE = 16
@@ -52,7 +50,6 @@ BATCHES = 4
 BATCH_REPEATS = 3
 """Passes over the batches in a round."""
 FIRST, SECOND_PASS, REOPENED = "first pass, filling", "second pass", "second pass, cache opened anew"
-FIRST_ALONE, SECOND_ALONE = "first pass, filling, clip by clip", "second pass, clip by clip"
 LOADER, STORE, COPY = "ClipLoader", "the store reading whole batches", "memcpy"
 _KEY = bytes(16)
 
@@ -126,29 +123,23 @@ def repeating(loader: ClipLoader, times: int) -> Run:
 
 def second_row(scene: Scene, stack: ExitStack) -> Row:
     """A pass that decodes and fills, and one over what it has filled."""
-    plan, alone = plan_random_clips(scene, CLIPS), plan_random_clips(scene, ALONE_CLIPS)
+    plan = plan_random_clips(scene, CLIPS)
     folders, filled = Folders(scene.work), scene.work / "filled"
     stack.callback(folders.tidy)
     cache = stack.enter_context(FrameCache(filled))
     one_pass(plan, cache, CLIPS)
-    one_pass(alone, cache, 1)
     cache.flush()
     wrong = _list_differences(plan, cache)
-    loader, single = (stack.enter_context(loader_of(*of)) for of in ((plan, cache, CLIPS), (alone, cache, 1)))
+    loader = stack.enter_context(loader_of(plan, cache, CLIPS))
     runs: dict[str, tuple[int, Run]] = {
         FIRST: (CLIPS, lambda number: filling_pass(plan, FrameCache(folders.new()), CLIPS)),
         SECOND_PASS: (CLIPS * REPEATS, repeating(loader, REPEATS)),
         REOPENED: (CLIPS, lambda number: one_pass(plan, FrameCache(filled), CLIPS)),
-        FIRST_ALONE: (ALONE_CLIPS, lambda number: filling_pass(alone, FrameCache(folders.new()), 1)),
-        SECOND_ALONE: (ALONE_CLIPS * REPEATS, repeating(single, REPEATS)),
     }
 
     def conclude(timings: Timings) -> Findings:
         figures = compare_times(timings, SECOND_PASS, FIRST)
         figures["CPU, the cache opened anew"] = Figure(timings.ratio(FIRST, REOPENED), REOPENED, FIRST)
-        figures["CPU, clip by clip, which no batch shares"] = Figure(
-            timings.ratio(FIRST_ALONE, SECOND_ALONE), SECOND_ALONE, FIRST_ALONE
-        )
         what = "less time in a second pass over the same plan and epoch than in the first"
         facts = {"codec": cache.stats().codec, "stored_bytes": cache.info().bytes_on_disk}
         return Findings([Comparison("second", what, figures)] if not wrong else [], facts, wrong)

@@ -1,6 +1,6 @@
-"""Rows "exact", "original" and "checksums": single frames at full size, read in the same rounds.
+"""Rows "exact" and "original": single frames at full size, read in the same rounds.
 
-From our caches, from files of other formats, and decoded from the original; and what our cache spends on being sure.
+From our caches, from files of other formats, and decoded from the original.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-import xxhash
 
 from framefeed.bench._frames import psnr
 from framefeed.bench._runner import Comparison, Contender, Figure, Findings, Row, Run, Timings, compare_times
@@ -24,9 +23,7 @@ from framefeed.bench.cache._stored import (
     check_stored,
     count_bytes,
     exhaust,
-    layout_and_bytes,
 )
-from framefeed.cache import find_codec
 from framefeed.decode import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
 
@@ -170,41 +167,3 @@ def _open_decoder(sample: Sample) -> Callable[[Sequence[int]], None]:
         decoder.decode(video.source, video.index, [ClipSlot(ordinals, BATCHED, memory[: len(numbers)])]).raise_first()
 
     return read
-
-
-def checksums_row(scene: Scene, stack: ExitStack) -> Row:
-    """Hashing the stored bytes, as a share of reading them to RGB, which does that too."""
-    numbers = scene.draw_numbers(FRAMES)
-    ours = scene.fill_caches(stack)
-
-    def open_hashing(codec: str) -> Callable[[Sequence[int]], None]:
-        frames = scene.sample.frames
-        encoded = [bytes(find_codec(codec).encode(*layout_and_bytes(frame, "planes"))) for frame in frames]
-
-        def read(numbers: Sequence[int]) -> None:
-            for number in numbers:
-                xxhash.xxh3_64_intdigest(encoded[number], seed=number)
-
-        return read
-
-    def conclude(timings: Timings) -> Findings:
-        # The best exact codec first: what is not compressed has the most bytes to hash, and nothing else to do.
-        ranked = sorted(ours, key=lambda name: (ours[name].codec == "raw", timings.median(name)))
-        shares = {
-            f"CPU, {name}": Figure(timings.ratio(f"hashing alone, {name}", name).scale(100)) for name in ranked
-        }  # fmt: skip
-        return Findings([Comparison("checksums", "checksums, of a read to full-size RGB", shares, " %")])
-
-    return Row(
-        "checksums",
-        "hashing of the stored bytes alone, beside the whole read to full-size RGB that includes it",
-        [
-            *(enter_stored(cached, numbers) for cached in ours.values()),
-            *(
-                enter_reader(f"hashing alone, {name}", lambda codec=cached.codec: open_hashing(codec), numbers)  # type: ignore[misc]
-                for name, cached in ours.items()
-            ),
-        ],
-        conclude,
-        unit="frames",
-    )

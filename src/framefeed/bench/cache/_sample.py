@@ -32,12 +32,8 @@ _AHEAD_PIXELS = 4000 * 1280 * 720
 class SampleFrame:
     """One frame in every form that a cache may be asked for.
 
-    Attributes:
-        ordinal: Of the video.
-        rgb: As displayed, uint8 [H, W, 3].
-        layout: Of the planes.
-        planes: As the decoder gave them, uint8 [layout.nbytes].
-        small: As the decoder path gives it at the output's size, uint8 [3, h, w].
+    As displayed, uint8 [H, W, 3]; its planes as the decoder gave them, uint8 [layout.nbytes]; and as the decoder path
+    gives it at the output's size, uint8 [3, h, w].
     """
 
     ordinal: int
@@ -76,11 +72,7 @@ class Sample:
 
 
 def take_sample(video: BenchVideo, count: int, size: tuple[int, int], rounds: Rounds) -> Sample:
-    """Decode frames from the middle of equal parts of a video.
-
-    Raises:
-        MissingMedia: No frame can be decoded, or no time is left.
-    """
+    """Decode frames from the middle of equal parts of a video."""
     stream = video.index.stream
     output = OutputSpec(size=size)
     most = max(1, MAX_BYTES // (3 * stream.width * stream.height))
@@ -119,11 +111,7 @@ def near_keys(video: BenchVideo, count: int) -> list[int]:
 
 
 def video_of(media: Sequence[Path], work: Path, rounds: Rounds) -> BenchVideo:
-    """The video to measure: the first of the user's that can be read, or a made one where none is named.
-
-    Raises:
-        MissingMedia: Media are named, and none is a video; or no time is left to make one.
-    """
+    """Choose the first of the user's videos that can be read, or make one where none is named."""
     for video in MediaStore(media, work, rounds).iter_own():
         if not is_picture(video.path):
             return video
@@ -131,11 +119,7 @@ def video_of(media: Sequence[Path], work: Path, rounds: Rounds) -> BenchVideo:
 
 
 def refuse_pictures(media: Sequence[Path]) -> None:
-    """Say so where nothing but pictures is named.
-
-    Raises:
-        UsageError: Each is a picture.
-    """
+    """Raise UsageError where nothing but pictures is named."""
     if media and all(map(is_picture, media)):
         raise UsageError(f"{media[0]}: expected a video, got a picture")
 

@@ -15,17 +15,15 @@ import numpy as np
 from framefeed.bench._runner import Rounds
 from framefeed.bench.baselines import FileFormat, Peers
 from framefeed.bench.cache._checking import Checked, check
-from framefeed.bench.cache._sample import BATCHED, Sample, SampleFrame
+from framefeed.bench.cache._sample import BATCHED, Sample
 from framefeed.cache import FrameCache, find_codec, find_exact_codecs
 from framefeed.decode import (
-    RGB_PLANAR,
     BaseDecoder,
     ClipSlot,
     DecodeCounts,
     DecodeReport,
     Ordinals,
     Pixels,
-    PlaneLayout,
     rebuild_picture,
 )
 from framefeed.decode.backends.pyav import PyAVDecoder
@@ -73,11 +71,7 @@ class FileSample:
 class CachedSample:
     """Frames in a cache, through the decoder that a loader would use. Several threads may read.
 
-    Args:
-        codec: Name of the codec.
-        stores: What is stored: the decoder's planes, RGB, or RGB of the output's size.
-        sample: The frames.
-        folder: Of the cache.
+    Stored are the decoder's planes, RGB, or RGB of the output's size.
     """
 
     group = "framefeed"
@@ -111,11 +105,7 @@ class CachedSample:
         self.cache.flush()
 
     def read(self, numbers: Sequence[int], gives: Gives = "rgb") -> Iterator[tuple[int, Pixels]]:
-        """Yield (number, RGB [H, W, 3] or, small, [3, h, w]), each valid until the next.
-
-        Raises:
-            UsageError: The cache did not have a frame.
-        """
+        """Yield (number, RGB [H, W, 3] or, small, [3, h, w]), each valid until the next."""
         for first in range(0, len(numbers), CLIP):
             part = numbers[first : first + CLIP]
             clip = self._ask(self._decoder, part, self._output(gives), is_cached=True)
@@ -158,15 +148,6 @@ def exhaust(items: Iterable[object]) -> None:
     """Take every item, and drop it."""
     for item in items:
         del item
-
-
-def layout_and_bytes(frame: SampleFrame, stores: Stores) -> tuple[PlaneLayout, Pixels]:
-    """What of a frame is stored, and how it lies; uint8 [layout.nbytes]."""
-    if stores == "planes":
-        return frame.layout, frame.planes
-    pixels = frame.small if stores == "small" else np.ascontiguousarray(frame.rgb.transpose(2, 0, 1))
-    height, width = pixels.shape[1:]
-    return PlaneLayout(RGB_PLANAR, width, height), pixels.reshape(-1)
 
 
 class SampledDecoder(BaseDecoder):

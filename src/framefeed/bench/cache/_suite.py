@@ -12,7 +12,7 @@ from framefeed.bench._runner import NO_TIME, Findings, Row
 from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import Peers
 from framefeed.bench.cache._passes import batches_row, filling_row, second_row
-from framefeed.bench.cache._reads import checksums_row, exact_row, original_row
+from framefeed.bench.cache._reads import exact_row, original_row
 from framefeed.bench.cache._sample import take_sample, video_of
 from framefeed.bench.cache._stored import Scene
 from framefeed.bench.cache._table import measure_formats
@@ -29,19 +29,14 @@ ROWS: Mapping[str, str] = {
     "second": "a second pass over the same clips, against the first",
     "batches": "reading whole batches stored raw, against memcpy",
     "filling": "cost of storing frames in a first pass",
-    "checksums": "share of checksums in the cost of reading",
 }
-PEERS = ("opencv", "joblib", "blosc2", "pillow", "jpegxl", "torchcodec", "decord2", "torch")
+PEERS = ("opencv", "joblib", "torchcodec", "decord2", "torch")
 # Of a row on 16 frames of 1280x720 with its first round, about, on two x86-64 cores.
 ROW_SECONDS = {TABLE: 30, "original": 20}
 
 
 def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
-    """Decode the frames that all rows read, and plan the rows.
-
-    Raises:
-        MissingMedia: Media are named, and none is a video; or no time is left.
-    """
+    """Decode the frames that all rows read, and plan the rows."""
     rounds = options.rounds
     if not rounds.has(min(ROW_SECONDS.get(key, 0) for key in options.rows or ROWS)):
         raise MissingMedia(NO_TIME)
@@ -54,7 +49,6 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
         "second": second_row,
         "batches": batches_row,
         "filling": filling_row,
-        "checksums": checksums_row,
     }
 
     def make(key: str, scratch: Path, stack: ExitStack) -> Row:

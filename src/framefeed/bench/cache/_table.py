@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from operator import itemgetter
@@ -19,7 +19,6 @@ from typing import Any
 from framefeed._units import format_table
 from framefeed.bench._runner import NO_TIME, Reading, read_clocks, take_time
 from framefeed.bench.cache._checking import Checked, FrameSquare, check, draw_crops
-from framefeed.bench.cache._codec_figures import measure_codec
 from framefeed.bench.cache._pages import forget, measure_disk
 from framefeed.bench.cache._passes import plan_random_clips
 from framefeed.bench.cache._sample import FULL_SIZE
@@ -31,9 +30,8 @@ from framefeed.bench.cache._stored import (
     Stores,
     count_bytes,
     exhaust,
-    layout_and_bytes,
 )
-from framefeed.cache import CODECS, find_codec
+from framefeed.cache import CODECS
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.encode import save_still
 from framefeed.load import ClipLoader
@@ -53,13 +51,7 @@ Make = Callable[[Path], FileSample | CachedSample]
 
 @dataclass(slots=True)
 class FormatTable:
-    """What was measured.
-
-    Attributes:
-        entries: One of each format that could be measured.
-        checks: Entry's title -> what came back as RGB.
-        failed: Format -> why it could not be measured.
-    """
+    """What was measured: entries, what came back as RGB by their titles, and formats that failed, with the reason."""
 
     entries: list[dict[str, Any]] = field(default_factory=list)
     checks: dict[str, Checked] = field(default_factory=dict)
@@ -151,18 +143,9 @@ def _measure_format(make: Make, scene: Scene, at: FrameSquare | None, folder: Pa
             ],
             "psnr_db": {name: None if math.isinf(value) else round(value, 2) for name, value in psnr.items()},
             **_measure_reading(stored, scene),
-            **_measure_codec(stored),
         }, first  # fmt: skip
     finally:
         stored.close()
-
-
-def _measure_codec(stored: FileSample | CachedSample) -> dict[str, Any]:
-    """Measure an exact codec of ours alone, without the cache."""
-    if isinstance(stored, FileSample) or not stored.is_exact:
-        return {}
-    frames = [layout_and_bytes(frame, stored.stores) for frame in stored.sample.frames[:CLIP]]
-    return {"codec_figures": asdict(measure_codec(find_codec(stored.codec), frames))}
 
 
 def _measure_reading(stored: FileSample | CachedSample, scene: Scene) -> dict[str, Any]:
@@ -250,11 +233,7 @@ def original_entries(scene: Scene) -> list[dict[str, Any]]:
 def measure_formats(
     scene: Scene, crops: Path | None, begin: Callable[[str], object]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Measure every format, and say which one to take.
-
-    Returns:
-        Facts of the row, and what is wrong with formats of framefeed, a line each.
-    """
+    """Measure every format, and say which one to take: facts of the row, and what is wrong with ours, a line each."""
     sample = scene.sample
     disk = measure_disk(str(scene.work / "disk"), DISK_BYTES)
     table = measure_table(list_formats(scene), scene, begin)
@@ -284,10 +263,7 @@ def choose_codecs(
 ) -> list[dict[str, Any]]:
     """Choose, for each form of a cache, the exact codec that reads fastest from memory, and from the disk; pure.
 
-    Args:
-        entries: Of the table.
-        workers: Cores that read at once.
-        disk: Megabytes a second that the disk reads; a text if it could not be measured.
+    ``workers`` cores read at once; the disk reads so many megabytes a second, or a text says why that is not known.
     """
     sound = [each for each in entries if not each["wrong"] and "small" in each.get("read_cpu_ms", {})]
     original = [_count_fps(each, workers) for each in sound if each["group"] == "original"]
@@ -350,12 +326,7 @@ _COLUMNS = (
 
 
 def describe_table(row: Mapping[str, Any], crops: Path | None = None) -> list[str]:
-    """Show the choice, and the table that it rests on, every format on a line.
-
-    Args:
-        row: Result of the row.
-        crops: The file of crops, whose folder no report names.
-    """
+    """Show the choice, and the table that it rests on, every format on a line; reports name no folder of crops."""
     table = row["facts"]
     workers = table["workers"]
     lines = [*describe_choice(table["advice"], workers), "", row["title"], f"  {table['note']}"]

@@ -72,9 +72,6 @@ class Workload:
     """One row of the report.
 
     Attributes:
-        key: Short name.
-        title: Full name.
-        video: Which video of the store.
         stride: Frames from one requested frame to the next.
         clips: Clips in one round.
         rules: Rules to measure under.
@@ -270,20 +267,13 @@ def _index_facts(video: BenchVideo, timings: Timings) -> dict[str, Any]:
 def pays_after(index_seconds: float, ours: float, best: float) -> int | None:
     """Clips of a file after which building its index and decoding with it is cheaper than the best peer; None: never.
 
-    Args:
-        index_seconds: CPU of building it.
-        ours: CPU seconds of a clip with the index.
-        best: CPU seconds of a clip by the best peer, which opens the file for each.
+    All in CPU seconds: of building the index, and of a clip by us and by the peer, which opens the file for each.
     """
     return None if best <= ours else math.ceil(index_seconds / (best - ours))
 
 
 def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> dict[str, MakeRow]:
-    """Plan a row for each video and distance of frames.
-
-    Raises:
-        MissingMedia: No video is long enough.
-    """
+    """Plan a row for each video and distance of frames."""
     store, methods = MediaStore(options.media, work, options.rounds), peers.list_all("METHODS")
 
     def make(workload: Workload, scratch: Path, stack: ExitStack) -> Row:

@@ -67,11 +67,7 @@ USERS_LOOPS = (Loop(USERS, USERS, needs=("torchcodec",)), Loop(USERS_OURS, USERS
 
 
 def choose_videos(store: MediaStore, media: Sequence[Path]) -> list[BenchVideo]:
-    """The user's first H.264 videos that hold a clip and are undamaged; copies of a made one where no media are named.
-
-    Raises:
-        MissingMedia: Media are named, and have none.
-    """
+    """Choose the user's first undamaged H.264 videos that hold a clip; copies of a made one if none are named."""
     if not media:
         return store.copies(store.plain_video, FILES)
     chosen: list[BenchVideo] = []

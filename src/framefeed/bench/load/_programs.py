@@ -41,11 +41,9 @@ WATCH = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop that runs as a program.
+    """A loop that runs as a program, which calls it ``word``.
 
     Attributes:
-        name: Unique within a row.
-        word: What the program calls it.
         prelude: Python that is run before the program, such as an import.
         needs: Modules of the baselines without which it cannot run.
     """
@@ -54,6 +52,7 @@ class Loop:
     word: str
     prelude: str = ""
     needs: tuple[str, ...] = ()
+    program: Path = _LOOPS
 
     @property
     def library(self) -> str:
@@ -62,7 +61,7 @@ class Loop:
 
     def command(self, specification: Path) -> list[str]:
         """The command line; nothing of its folder can be imported."""
-        path = os.fspath(_LOOPS)
+        path = os.fspath(self.program)
         if not self.prelude:
             return [sys.executable, "-P", path, self.word, os.fspath(specification)]
         code = f"import runpy, sys; {self.prelude}; runpy.run_path({path!r}, globals(), '__main__')"
@@ -71,13 +70,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class ClipSet:
-    """The clips of an epoch, as a file for programs; all loops read the same ones in the same order.
-
-    Attributes:
-        plan: Of the whole epoch.
-        specification: What programs are given.
-        folder: Where their files lie.
-    """
+    """The clips of an epoch, as a file for programs; all loops read the same ones in the same order."""
 
     plan: EpochPlan
     specification: Mapping[str, Any]
@@ -95,10 +88,7 @@ class ClipSet:
 def make_clip_set(videos: Sequence[BenchVideo], folder: Path, mappings: Mapping[str, str]) -> ClipSet:
     """Scan the videos, and plan an epoch of random clips.
 
-    Args:
-        videos: At least one.
-        folder: Where the catalog and the files for programs are written.
-        mappings: Path -> frame mappings for TorchCodec, which stand for the index that we have.
+    The mappings by path are TorchCodec's frame mappings, which stand for the index that we have.
     """
     catalog_file, mappings_file = folder / "catalog.parquet", folder / "mappings.json"
     scan([str(video.path) for video in videos], out=catalog_file, progress=False)
@@ -140,15 +130,9 @@ class Marks:
 
 
 def run_loop(loop: Loop, specification: Path, *, watch: float | None = None) -> Marks:
-    """Run a loop in a process of its own.
+    """Run a loop in a process of its own, over a file of `ClipSet.write`; raise SubprocessError where it fails.
 
-    Args:
-        loop: Which.
-        specification: A file of `ClipSet.write`.
-        watch: Seconds between two readings of its memory, which cost it time; None for no reading.
-
-    Raises:
-        SubprocessError: It failed.
+    ``watch``: seconds between two readings of its memory, which cost it time; None for no reading.
     """
     # Installed libraries have their bytecode; a checkout has not where the environment forbids writing it.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -33,12 +33,7 @@ _MIDDLE = 128
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Facts of one output.
-
-    Attributes:
-        psnr: Median of some frames' luma against the source, in dB.
-        megabytes: Of the file, in 10^6 bytes.
-    """
+    """Facts of one output: median of some frames' luma against the source, in dB, and the file's 10^6 bytes."""
 
     psnr: float
     megabytes: float

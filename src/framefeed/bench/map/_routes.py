@@ -30,18 +30,9 @@ WORKERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a route does.
+    """What a route does: key of `ROUTES`, files, key of `NAMED` with its turns, and the rate, such as "24000/1001".
 
-    Attributes:
-        route: Key of `ROUTES`.
-        source: The video.
-        out: The video to write.
-        function: Key of `NAMED`.
-        rate: Frames a second, such as "24000/1001".
-        turns: Of the function.
-        kind: ours: of workers.
-        format: store: name of a format of the baselines.
-        module: store: where it is from.
+    ``kind`` of workers is for ours; ``format`` of the baselines' ``module`` for the store.
     """
 
     route: str

@@ -43,11 +43,9 @@ LEAST_FRAMES = 250
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A route that takes part in a row.
+    """A route that takes part in a row, with the job of the long video.
 
     Attributes:
-        name: Unique within the row.
-        job: Of the long video.
         library: What must be installed for it; empty for ours.
         most_rounds: After so many rounds it leaves; None: never.
     """
@@ -60,12 +58,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the runs of a row have shown.
-
-    Attributes:
-        quality: Contender -> facts of its last output.
-        stored: Contender -> bytes of the frames that it stored.
-    """
+    """What the runs of a row have shown, by contender: facts of the last output, and bytes of the frames stored."""
 
     quality: dict[str, Quality] = field(default_factory=dict)
     stored: dict[str, int] = field(default_factory=dict)
@@ -84,16 +77,7 @@ Conclude = Callable[[Timings, Outcome], Sequence[Comparison]]
 def make_row(
     key: str, title: str, video: BenchVideo, entries: Sequence[Entry], folder: Path, conclude: Conclude
 ) -> Row:
-    """Make a row of routes over one video, each in a process of its own.
-
-    Args:
-        key: Short name.
-        title: What is measured.
-        video: The source.
-        entries: The routes; ours first.
-        folder: An empty one, for outputs.
-        conclude: Makes the comparisons.
-    """
+    """Make a row of routes over one video, ours first, each in a process of its own with outputs in an empty folder."""
     by_name, outcome, small = {each.name: each for each in entries}, Outcome(), write_small(folder)
     is_marked = entries[0].job.function != "identity"
 
@@ -170,11 +154,7 @@ def start_job(video: BenchVideo, folder: Path, route: str, function: str, **fiel
 
 
 def need_loop(peers: Peers) -> None:
-    """Make sure that the sequential loop can be run.
-
-    Raises:
-        MissingMedia: OpenCV is not installed.
-    """
+    """Raise MissingMedia where the sequential loop cannot be run: OpenCV is not installed."""
     for name in ("opencv", "pyav"):
         if name not in peers.modules:
             raise MissingMedia(f"it needs the loop over OpenCV: {peers.missing[name]}")
@@ -288,11 +268,7 @@ def identity_row(video: BenchVideo, peers: Peers, folder: Path, others: Sequence
 
 
 def choose_video(store: MediaStore) -> BenchVideo:
-    """The user's first video that is long enough, one of 720 rows before all others.
-
-    Raises:
-        MissingMedia: None is.
-    """
+    """Choose the user's first video that is long enough, one of 720 rows before all others."""
     own = [video for video in store.iter_own() if len(video) >= LEAST_FRAMES]
     if not own:
         raise MissingMedia(f"none of your videos has {LEAST_FRAMES} frames")

@@ -1,33 +1,30 @@
-"""build: fill a cache in advance with all frames of a plan; each GOP is decoded once.
-
-Several processes may build one cache. So that they do not decode the same frames, each locks one byte of
-``building.lock`` for each task that it works on, and keeps the lock until the frames are sealed, when others can read
-them. Locks end with their process, so a killed builder claims nothing. They only save work: without locks, the same
-frames may be stored twice.
-"""
+"""build: fill a cache in advance with all frames of a plan; each GOP is decoded once."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from itertools import takewhile
-from time import monotonic, perf_counter, sleep
-from typing import Literal, Self
+from time import perf_counter
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from framefeed._checks import can_show_bar, check_integer, expected
+from framefeed._checks import check_integer, check_progress, expected, showing_progress
 from framefeed._values import Limits
+from framefeed.cache._caching import CachingDecoder
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
-from framefeed.cache.prefill._demand import FillOptions, FillTask, FrameRun, make_tasks
-from framefeed.cache.prefill._opening import check_filling, choose_form, make_decoder
-from framefeed.cache.store._folder import file_mode, make_folder
+from framefeed.cache.prefill._demand import (
+    TASK_BYTES,
+    FillOptions,
+    FillTask,
+    FrameRun,
+    count_demand,
+    count_frames,
+    make_tasks,
+)
+from framefeed.cache.store._format import ROW
 from framefeed.decode import ClipSlot, Decoder, as_decoder, find_reduction
 from framefeed.errors import CacheError, UsageError
 from framefeed.index import FrameIndex, has_picture_files
@@ -41,86 +38,49 @@ from framefeed.parallel import (
     ordered_outcomes,
     thread_budget,
 )
-from framefeed.plan import EpochPlan, flatten_streams
+from framefeed.plan import EpochPlan, choose_stored_form, count_planned, flatten_streams
 from framefeed.request import OutputSpec
 
-LOCK_FILE_NAME = "building.lock"
-MAX_WAIT_SECONDS = 60.0
-_POLL_SECONDS = 0.05
 
-_TASK_BITS = 24
-_PLAN_BITS = 38
-"""Together they stay below 2**62, and neighbouring tasks lock neighbouring bytes, which the system joins."""
-_WORK = "({!r}, {!r}, {!r}, {!r}, {!r}, Gathering(by_output={!r}, max_bytes={!r}), {!r})"
-"""Describes the tasks of a plan. Its hash is the offset of their locks, so it must be the same in all versions."""
+def make_decoder(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int = 1) -> CachingDecoder:
+    """Wrap a decoder so that it reads the clips of a plan from a cache and fills it, in the form that suits the plan.
 
-
-class Claims:
-    """The tasks that one builder works on; a context manager that releases them.
+    If the cache has a ``max_bytes``, it is told how many frames the plan needs.
 
     Args:
-        folder: Folder of the cache; made if it is missing.
-        work: Describes the tasks: builders with the same text number the same tasks.
-        max_wait_seconds: Longest time to wait for other builders.
-        shared: Whether other users may use the folder and the lock file.
+        plan: The plan at its first epoch.
+        cache: The cache.
+        inner: Decodes the frames that the cache lacks.
+        epochs: Number of epochs that will be stored.
+
+    Raises:
+        UsageError: An argument is wrong.
+        CacheError: The folder of the cache is a file, or others may write to it.
     """
+    check_filling(plan, cache, epochs)
+    form = choose_form(plan, cache)
+    decoder = cache.decoder(inner, form)
+    if cache.options.max_bytes is not None:
+        cache.expect(*count_planned(plan, form, epochs))
+    return decoder
 
-    def __init__(
-        self, folder: str, work: str, max_wait_seconds: float = MAX_WAIT_SECONDS, *, shared: bool = False
-    ) -> None:
-        digest = int.from_bytes(blake2b(work.encode(), digest_size=8).digest())
-        self._base = digest % (1 << _PLAN_BITS) << _TASK_BITS
-        self._folder = folder
-        self._shared = shared
-        self._file = -1
-        self._max_wait = max_wait_seconds
 
-    def __enter__(self) -> Self:
-        with suppress(OSError):
-            make_folder(self._folder, shared=self._shared)
-            path = os.path.join(self._folder, LOCK_FILE_NAME)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._file = os.open(path, flags, file_mode(shared=self._shared))
-        return self
+def choose_form(plan: EpochPlan, cache: FrameCache) -> Form:
+    """Choose the form in which frames of a plan are stored: that of the cache, else the one that suits the plan.
 
-    def __exit__(self, *_: object) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+    Planes suit random crops and whole pictures; outputs suit all others.
+    """
+    check_filling(plan, cache)
+    return choose_stored_form(plan, cache.options.form)
 
-    def take(self, number: int) -> bool:
-        """Claim a task; return False if another process has claimed it."""
-        return self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, number)
 
-    def wait(self, number: int) -> None:
-        """Wait until no process claims a task. Call it without a claim, or two processes may wait for each other.
-
-        A builder that was stopped (SIGSTOP) never releases its claims. So the wait ends after ``max_wait_seconds``,
-        once for all tasks, and these tasks are done twice.
-        """
-        end = monotonic() + self._max_wait
-        while not self.take(number):
-            if monotonic() >= end:
-                self._max_wait = 0.0
-                return
-            sleep(_POLL_SECONDS)
-        self._lock(fcntl.LOCK_UN, number)
-
-    def release(self) -> None:
-        """Release all claims, when the stored frames are sealed."""
-        if self._file >= 0:
-            fcntl.lockf(self._file, fcntl.LOCK_UN)
-
-    def _lock(self, how: int, number: int) -> bool:
-        if self._file < 0:
-            return True
-        try:
-            fcntl.lockf(self._file, how, 1, self._base + number % (1 << _TASK_BITS))
-        except (BlockingIOError, PermissionError):
-            return False
-        except OSError:
-            return True  # a file system without locks
-        return True
+def check_filling(plan: object, cache: object, epochs: Any = 1) -> None:
+    """Check the arguments of a function that fills a cache."""
+    if not isinstance(plan, EpochPlan):
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
+    if not isinstance(cache, FrameCache):
+        raise expected("cache", "an ff.FrameCache", cache)
+    check_integer("epochs", epochs, least=1)
 
 
 Failed = tuple[str, str, str]
@@ -136,16 +96,14 @@ class FillCounts:
 
     Attributes:
         clip_frames: Frames of the clips, repeats included.
-        stored: Frames that were decoded and stored.
-        present: Frames that the cache had.
-        failed: Frames that could not be decoded or stored.
-        failures: The first failure of each source.
+        busy_seconds: Time of the tasks, of all threads together.
     """
 
     clip_frames: int = 0
     stored: int = 0
     present: int = 0
     failed: int = 0
+    busy_seconds: float = 0.0
     failures: dict[str, Failed] = field(default_factory=dict)
 
     def __iadd__(self, other: FillCounts) -> Self:
@@ -153,6 +111,7 @@ class FillCounts:
         self.stored += other.stored
         self.present += other.present
         self.failed += other.failed
+        self.busy_seconds += other.busy_seconds
         self.failures = {**other.failures, **self.failures}
         return self
 
@@ -163,14 +122,7 @@ class FillCounts:
 
 
 class Filler:
-    """Stores the frames of a plan in a cache, task by task; called by several threads at once.
-
-    Args:
-        plan: The plan of the tasks.
-        cache: The cache to fill.
-        inner: Decodes the missing frames.
-        epochs: Number of epochs.
-    """
+    """Stores the frames of a plan in a cache, task by task; called by several threads at once."""
 
     def __init__(self, plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int = 1) -> None:
         self._plan = plan
@@ -180,7 +132,7 @@ class Filler:
 
     def __call__(self, task: FillTask) -> FillCounts:
         """Do a task. What says nothing about a file, and a request to stop, is raised; other errors are counted."""
-        counts = FillCounts(task.clip_frames)
+        counts, begin = FillCounts(task.clip_frames), perf_counter()
         name = source_name(self._plan.catalog.source(task.row), task.row)
         for error in task.errors:
             counts.add_failure(name, error)
@@ -194,12 +146,13 @@ class Filler:
             if resource is not None:
                 raise make_shortage_error(resource, name, "cache") from outcome.error
             counts.add_failure(name, outcome.error, task.num_frames - counts.present - counts.stored)
+        counts.busy_seconds = perf_counter() - begin
         return counts
 
     def _fill(self, task: FillTask, counts: FillCounts, name: str) -> None:
         catalog = self._plan.catalog
         source, index = catalog.media_source(task.row), catalog.frame_index(task.row)
-        self._cache.store.refresh()  # A process that claimed the task before may have sealed it only now.
+        self._cache.store.refresh()  # Another process may have stored some meanwhile.
         missing = [self._find_missing(source, index, run) for run in task.runs]
         num_missing = sum(map(len, missing))
         counts.present += task.num_frames - num_missing
@@ -213,7 +166,7 @@ class Filler:
             # Other processes may have stored some meanwhile.
             num_left = sum(len(self._find_missing(source, index, run)) for run in missing)
             counts.present += num_missing - counts.stored - num_left
-        resource = self._cache.state.shortage or self._cache.store.shortage
+        resource = self._cache.state.shortage or self._cache.store.appender.shortage
         if num_left and resource is not None:
             raise make_shortage_error(resource, self._cache.path, "store")
         if num_left and self._cache.is_filling:
@@ -261,16 +214,12 @@ def make_slots(runs: Sequence[FrameRun], index: FrameIndex, form: Form) -> list[
     return slots
 
 
-TASK_BYTES = 256 << 20
-"""Pixels that one worker decodes together."""
-
-
 @dataclass(frozen=True, slots=True)
 class BuildReport:
     """Result of ``build``.
 
     Attributes:
-        clips: Clips of the plan, all epochs together.
+        clips: Clips that were filled: of the plan, all epochs together; with ``clips=``, at most that many.
         frames_stored: Frames that were decoded and stored.
         frames_present: Frames that the cache already had.
         frames_failed: Frames that could not be decoded or stored.
@@ -279,6 +228,10 @@ class BuildReport:
         seconds: Time of the whole call.
         workers: Threads that decoded; 0 is the calling thread alone.
         stopped_because: Why ``build`` stopped before the end of the plan, or None.
+        rest_clips: With ``clips=``, the number of the other clips, else 0.
+        rest_bytes: About what the frames of the other clips will take on disk, by those that were stored; None without
+            ``clips=``, or if no frame was stored.
+        rest_seconds: About how long a build of the other clips will take with the same workers, likewise.
     """
 
     clips: int
@@ -290,11 +243,14 @@ class BuildReport:
     seconds: float = 0.0
     workers: int = 0
     stopped_because: str | None = None
+    rest_clips: int = 0
+    rest_bytes: int | None = None
+    rest_seconds: float | None = None
 
     @property
     def is_complete(self) -> bool:
         """Whether the cache has all frames of the plan."""
-        return self.stopped_because is None and not self.failed
+        return self.stopped_because is None and not self.failed and not self.rest_clips
 
 
 def build(
@@ -304,6 +260,7 @@ def build(
     workers: int | Literal["auto"] = "auto",
     backend: str | Decoder = "auto",
     epochs: int = 1,
+    clips: int | None = None,
     progress: bool | Callable[[int, int | None], object] | None = None,
     limits: Limits | None = None,
 ) -> BuildReport:
@@ -311,8 +268,10 @@ def build(
 
     Clips of one source are decoded together, also those of different epochs; sources come in the order of the catalog.
     The build stops when the cache is full. If it is interrupted or killed, run it again and it continues from there.
-    Several processes, also on several machines that share the folder, can build one plan at the same time; each
-    decodes a part.
+    Several processes, also on several machines that share the folder, divide a plan by its ``rank`` and ``world_size``.
+
+    With ``clips=24``, that many clips are filled, spread over the plan, and the report says what the others will take
+    in bytes and seconds. A later build continues from there.
 
     Example: ``ff.cache.build(plan, ff.FrameCache("cache/", max_bytes="200GB"))``
 
@@ -322,6 +281,7 @@ def build(
         workers: Threads that decode; 0 decodes in the calling thread, "auto" uses the thread budget.
         backend: Name of a decoder, or a decoder.
         epochs: Number of epochs to store, from the plan's epoch on; give more than 1 if epochs have different frames.
+        clips: Number of clips to fill; None fills all.
         progress: True shows a progress bar, False none; None shows it if standard error is a terminal. Or a function,
             called with the number of frames done and the number of all frames (None if clips differ in length).
         limits: Largest sizes that a file may have, checked before memory is allocated; None is ``Limits()``.
@@ -337,30 +297,42 @@ def build(
         ResourceExhausted: Memory or file descriptors ran out; stored frames are kept, and the next build continues.
     """
     check_filling(plan, cache, epochs)
-    is_function = callable(progress) and not isinstance(progress, type)
-    if not (progress is None or isinstance(progress, bool) or is_function):
-        raise expected("progress", "True, False, None or a function of two numbers", progress)
+    check_progress(progress)
+    if clips is not None:
+        check_integer("clips", clips, least=1)
     before, begin = replace(cache.store.counts), perf_counter()
     num_clips, plan = len(plan) * epochs, flatten_streams(plan)
+    num_filled = num_clips if clips is None else min(clips, num_clips)
     count = thread_budget().threads if workers == "auto" else check_integer("workers", workers, least=0)
     done = FillCounts()
     total = None if plan.frames_per_clip is None else len(plan) * plan.frames_per_clip * epochs
     try:
         filler = Filler(plan, cache, as_decoder(backend, limits), epochs)
-        with _showing(total, progress) as show, closing(_fill_plan(filler, plan, epochs, cache, count)) as results:
-            for result in results:
-                done += result
+        options = FillOptions(by_output=filler.form == "output", max_bytes=TASK_BYTES)
+        tasks: Iterable[FillTask] = make_tasks(plan, epochs, options, clips)
+        if clips is not None:
+            tasks = list(tasks)
+            total = sum(task.clip_frames for task in tasks)
+        possible = takewhile(lambda _: cache.is_filling, tasks)
+        with (
+            showing_progress(total, progress, unit_scale=True) as show,
+            ordered_outcomes(filler, possible, workers=count, max_in_flight=2 * max(1, count)) as outcomes,
+        ):
+            for outcome in outcomes:
+                if isinstance(outcome, Err):
+                    raise outcome.error
+                done += outcome.value
                 show(done.clip_frames)
     finally:
         cache.flush()
     after = cache.store.counts
     lost = after.frames_lost - before.frames_lost
-    if lost and cache.store.trouble is None and cache.store.lost_by is not None:
-        raise make_shortage_error(cache.store.lost_by, cache.path, "store")
+    if lost and cache.store.trouble is None and cache.store.appender.lost_by is not None:
+        raise make_shortage_error(cache.store.appender.lost_by, cache.path, "store")
     if cache.store.needed_bytes is not None and not cache.info().num_frames:
         raise UsageError(cache.state.trouble or "")
-    return BuildReport(
-        clips=num_clips,
+    report = BuildReport(
+        clips=num_filled,
         frames_stored=done.stored - lost,
         frames_present=done.present,
         frames_failed=done.failed,
@@ -369,65 +341,25 @@ def build(
         seconds=perf_counter() - begin,
         workers=count,
         stopped_because=cache.state.trouble,
+        rest_clips=num_clips - num_filled,
     )
+    if clips is None or not report.frames_stored:
+        return report
+    filled, demand = count_frames(plan, tasks), count_demand(plan, epochs, options)
+    rest_bytes, rest_seconds = predict_rest(report, done.busy_seconds, filled, demand)
+    return replace(report, rest_bytes=rest_bytes, rest_seconds=rest_seconds)
 
 
-def _fill_plan(filler: Filler, plan: EpochPlan, epochs: int, cache: FrameCache, workers: int) -> Generator[FillCounts]:
-    """Yield the result of each task: first of those that no other process has claimed, then of the others."""
-    tasks = FillOptions(by_output=filler.form == "output", max_bytes=TASK_BYTES)
-    rank, world_size = plan.options.rank, plan.options.world_size
-    work = _WORK.format(
-        plan.fingerprint, plan.epoch, epochs, rank, world_size, tasks.by_output, tasks.max_bytes, filler.form
-    )
-    if plan.deliveries or plan.options.balance:
-        # Ranks then have other clips. Without them, the text is that of earlier versions.
-        work += f", {plan.options.balance!r}, {plan.deliveries!r}"
-    claimed_elsewhere: set[int] = set()
+def predict_rest(
+    report: BuildReport, busy_seconds: float, filled: tuple[int, int], demand: tuple[int, int]
+) -> tuple[int, float]:
+    """Predict the bytes and seconds of a plan's other frames: bytes by frames, seconds by the pictures to decode.
 
-    def claim_tasks() -> Iterator[FillTask]:
-        for task in make_tasks(plan, epochs, tasks):
-            if claims.take(task.number):
-                yield task
-            else:
-                claimed_elsewhere.add(task.number)
-
-    def wait_for_tasks() -> Iterator[FillTask]:
-        # The processes that claimed these have stored them by now, or were killed, or could not.
-        for task in make_tasks(plan, epochs, tasks):
-            if task.number in claimed_elsewhere:
-                claims.wait(task.number)
-                yield task
-
-    with Claims(cache.path, work, shared=cache.options.shared) as claims:
-        yield from _do_tasks(filler, claim_tasks(), cache, workers)
-        if claimed_elsewhere and cache.is_filling:
-            cache.flush()
-            claims.release()
-            yield from _do_tasks(filler, wait_for_tasks(), cache, workers)
-        cache.flush()
-
-
-def _do_tasks(filler: Filler, tasks: Iterable[FillTask], cache: FrameCache, workers: int) -> Iterator[FillCounts]:
-    possible = takewhile(lambda _: cache.is_filling, tasks)
-    with ordered_outcomes(filler, possible, workers=workers, max_in_flight=2 * max(1, workers)) as outcomes:
-        for outcome in outcomes:
-            if isinstance(outcome, Err):
-                raise outcome.error
-            yield outcome.value
-
-
-@contextmanager
-def _showing(
-    total: int | None, progress: bool | Callable[[int, int | None], object] | None
-) -> Iterator[Callable[[int], object]]:
-    """Yield a function that shows the number of frames done; ``total`` is None if clips differ in length."""
-    if callable(progress):
-        yield lambda done: progress(done, total)
-        return
-    if not can_show_bar(progress):  # tqdm starts a thread even for a bar that is not shown.
-        yield lambda done: None
-        return
-    from tqdm import tqdm  # 30 ms that only a bar needs
-
-    with tqdm(total=total, unit="frame", unit_scale=True, file=sys.stderr, leave=False) as bar:
-        yield lambda done: bar.update(done - bar.n)
+    Frames, and pictures that must be decoded for them, are those of the filled clips, and of all.
+    """
+    rest_frames, rest_pictures = (max(0, every - own) for every, own in zip(demand, filled, strict=True))
+    num_frames, num_pictures = filled
+    # Frames that were stored before took no time.
+    decoded_pictures = num_pictures * report.frames_stored / num_frames
+    nbytes = rest_frames * (report.bytes_written / report.frames_stored + ROW.itemsize)
+    return round(nbytes), busy_seconds / max(1, report.workers) * rest_pictures / decoded_pictures

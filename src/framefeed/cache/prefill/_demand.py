@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from framefeed._arrays import IntArray
 from framefeed.decode import find_reduction
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex, plan_runs
-from framefeed.plan import EpochPlan, estimate_reuse, list_requests, order_by_catalog, sample_windows
+from framefeed.plan import EpochPlan, flatten_streams, list_requests, order_by_catalog, sample_windows
 from framefeed.request import DecodeRequest, OutputSpec
 
 JOINED_FRAMES = 16
@@ -28,15 +28,17 @@ PLANNED_CLIPS = 4096
 """Plans up to this length are counted completely, in about a second; longer ones are sampled."""
 _WINDOWS = 64
 
+TASK_BYTES = 256 << 20
+"""Pixels that one worker decodes together."""
+
+_NEIGHBOURS = 16
+"""Of clips of one frame, so many neighbours are chosen together, as a build of all decodes them."""
+_MIN_BLOCKS = 4
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameRun:
-    """Frames that are stored side by side: those of one clip, or of a few short ones.
-
-    Attributes:
-        ordinals: Each once, int64 [N].
-        output: Size, crop and dimension order of their pixels.
-    """
+    """Frames that are stored side by side, each once, int64 [N]: those of one clip, or of a few short ones."""
 
     ordinals: IntArray
     output: OutputSpec
@@ -50,18 +52,14 @@ class FillTask:
     """Runs of frames of one source, decoded and stored by one worker.
 
     Attributes:
-        number: Number of the task in the plan; the same in every process, whatever the cache holds.
         row: Catalog row of the source.
         runs: Frames to decode; no frame is in two tasks of a source.
-        num_clips: Clips that begin with this task.
         clip_frames: Frames of the clips that end with this task, repeats included.
         errors: Reasons why clips have no frames.
     """
 
-    number: int
     row: int
     runs: list[FrameRun] = field(default_factory=list)
-    num_clips: int = 0
     clip_frames: int = 0
     errors: list[Exception] = field(default_factory=list)
 
@@ -91,51 +89,56 @@ class FillOptions:
     max_bytes: int
 
 
-def make_tasks(
-    plan: EpochPlan, epochs: int, options: FillOptions, positions: IntArray | None = None
-) -> Iterator[FillTask]:
+def make_tasks(plan: EpochPlan, epochs: int, options: FillOptions, most_clips: int | None = None) -> Iterator[FillTask]:
     """Yield tasks for the frames of this rank's clips, source by source in the order of the catalog.
 
     Args:
-        plan: The plan at its first epoch.
+        plan: The plan at its first epoch; of several streams, flattened.
         epochs: Number of epochs.
         options: Size of the tasks.
-        positions: Only these clips: ``len(plan)`` times the number of the epoch, from 0 on, plus position; None for
-            all.
+        most_clips: Choose so many clips, spread over the plan in the order of the catalog; None for all.
     """
     plans = [plan.with_epoch(plan.epoch + number) for number in range(epochs)]
-    if positions is None:
-        positions = np.arange(len(plan) * epochs)
-    pairs = list(zip(*(part.tolist() for part in np.divmod(positions, max(1, len(plan)))), strict=True))
+    pairs = [divmod(number, len(plan)) for number in range(len(plan) * epochs)]
     rows = np.fromiter((plans[epoch].row_at(position) for epoch, position in pairs), np.int64, len(pairs))
     order = np.argsort(rows, kind="stable")
+    if most_clips is not None:
+        streams = np.arange(max(1, len(plan.streams)))
+        clips = order[order % len(streams) == 0]
+        together = _NEIGHBOURS if plan.frames_per_clip == 1 else plan.options.clips_per_video
+        chosen = (clips[choose_spread(len(clips), most_clips, together)][:, None] + streams).ravel()
+        order = chosen[np.argsort(rows[chosen], kind="stable")]
     bounds = np.flatnonzero(np.diff(rows[order], prepend=-1, append=-1)).tolist()
-    numbers = count()
     for first, stop in pairwise(bounds):
         row = int(rows[order[first]])
         index = plan.catalog.frame_index(row)
-        clips: list[DecodeRequest] = []
-        failed = FillTask(-1, row)
+        clips_of_row: list[DecodeRequest] = []
+        failed = FillTask(row)
         for epoch, position in [pairs[i] for i in order[first:stop].tolist()]:
             try:
-                clips.append(plans[epoch][position])
+                clips_of_row.append(plans[epoch][position])
             except (FrameNotFound, TimeUnavailable) as error:
                 failed.errors.append(error)
         if failed.errors:
-            failed.number = next(numbers)
             yield failed
-        for task in make_source_tasks(row, index, clips, options):
-            task.number = next(numbers)
-            yield task
+        yield from make_source_tasks(row, index, clips_of_row, options)
+
+
+def choose_spread(total: int, count: int, together: int) -> IntArray:
+    """Choose so many numbers below ``total``, ascending int64: blocks of about ``together`` neighbours, far apart."""
+    numbers = np.arange(min(count, total))
+    num_blocks = max(1, min(len(numbers), max(_MIN_BLOCKS, -(-len(numbers) // together))))
+    blocks = numbers * num_blocks // max(1, len(numbers))
+    return numbers + (total - len(numbers)) * blocks // max(1, num_blocks - 1)
 
 
 def make_source_tasks(
     row: int, index: FrameIndex, clips: Sequence[DecodeRequest], options: FillOptions
 ) -> Iterator[FillTask]:
-    """Yield tasks for all clips of one source, given by its catalog row and index; they are not numbered yet."""
+    """Yield tasks for all clips of one source, given by its catalog row and index."""
     # Pictures are stored once for each output, or as planes once for each size at which they are decoded.
     seen: dict[OutputSpec | int, set[int]] = {}
-    task, nbytes, last_start = FillTask(-1, row), 0, -1
+    task, nbytes, last_start = FillTask(row), 0, -1
     # Neighbours in the file are decoded together, whichever epoch they are of.
     storable = [clip for clip in clips if len(clip.storable)]
     for clip in sorted(storable, key=lambda clip: int(index.frame_start[clip.storable].min())):
@@ -145,7 +148,6 @@ def make_source_tasks(
         new = [ordinal for ordinal in dict.fromkeys(clip.storable.tolist()) if ordinal not in seen_frames]
         seen_frames.update(new)
         most_frames = max(1, options.max_bytes // frame_bytes)
-        is_counted = False
         for part in _cut_long_clip(index, np.array(new, dtype=np.int64), most_frames, options.by_output):
             starts = index.frame_start[part]
             part_bytes = len(part) * frame_bytes
@@ -155,13 +157,10 @@ def make_source_tasks(
             is_full = task.num_frames + len(part) > times * GROUP_FRAMES or nbytes + part_bytes > most_bytes
             if task.runs and is_full:
                 yield task
-                task, nbytes = FillTask(-1, row), 0
+                task, nbytes = FillTask(row), 0
             task.append(part, clip.output)
-            task.num_clips += not is_counted
-            is_counted = True
             nbytes += part_bytes
             last_start = int(starts.max())
-        task.num_clips += not is_counted
         task.clip_frames += len(clip.storable)
     if task.clip_frames:
         yield task
@@ -170,11 +169,8 @@ def make_source_tasks(
 def _cut_long_clip(index: FrameIndex, ordinals: IntArray, most_frames: int, by_output: bool) -> Iterator[IntArray]:
     """Cut the frames of a clip into parts, between two GOPs if possible.
 
-    Args:
-        index: Index of the source.
-        ordinals: Frames of the clip.
-        most_frames: Frames whose pixels fit into memory.
-        by_output: Whether no part may be larger than that; else parts end only between GOPs.
+    With ``by_output``, no part has more than ``most_frames``, whose pixels fit into memory; else parts end only between
+    GOPs.
     """
     limit = min(most_frames, GROUP_FRAMES)
     if len(ordinals) > limit:
@@ -194,59 +190,30 @@ def _cut_long_clip(index: FrameIndex, ordinals: IntArray, most_frames: int, by_o
         first = stop
 
 
-@dataclass(frozen=True, slots=True)
-class PlanDemand:
-    """Counts of the frames that a plan needs.
-
-    Attributes:
-        clips: Clips of this rank, all epochs together.
-        clip_frames: Frames of these clips, repeats included.
-        frames: Distinct frames, each of which is stored once.
-        pictures: Pictures that must be decoded for them, counted by ``plan_runs``.
-        pieces: Runs of frames in which they are stored.
-        varies: Whether other epochs need other frames.
-        frames_at_most: Frames that all epochs together can need, or None if there is no limit.
-    """
-
-    clips: int
-    clip_frames: int
-    frames: int
-    pictures: int
-    pieces: int
-    varies: bool
-    frames_at_most: int | None
+def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> tuple[int, int]:
+    """Count the frames of a plan from its first epoch on as ``count_frames`` does; of a long plan, by a sample."""
+    plan = flatten_streams(plan)
+    if len(plan) * epochs <= PLANNED_CLIPS:
+        return count_frames(plan, make_tasks(plan, epochs, options))
+    plans = [order_by_catalog(plan, number) for number in range(epochs)]
+    windows = list(sample_windows(plans[0], _WINDOWS, PLANNED_CLIPS // epochs))
+    share = len(plan) / sum(map(len, windows))
+    rows = [plans[0].row_at(window.start) for window in windows]
+    tasks = (
+        task
+        for row, window in zip(rows, windows, strict=True)
+        for task in make_source_tasks(row, plan.catalog.frame_index(row), list_requests(plans, window), options)
+    )
+    num_frames, num_pictures = count_frames(plan, tasks)
+    return round(num_frames * share), round(num_pictures * share)
 
 
-def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> PlanDemand:
-    """Count the frames of a plan from its first epoch on, or estimate them from a sample of a long plan."""
-    clip_frames = frames = pictures = num_runs = 0
-    num_clips, share = len(plan) * epochs, 1.0
-    if num_clips <= PLANNED_CLIPS:
-        tasks = make_tasks(plan, epochs, options)
-    else:
-        plans = [order_by_catalog(plan, number) for number in range(epochs)]
-        windows = list(sample_windows(plans[0], _WINDOWS, PLANNED_CLIPS // epochs))
-        share = len(plan) / sum(map(len, windows))
-        rows = [plans[0].row_at(window.start) for window in windows]
-        tasks = (
-            task
-            for row, window in zip(rows, windows, strict=True)
-            for task in make_source_tasks(row, plan.catalog.frame_index(row), list_requests(plans, window), options)
-        )
+def count_frames(plan: EpochPlan, tasks: Iterable[FillTask]) -> tuple[int, int]:
+    """Count the frames of tasks, and the pictures that must be decoded for them."""
+    num_frames = num_pictures = 0
     for task in tasks:
-        clip_frames += task.clip_frames
-        frames += task.num_frames
-        num_runs += len(task.runs)
+        num_frames += task.num_frames
         if task.runs:
             ordinals = np.concatenate([run.ordinals for run in task.runs])
-            pictures += plan_runs(plan.catalog.frame_index(task.row), ordinals).num_decoded
-    is_endless = options.by_output and getattr(plan.options.crop, "is_random", False)
-    return PlanDemand(
-        clips=num_clips,
-        clip_frames=round(clip_frames * share),
-        frames=round(frames * share),
-        pictures=round(pictures * share),
-        pieces=round(num_runs * share),
-        varies=estimate_reuse(plan, options.by_output) < 1,
-        frames_at_most=None if is_endless else int(plan.catalog.num_frames[plan.catalog.plannable_rows].sum()),
-    )
+            num_pictures += plan_runs(plan.catalog.frame_index(task.row), ordinals).num_decoded
+    return num_frames, num_pictures

@@ -38,11 +38,7 @@ def gpu(dev_id: int = 0) -> Context:
 
 
 def check_context(ctx: object) -> None:
-    """Check that a device is the CPU.
-
-    Raises:
-        UsageError: It is a GPU, or no device.
-    """
+    """Check that a device is the CPU."""
     if not isinstance(ctx, Context):
         raise expected("ctx", "cpu(0)", ctx)
     if ctx.device_type != _CPU:

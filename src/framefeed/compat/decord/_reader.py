@@ -13,7 +13,6 @@ from framefeed._checks import check_integer, describe_value, expected, is_number
 from framefeed.compat.decord._context import Context, check_context, cpu
 from framefeed.compat.decord.bridge import bridge_out
 from framefeed.decode import (
-    Decoder,
     ForwardReader,
     VideoDecoder,
     WrongKind,
@@ -65,7 +64,9 @@ class VideoReader:
     ) -> None:
         check_context(ctx)
         columns, rows = check_integer("width", width), check_integer("height", height)
-        backend = _find_backend(check_integer("num_threads", num_threads))
+        if (threads := check_integer("num_threads", num_threads)) > _MOST_THREADS:
+            raise expected("num_threads", f"at most {_MOST_THREADS} threads", threads)
+        backend = "auto" if threads <= 1 else make_auto_decoder(PyAVDecoder(threads=threads))
         if not is_number(fault_tol):
             raise expected("fault_tol", "a number such as -1", fault_tol)
         source = _find_source(uri)
@@ -239,12 +240,6 @@ def _find_source(uri: Any) -> MediaSource:
         return MediaSource.of(uri)
     except UsageError as error:
         raise UsageError(f"uri: {str(error).removeprefix('source: ')}") from error
-
-
-def _find_backend(threads: int) -> str | Decoder:
-    if threads > _MOST_THREADS:
-        raise expected("num_threads", f"at most {_MOST_THREADS} threads", threads)
-    return "auto" if threads <= 1 else make_auto_decoder(PyAVDecoder(threads=threads))
 
 
 def _as_numbers(indices: Any) -> IntArray:

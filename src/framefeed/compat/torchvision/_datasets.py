@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch.utils.data import Dataset
@@ -133,7 +133,11 @@ class Kinetics(FolderOfClips):
         self.split = "unknown" if _legacy else split
         self.split_folder = self.root if _legacy else os.path.join(self.root, split)
         if download:
-            _refuse_download(self.split_folder)
+            raise UsageError(
+                "download: expected False: framefeed downloads no data set: fetch Kinetics as its maintainers say "
+                "(https://github.com/cvdfoundation/kinetics-dataset), and put the videos of each class into "
+                f"{self.split_folder}/<class>/"
+            )
         self.num_classes, self.extensions, self.transform = num_classes, tuple(extensions), transform
         self.num_download_workers = num_download_workers
         self.classes, self.samples = list_samples(self.split_folder, self.extensions)
@@ -314,9 +318,6 @@ def list_samples(folder: str, extensions: tuple[str, ...]) -> tuple[list[str], l
 
     Returns:
         The classes, and (path, number of its class) of each video.
-
-    Raises:
-        MissingMedia: There is no class, or one has no video.
     """
     try:
         classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
@@ -372,10 +373,3 @@ def _check_metadata(metadata: Mapping[str, Any] | None, samples: list[tuple[str,
             f"is {old} and {new}: make the metadata again (leave the argument out, then take dataset.metadata)"
         )
     return metadata
-
-
-def _refuse_download(folder: str) -> NoReturn:
-    raise UsageError(
-        "download: expected False: framefeed downloads no data set: fetch Kinetics as its maintainers say "
-        f"(https://github.com/cvdfoundation/kinetics-dataset), and put the videos of each class into {folder}/<class>/"
-    )

@@ -25,11 +25,7 @@ _MOST_NAMED = 3
 
 
 def check_format(output_format: object) -> str:
-    """Check the order of dimensions, and return it in capitals.
-
-    Raises:
-        UsageError: It is neither "THWC" nor "TCHW".
-    """
+    """Check the order of dimensions, and return it in capitals."""
     chosen = output_format.upper() if isinstance(output_format, str) else ""
     if chosen not in _FORMATS:
         raise expected("output_format", "'THWC' or 'TCHW'", output_format)

@@ -56,8 +56,6 @@ class VideoTable:
     indexed when the first of its clips is read.
 
     Args:
-        paths: As the user gave them.
-        fps: Mean rate of each by its header, or None.
         num_frames: Frames of each, 0 for one that cannot be read, int64 [V].
         catalog: One row for each video; or None.
         pts: Times of all frames in ticks, one video after the other, int64; with a catalog None.
@@ -81,12 +79,7 @@ class VideoTable:
 
     @classmethod
     def scan(cls, paths: Sequence[Any], workers: int) -> VideoTable:
-        """Index all videos; those that cannot be read have no frames, and are named by one warning.
-
-        Args:
-            paths: Paths or URLs.
-            workers: Threads; with 0 the calling thread indexes them.
-        """
+        """Index all videos; those that cannot be read have no frames, and are named by one warning."""
         names = [check_path("video_paths", path, "a.mp4") for path in paths]
         if not names:
             return cls([], [], np.empty(0, np.int64))
@@ -100,7 +93,14 @@ class VideoTable:
             )
         texts = catalog.table.column("error").to_pylist()
         errors = {row: text for row, text in enumerate(texts) if text is not None}
-        _warn_of_failed(errors, len(names))
+        if errors:
+            shown = "; ".join(list(errors.values())[:_MOST_NAMED])
+            more = "; ..." if len(errors) > _MOST_NAMED else ""
+            warnings.warn(
+                f"{len(errors)} of {len(names)} videos cannot be read, and have no clips: {shown}{more}",
+                RuntimeWarning,
+                stacklevel=find_callers_level(),
+            )
         num_frames = np.maximum(catalog.num_frames, 0)
         num_frames[list(errors)] = 0
         fps = [None if row in errors else _read_rate(catalog, row) for row in range(len(names))]
@@ -108,11 +108,7 @@ class VideoTable:
 
     @classmethod
     def of_metadata(cls, metadata: Mapping[str, Any]) -> VideoTable:
-        """Take the metadata that `VideoClips.metadata`, or torchvision's, has given.
-
-        Raises:
-            UsageError: It is something else.
-        """
+        """Take the metadata that `VideoClips.metadata`, or torchvision's, has given."""
         check_mapping("_precomputed_metadata", metadata, "video_clips.metadata")
         columns = [metadata.get(key) for key in METADATA_KEYS]
         if any(column is None or len(column) != len(columns[0] or ()) for column in columns):
@@ -154,19 +150,7 @@ class VideoTable:
         return np.concatenate([np.empty(0, np.int64), *(self._read_pts(video) for video in videos)])
 
     def decode(self, video: int, clips: Sequence[IntArray]) -> list[torch.Tensor]:
-        """Decode clips of a video together, each frame once.
-
-        Args:
-            video: Its number.
-            clips: Frame numbers of each clip, int64 [T].
-
-        Returns:
-            Frames of each clip, uint8 [T, H, W, C].
-
-        Raises:
-            MediaError: They cannot be decoded.
-            StaleSource: The metadata of an earlier run belong to another file.
-        """
+        """Decode clips of a video, given as frame numbers, int64 [T] each, together: uint8 [T, H, W, C] each."""
         if self._catalog is not None:
             entry = self._catalog[video]
             return _decode_clips(entry.as_media_source(), self._catalog.frame_index(video), clips)
@@ -234,14 +218,3 @@ def _decode_clips(media: MediaSource, index: FrameIndex, clips: Sequence[IntArra
     slots = [ClipSlot(clip, _OUTPUT, scratch.lease((len(clip), *shape))) for clip in clips]
     find_decoder().decode(media, index, slots).raise_first()
     return [torch.from_numpy(slot.out) for slot in slots]
-
-
-def _warn_of_failed(errors: Mapping[int, str], count: int) -> None:
-    if errors:
-        shown = "; ".join(list(errors.values())[:_MOST_NAMED])
-        warnings.warn(
-            f"{len(errors)} of {count} videos cannot be read, and have no clips: {shown}"
-            + ("; ..." if len(errors) > _MOST_NAMED else ""),
-            RuntimeWarning,
-            stacklevel=find_callers_level(),
-        )

@@ -15,13 +15,7 @@ from framefeed._arrays import IntArray
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Clips of ``size`` frames that begin ``step`` frames apart, at ``frame_rate`` or the rate of each video.
-
-    Attributes:
-        size: Frames of a clip.
-        step: Resampled frames from the first frame of a clip to that of the next.
-        frame_rate: Frames per second that videos are resampled to; None takes the frames as they are.
-    """
+    """Clips of ``size`` frames that begin ``step`` resampled frames apart, at ``frame_rate`` or that of each video."""
 
     size: int
     step: int

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed._values import DEFAULT_LIMITS, KEY
+from framefeed._values import DEFAULT_LIMITS, KEY, UnitFacts
 from framefeed.bitstreams import (
     BLOCK_PADDING,
     KEY_FRAME,
@@ -23,13 +23,12 @@ from framefeed.bitstreams import (
     OddUnits,
     UnitWalk,
     read_nal_length_size,
-    read_picture_facts,
 )
 from framefeed.decode._decoder import DecodeCounts
 from framefeed.decode.backends._pyav_feed import Feed
 from framefeed.decode.backends._pyav_pools import FeedOptions, get_thread_pools
 from framefeed.index import DecodeRuns, FrameIndex, StreamFacts, find_frame_starts
-from framefeed.media import LIBAV_EXCEPTIONS, MediaSource, libav_log
+from framefeed.media import LIBAV_EXCEPTIONS, MediaSource, Packet, libav_log
 
 
 def find_true_starts(
@@ -86,14 +85,18 @@ def move_false_starts(
 def find_disposable(feed: Feed, stream: StreamFacts, numbers: Sequence[int]) -> BoolArray:
     """Find the packets of H.264 or HEVC whose pictures no other picture refers to, bool [len(numbers)]."""
     feed.start(numbers[0])
-    walk = UnitWalk(stream.codec, read_nal_length_size(stream.codec, stream.extradata))
-    for packet in feed.packets(numbers):
-        data = np.frombuffer(bytes(packet) + bytes(BLOCK_PADDING), np.uint8)
-        walk.block(data, np.array([0]), np.array([packet.size]))
-    is_disposable = walk.facts().is_disposable
+    is_disposable = _read_units(stream, feed.packets(numbers)).is_disposable
     disposable = np.zeros(len(numbers), bool)
     disposable[: len(is_disposable)] = is_disposable
     return disposable
+
+
+def _read_units(stream: StreamFacts, packets: Iterable[Packet]) -> UnitFacts:
+    walk = UnitWalk(stream.codec, read_nal_length_size(stream.codec, stream.extradata))
+    for packet in packets:
+        data = np.frombuffer(bytes(packet) + bytes(BLOCK_PADDING), np.uint8)
+        walk.block(data, np.array([0]), np.array([packet.size]))
+    return walk.facts()
 
 
 def _is_start(feed: Feed, stream: StreamFacts, number: int) -> bool:
@@ -103,8 +106,7 @@ def _is_start(feed: Feed, stream: StreamFacts, number: int) -> bool:
     if packet is None:
         return False
     if Codec.of(stream.codec).units is not None:
-        facts = read_picture_facts(bytes(packet), stream.codec, read_nal_length_size(stream.codec, stream.extradata))
-        return facts is not None and facts.is_random_access
+        return bool(_read_units(stream, [packet]).is_start[0])
     if (make_reader := PACKET_READERS.get(stream.codec)) is not None:
         with suppress(OddUnits):  # a key frame of AV1 without a sequence header of its own
             return make_reader(DEFAULT_LIMITS).read(memoryview(packet)) == SHOWN | KEY_FRAME

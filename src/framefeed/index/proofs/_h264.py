@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -42,15 +41,7 @@ _EVIDENT_STEP = 2
 def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk, held: int = 0) -> Proof:
     """Prove which frames come of H.264 packets.
 
-    Args:
-        configuration: The stream's parameter sets.
-        units: NAL units of all packets.
-        walk: The same packets.
-        held: Pictures that libav's decoder surely holds back from the start.
-
-    Raises:
-        Unproved: The packets do not prove it.
-        Refuted: Not even that frames come in the order of their times.
+    ``held``: pictures that libav's decoder surely holds back from the start.
     """
     packets = find_pictures(units)
     check_ends(units, packets)
@@ -87,7 +78,7 @@ def prove_h264(configuration: Configuration, units: UnitFacts, walk: PacketWalk,
     proof = prove_order_of_times(walk, packets, number)
     if not is_idr[0]:
         raise Unproved("it does not begin with an IDR picture")
-    return replace(proof, begin=begin) if begin else proof
+    return proof._replace(begin=begin) if begin else proof
 
 
 def count_missing(
@@ -98,12 +89,10 @@ def count_missing(
     The number of a picture is that of the last reference picture before it, plus one. Other pictures that are lost
     leave no gap, and no picture refers to them.
 
-    Args:
-        number: frame_num of each picture, int64 [S].
-        is_idr: Whether it is an IDR picture, of number 0, bool [S].
-        is_reference: Whether other pictures may refer to it, bool [S].
-        is_second: Whether it may be the second field of a frame, of one number with the first, bool [S]; or None.
-        bits: Of a number.
+    ``number``: frame_num of each picture, int64 [S].
+    ``is_idr``: whether it is an IDR picture, of number 0, bool [S].
+    ``is_reference``: whether other pictures may refer to it, bool [S].
+    ``is_second``: whether it may be the second field of a frame, of one number with the first, bool [S]; or None.
     """
     references = np.where(is_reference, np.arange(len(number)), 0)
     before = number[np.maximum.accumulate(references)[:-1]]
@@ -120,13 +109,7 @@ def count_missing(
 def count_missing_before(configuration: Configuration, units: UnitFacts, packets: IntArray) -> IntArray:
     """Count the reference pictures that a stream lost before each picture, as `count_missing`.
 
-    Args:
-        configuration: The stream's parameter sets.
-        units: NAL units of all packets.
-        packets: Numbers of the packets that have a picture, int64 [S]; at least one.
-
-    Raises:
-        OddUnits: The headers do not tell.
+    ``packets``: numbers of the packets that have a picture, int64 [S]; at least one.
     """
     sequence, pictures = cast("H264Sequence", configuration.sequence), configuration.pictures
     is_idr, is_reference = units.slice_kind[packets] == H264_IDR, units.layer[packets] > 0

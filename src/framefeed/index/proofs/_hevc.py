@@ -40,17 +40,7 @@ them."""
 
 
 def prove_hevc(configuration: Configuration, units: UnitFacts, walk: PacketWalk) -> Proof:
-    """Prove which frames come of HEVC packets.
-
-    Args:
-        configuration: The stream's parameter sets.
-        units: NAL units of all packets.
-        walk: The same packets.
-
-    Raises:
-        Unproved: The packets do not prove it.
-        Refuted: Not even that frames come in the order of their times.
-    """
+    """Prove which frames come of HEVC packets."""
     packets = find_pictures(units)
     check_ends(units, packets)
     check_sets(configuration, units)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -35,15 +34,7 @@ from framefeed.media import VideoContainer, has_damaged_configuration, read_stre
 def prove_units(configuration: Configuration, units: UnitFacts, walk: PacketWalk, held: int = 0) -> Proof:
     """Prove which frames come of packets.
 
-    Args:
-        configuration: The stream's parameter sets.
-        units: NAL units of all packets.
-        walk: The same packets.
-        held: Pictures that libav's H.264 decoder surely holds back from the start.
-
-    Raises:
-        Unproved: The packets do not prove it.
-        Refuted: Not even that frames come in the order of their times.
+    ``held``: pictures that libav's H.264 decoder surely holds back from the start.
     """
     is_h264 = configuration.codec == "h264"
     unknown = name_unknown(units, _h264.KNOWN_KINDS if is_h264 else _hevc.KNOWN_KINDS)
@@ -64,11 +55,7 @@ _PROBED_PACKETS = 24
 
 
 class NalProver:
-    """Reads the NAL units of the packet walk.
-
-    Args:
-        container: No packet of it was decoded yet.
-    """
+    """Reads the NAL units of the packet walk, of a container of which no packet was decoded yet."""
 
     def __init__(self, container: VideoContainer) -> None:
         context = container.decoder()
@@ -104,8 +91,7 @@ class NalProver:
         is_known = self._known == (picture.width, picture.height, None if self._is_withheld else picture.pixel_format)
         if self._is_withheld and not is_known:
             raise Unproved("container and codec that differ in the size of pictures")
-        return replace(
-            proof,
+        return proof._replace(
             first=picture if is_known else None,
             # Sequence parameter sets count before the container; libav has done so where it opened a decoder.
             colors=configuration.sequence.colors if self._is_withheld else self._colors,

@@ -11,11 +11,7 @@ from framefeed.index.proofs._proving import Proof, Unproved
 
 
 class PacketOrderProver:
-    """Reads each packet.
-
-    Args:
-        reader: Of the codec.
-    """
+    """Reads each packet."""
 
     def __init__(self, reader: PacketReader) -> None:
         self._reader = reader

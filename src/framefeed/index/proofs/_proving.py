@@ -6,7 +6,7 @@ start, exactly as decoding everything finds them; only damage of picture data st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ class Refuted(Unproved):
     """The packets deny, or leave open, that frames come in the order of their times: decoding is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     """Which frames come of a stream's packets.
 
     Attributes:
@@ -52,11 +51,7 @@ class Proof:
 
 
 def find_pictures(units: UnitFacts) -> IntArray:
-    """List the packets that have a picture, int64 [S].
-
-    Raises:
-        Refuted: There is none, or a packet has more or less than one whole picture.
-    """
+    """List the packets that have a picture, int64 [S]."""
     if units.fault:
         raise Refuted(units.fault)
     packets = units.has_slice.nonzero()[0]
@@ -76,9 +71,7 @@ def name_unknown(units: UnitFacts, known: frozenset[int]) -> str:
 def check_ends(units: UnitFacts, packets: IntArray) -> None:
     """Raise Refuted if a sequence ends before the last picture: a decoder outputs held pictures early, or never.
 
-    Args:
-        units: NAL units of all packets.
-        packets: Numbers of the packets that have a picture.
+    ``packets``: numbers of the packets that have a picture.
     """
     if np.count_nonzero(units.has_end[: packets[-1]]):
         raise Refuted("an end of the sequence inside of it")
@@ -95,13 +88,8 @@ def check_sets(configuration: Configuration, units: UnitFacts) -> None:
 def prove_order_of_times(walk: PacketWalk, packets: IntArray, number: IntArray) -> Proof:
     """Prove that pictures are shown in the order of their times.
 
-    Args:
-        walk: The packet walk.
-        packets: Numbers of the packets that give a frame, int64 [S].
-        number: The order of their pictures, int64 [S].
-
-    Raises:
-        Refuted: Times are missing, or in another order, a packet is damaged, or the configuration changes.
+    ``packets``: numbers of the packets that give a frame, int64 [S].
+    ``number``: the order of their pictures, int64 [S].
     """
     if walk.is_damaged or walk.is_reconfigured:
         raise Refuted("the container says that a packet is damaged, or changes the configuration")

@@ -6,19 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from framefeed._values import ByteReader
 from framefeed.media.remote._answers import FetchedRange, ListedObject, ObjectVersion
-from framefeed.media.remote._storage_options import (
-    StorageOptions,
-    check_storage_options,
-    find_options,
-    parse_headers,
-    parse_hub_options,
-    parse_s3_options,
-)
-from framefeed.media.remote._targets import HttpTarget, Target, is_http, is_hub, is_s3
+from framefeed.media.remote._schemes import StorageOptions, is_http, is_hub, is_s3
+
+if TYPE_CHECKING:
+    from framefeed.media.remote._targets import Target
 
 __all__ = [
     "FetchedRange",
@@ -45,6 +40,8 @@ __all__ = [
     "remove_object",
     "split_root",
 ]
+
+_OPTIONS = "framefeed.media.remote._storage_options"
 
 
 @cache
@@ -81,22 +78,43 @@ def split_root(url: str) -> tuple[str, str]:
 
 
 def check_remote_url(url: str, options: Mapping[str, Any]) -> None:
-    """Check what can be checked of a URL and its options without asking a server.
+    """Check what can be checked of a URL and its options without asking a server."""
+    _make_target(url, options)
+
+
+def check_storage_options(given: Any) -> None:
+    """Check options before they are used.
 
     Raises:
-        UsageError: It names no object, or an option is wrong.
+        UsageError: They are no options by URL prefix, or some of http(s) or s3 do not exist or are wrong.
     """
-    _make_target(url, options)
+    if given is not None:
+        import_module(_OPTIONS).check_storage_options(given)
+
+
+def find_options(storage_options: StorageOptions | None, url: str) -> Mapping[str, Any]:
+    """Find the options for a URL; see `_storage_options.find_options`."""
+    found: Mapping[str, Any] = import_module(_OPTIONS).find_options(storage_options, url) if storage_options else {}
+    return found
+
+
+def _parse_s3(options: Mapping[str, Any]) -> Any:
+    return import_module(_OPTIONS).parse_s3_options(options)
+
+
+def _parse_hub(options: Mapping[str, Any]) -> Any:
+    return import_module(_OPTIONS).parse_hub_options(options)
 
 
 def _make_target(url: str, options: Mapping[str, Any]) -> Target:
     if is_http(url):
-        return HttpTarget(url, parse_headers(options))
+        http: Callable[..., Target] = import_module("framefeed.media.remote._targets").HttpTarget
+        return http(url, import_module(_OPTIONS).parse_headers(options))
     if is_hub(url):
         hub: Callable[..., Target] = import_module("framefeed.media.remote._hub").HubTarget
-        return hub(url, parse_hub_options(options))
+        return hub(url, _parse_hub(options))
     make: Callable[..., Target] = import_module("framefeed.media.remote._s3_target").S3Target
-    return make(url, parse_s3_options(options))
+    return make(url, _parse_s3(options))
 
 
 class SentRanges(Protocol):
@@ -108,11 +126,7 @@ class SentRanges(Protocol):
 
 
 class RangesAhead(Protocol):
-    """Ranges of an object that were asked for.
-
-    Attributes:
-        nbytes: Their bytes.
-    """
+    """Ranges of an object that were asked for, of ``nbytes`` together."""
 
     nbytes: int
 
@@ -128,21 +142,15 @@ class RangesAhead(Protocol):
 def list_objects(url: str, options: Mapping[str, Any]) -> Iterator[Sequence[ListedObject]]:
     """List the objects whose URLs begin so, page by page, in the order of the server.
 
-    Args:
-        url: ``s3://bucket`` or ``s3://bucket/`` and the first characters of the keys, or likewise of the Hub.
-        options: Of ``storage_options``, for this URL.
-
-    Raises:
-        MissingMedia: There is no such bucket.
-        UnreadableMedia: It cannot be listed.
+    ``url`` is ``s3://bucket`` or ``s3://bucket/`` and the first characters of the keys, or likewise of the Hub.
     """
     if is_hub(url):
         files: Iterator[Sequence[ListedObject]] = import_module("framefeed.media.remote._hub").list_hub(
-            url, parse_hub_options(options)
+            url, _parse_hub(options)
         )
         return files
     pages: Iterator[Sequence[ListedObject]] = import_module("framefeed.media.remote._whole").list_keys(
-        url, parse_s3_options(options)
+        url, _parse_s3(options)
     )
     return pages
 
@@ -156,15 +164,7 @@ def read_whole(url: str, most_bytes: int, options: Mapping[str, Any]) -> bytes:
 def get_range(
     url: str, start: int, stop: int, options: Mapping[str, Any], version: ObjectVersion | None = None
 ) -> FetchedRange:
-    """Get a range of an object in the calling thread, whose limits hold; a reader would start a thread.
-
-    Args:
-        url: The object.
-        start: First byte.
-        stop: Behind the last byte.
-        options: Of ``storage_options``, for this URL.
-        version: Which version it must be of; None for any.
-    """
+    """Get a range of an object in the calling thread, whose limits hold; a reader would start a thread."""
     make: Callable[..., Callable[[], FetchedRange]] = import_module("framefeed.media.remote._client").RangeGet
     return make(_make_target(url, options), start, stop, version)()
 
@@ -172,14 +172,7 @@ def get_range(
 def fetch_ahead(
     url: str, ranges: Iterable[tuple[int, int]], version: ObjectVersion | None, options: Mapping[str, Any]
 ) -> RangesAhead:
-    """Ask for ranges of an object, for readers that come later; do not wait.
-
-    Args:
-        url: The object.
-        ranges: First byte of each, and behind the last one.
-        version: Which version they must be of; None for any.
-        options: Of ``storage_options``, for this URL.
-    """
+    """Ask for ranges of an object, first byte and behind the last one, for readers that come later; do not wait."""
     ahead: RangesAhead = import_module("framefeed.media.remote._reader").FetchedAhead(
         _make_target(url, options), ranges, version
     )
@@ -192,14 +185,7 @@ def open_ranges(
     version: ObjectVersion | None = None,
     confirm: Callable[[], ObjectVersion] | None = None,
 ) -> ByteReader:
-    """Make a reader of an object; nothing is asked for before the first read.
-
-    Args:
-        url: The object.
-        options: Of ``storage_options``, for this URL.
-        version: Which version the bytes must be of; None for the one of the first answer.
-        confirm: Is called if the first answer is of another version, and returns one whose bytes are the same.
-    """
+    """Make a reader of an object, as `RangeReader` says; nothing is asked for before the first read."""
     reader: ByteReader = import_module("framefeed.media.remote._reader").RangeReader(
         _make_target(url, options), version, confirm
     )
@@ -207,23 +193,16 @@ def open_ranges(
 
 
 def put_file(url: str, path: str, replaced: ObjectVersion | None, options: Mapping[str, Any]) -> ObjectVersion:
-    """Put a file as one object of S3; see `_putting.put_file`.
-
-    Args:
-        url: The object.
-        path: The file.
-        replaced: The version that it replaces; None for a new object.
-        options: Of ``storage_options``, for this URL.
-    """
+    """Put a file as one object of S3; see `_putting.put_file`."""
     put: Callable[..., ObjectVersion] = import_module("framefeed.media.remote._putting").put_file
-    return put(url, path, replaced, parse_s3_options(options))
+    return put(url, path, replaced, _parse_s3(options))
 
 
 def check_rights(url: str, options: Mapping[str, Any]) -> None:
     """Check that objects can be put where ``url`` is; see `_putting.check_rights`."""
-    import_module("framefeed.media.remote._putting").check_rights(url, parse_s3_options(options))
+    import_module("framefeed.media.remote._putting").check_rights(url, _parse_s3(options))
 
 
 def remove_object(url: str, options: Mapping[str, Any]) -> None:
     """Remove an object of S3; one that is not there is no error."""
-    import_module("framefeed.media.remote._putting").remove_object(url, parse_s3_options(options))
+    import_module("framefeed.media.remote._putting").remove_object(url, _parse_s3(options))

@@ -40,11 +40,7 @@ class Reach(IntEnum):
 
 
 class PrivateAddressError(Exception):
-    """A redirect leads to an address that its server may not name.
-
-    Attributes:
-        what: From where to where.
-    """
+    """A redirect leads to an address that its server may not name; ``what`` says from where to where."""
 
     def __init__(self, reach: Reach) -> None:
         super().__init__()
@@ -52,11 +48,7 @@ class PrivateAddressError(Exception):
 
 
 def is_public_address(text: str) -> bool:
-    """Whether the whole internet can reach an address.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Whether the whole internet can reach an address; ``ValueError`` if it is none."""
     address: Any = ipaddress.ip_address(text.partition("%")[0])
     if address.version == 6:
         inner = address.ipv4_mapped or address.sixtofour

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import http
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from framefeed._shown import advise_indexing
@@ -20,8 +17,7 @@ TRANSIENT = (408, 429, 500, 502, 503, 504)
 """Status codes of failures that a repeated request may not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectVersion:
+class ObjectVersion(NamedTuple):
     """What tells one version of an object from another.
 
     Attributes:
@@ -93,29 +89,15 @@ class ListedObject(NamedTuple):
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedRange:
-    """Bytes of an object.
-
-    Attributes:
-        data: From the start that was asked for; fewer than asked for where the object ends.
-        version: Of the object.
-    """
+class FetchedRange(NamedTuple):
+    """Bytes of an object, from the start that was asked for; fewer than asked for where it ends."""
 
     data: bytearray | memoryview
     version: ObjectVersion
 
 
-@dataclass(frozen=True, slots=True)
-class RangeRequest:
-    """A range of an object.
-
-    Attributes:
-        name: Shown name of the object.
-        start: First byte.
-        stop: Behind the last byte.
-        version: Which version it must be of; None for any.
-    """
+class RangeRequest(NamedTuple):
+    """A range of an object with a shown name, up to the byte behind its last one, in a version or in any."""
 
     name: str
     start: int
@@ -130,8 +112,7 @@ class RangeRequest:
         return headers if self.version is None else {**headers, **self.version.condition}
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """What the body of an answer holds.
 
     Attributes:
@@ -249,8 +230,10 @@ def _make_odd_error(request: RangeRequest, answer: str) -> UnreadableMedia:
 
 def describe_refusal(name: str, status: int) -> str:
     """Describe an answer that refuses an object."""
+    from http import HTTPStatus  # here: all that reads a path loads this module
+
     try:
-        meaning = f" {http.HTTPStatus(status).phrase}"
+        meaning = f" {HTTPStatus(status).phrase}"
     except ValueError:
         meaning = ""
     if status in TRANSIENT:
@@ -267,16 +250,13 @@ def shorten(text: str) -> str:
 
 
 def read_pause(value: str | None, now: float) -> float | None:
-    """Read ``Retry-After``, seconds or a date, as seconds from now; None if there is none.
-
-    Args:
-        value: Of the header.
-        now: Seconds since the epoch.
-    """
+    """Read ``Retry-After``, seconds or a date, as seconds from now (since the epoch); None if there is none."""
     if value is None:
         return None
     if _NUMBER.fullmatch(value.strip()):
         return float(value)
+    from email.utils import parsedate_to_datetime  # 8 ms
+
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - now)
     except (ValueError, OverflowError):

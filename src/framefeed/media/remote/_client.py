@@ -92,14 +92,7 @@ _CLIENT = PerProcess(HttpClient)
 
 
 class ObjectGet(ABC, Generic[R]):
-    """Asks for an object, with as many requests as it takes.
-
-    Args:
-        target: The object.
-
-    Attributes:
-        target: The object.
-    """
+    """Asks for an object, with as many requests as it takes."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -118,10 +111,7 @@ class ObjectGet(ABC, Generic[R]):
         """Check an answer that is no transient failure, and read it."""
 
     def __call__(self, is_abandoned: threading.Event | None = None) -> R:
-        """Ask, and ask again what may pass.
-
-        Args:
-            is_abandoned: Ends the work early. So do the limits of the calling thread.
+        """Ask, and ask again what may pass, until ``is_abandoned`` is set or the limits of the calling thread are over.
 
         Raises:
             MissingMedia: There is no such object.
@@ -272,16 +262,13 @@ class ObjectGet(ABC, Generic[R]):
         # As bytes, which Python has read as Latin-1. A user and a password in it are not used.
         joined = urlsplit(urljoin(url, quote(location.encode("latin-1"), safe="/%:@!$&'()*+,;=~?#[]")))
         next_url = urlunsplit(joined._replace(netloc=joined.netloc.rpartition("@")[2], fragment=""))
-        self._check_redirect(url, next_url)
-        return next_url
-
-    def _check_redirect(self, url: str, next_url: str) -> None:
         scheme, before = urlsplit(next_url).scheme, urlsplit(url).scheme
         if scheme not in ("http", "https") or (before, scheme) == ("https", "http"):
             raise self._make_error(
                 f"{self._name}: the server redirects from {before}: to {shorten(scheme)}:, which is not followed: give "
                 "the URL of the object itself if you trust it"
             )
+        return next_url
 
     def _translate(self, error: Exception) -> Exception:
         """Make framefeed's error for one of the library, without references to it; that of a shortage stays."""
@@ -344,11 +331,7 @@ class ObjectGet(ABC, Generic[R]):
 class RangeGet(ObjectGet[FetchedRange]):
     """Gets one range of an object, from its start to its stop, or to the end of the object if that comes before.
 
-    Args:
-        target: The object.
-        start: First byte.
-        stop: Behind the last byte; more than ``start``.
-        version: Which version the bytes must be of; None for any.
+    The bytes must be of ``version``, None for any.
     """
 
     def __init__(self, target: Target, start: int, stop: int, version: ObjectVersion | None = None) -> None:

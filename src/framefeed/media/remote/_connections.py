@@ -19,7 +19,6 @@ from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, LocationValueError
 from urllib3.util import Timeout
 
@@ -117,7 +116,6 @@ class _Response(http.client.HTTPResponse):
 class _Checked:
     """Knows whether its address is public, also when its socket is closed; may refuse others before it sends a byte."""
 
-    reach = Reach.ANY
     is_public: bool | None = None
     response_class: Any = _Response
 
@@ -126,26 +124,20 @@ class _Checked:
         _THREAD.sent_at = perf_counter()
 
     def _new_conn(self) -> Any:
-        sock = super()._new_conn()  # type: ignore[misc]
+        sock, reach = super()._new_conn(), _THREAD.reach  # type: ignore[misc]
         self.is_public = is_public(sock)
-        if (self.reach is Reach.PUBLIC and not self.is_public) or (self.reach and is_link_local(sock)):
+        if (reach is Reach.PUBLIC and not self.is_public) or (reach and is_link_local(sock)):
             sock.close()
-            raise PrivateAddressError(self.reach)
+            raise PrivateAddressError(reach)
         return sock
 
 
-def _make_pools(reach: Reach) -> dict[str, type]:
-    """Make the classes of pools, by scheme, whose connections reach so far."""
-    return {
-        scheme: type(pool.__name__, (pool,), {"ConnectionCls": type("_Connection", (_Checked, kind), {"reach": reach})})
-        for scheme, pool, kind in (
-            ("http", HTTPConnectionPool, HTTPConnection),
-            ("https", HTTPSConnectionPool, HTTPSConnection),
-        )
-    }
+class _HttpConnection(_Checked, HTTPConnection):
+    """A connection of http."""
 
 
-_POOLS = {reach: _make_pools(reach) for reach in Reach}
+class _HttpsConnection(_Checked, HTTPSConnection):
+    """A connection of https."""
 
 
 def is_public(sock: Any) -> bool:
@@ -178,10 +170,12 @@ class _Thread(threading.local):
     Attributes:
         is_ours: Whether it makes one of ours: users' functions may use urllib3 in threads of ours too.
         is_over: Asked while the answer is waited for: whether it still is.
+        reach: Which addresses new connections may have.
         sent_at: Of ``perf_counter()``, when the last request was sent.
     """
 
     is_ours = False
+    reach = Reach.ANY
     sent_at = 0.0
 
     @staticmethod
@@ -223,8 +217,7 @@ for _name in ("connection", "connectionpool", "response", "poolmanager", "util.r
 def asking(is_over: Callable[[], bool]) -> Iterator[None]:
     """Keep the secrets of requests that the calling thread makes in the block out of urllib3's log.
 
-    Args:
-        is_over: Is asked while an answer is waited for; if it is true, `WaitEndedError` is raised.
+    ``is_over`` is asked while an answer is waited for; if it is true, `WaitEndedError` is raised.
     """
     _THREAD.is_ours, _THREAD.is_over = True, is_over  # type: ignore[method-assign]
     try:
@@ -245,12 +238,10 @@ def waiting_at_most(seconds: float) -> Iterator[None]:
         _THREAD.is_over = is_over  # type: ignore[method-assign]
 
 
-def make_manager(reach: Reach, proxy: str) -> urllib3.PoolManager:
-    """Make a manager of pools; through a proxy, addresses are those of the proxy, and not checked."""
+def make_manager(proxy: str) -> urllib3.PoolManager:
+    """Make a manager of pools, through a proxy if it is not empty."""
     options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS, "block": False, "num_pools": 32}
-    manager = _make_proxy_manager(proxy, options) if proxy else urllib3.PoolManager(**options)
-    manager.pool_classes_by_scheme = _POOLS[Reach.ANY if proxy else reach]
-    return manager
+    return _make_proxy_manager(proxy, options) if proxy else urllib3.PoolManager(**options)
 
 
 def _make_proxy_manager(proxy: str, options: dict[str, Any]) -> urllib3.PoolManager:
@@ -288,13 +279,7 @@ def _find_proxy_in(scheme: str, netloc: str, *_: str | None) -> str:
 
 
 class Moved(NamedTuple):
-    """Where an object was found behind redirects.
-
-    Attributes:
-        url: Its URL.
-        reach: Which addresses may be asked for it.
-        etag: Its entity tag, if the redirects named it.
-    """
+    """Where an object was found behind redirects, which addresses may be asked for it, and its tag if they named it."""
 
     url: str
     reach: Reach
@@ -324,11 +309,14 @@ class HttpClient:
         if proxy and not may_ask(parts.hostname or "", reach):
             raise PrivateAddressError(reach)
         pool = self._find_manager(reach, proxy).connection_from_url(f"{parts.scheme}://{parts.netloc}")
+        pool.ConnectionCls = _HttpsConnection if parts.scheme == "https" else _HttpConnection
+        # Through a proxy, addresses are those of the proxy, and not checked.
+        _THREAD.reach = Reach.ANY if proxy else reach
         # Not by the manager, which resolves ".." in paths, and not by urlunsplit, which takes "//" for a host: the key
         # of an object may have both.
         target = parts.path or "/"
         if proxy and parts.scheme == "http":  # Here the pool resolves ".." too.
-            target = f"http://{parts.netloc}{_DOT_SEGMENT.sub(_escape_dots, target)}"
+            target = f"http://{parts.netloc}{_DOT_SEGMENT.sub(lambda dots: dots[0].replace('.', '%2E'), target)}"
         if parts.query:
             target += f"?{parts.query}"
         return pool.urlopen(
@@ -351,7 +339,7 @@ class HttpClient:
         with self._lock:
             manager = self._managers.get((reach, proxy))
             if manager is None:
-                manager = self._managers[reach, proxy] = make_manager(reach, proxy)
+                manager = self._managers[reach, proxy] = make_manager(proxy)
             return manager
 
     def find_moved(self, url: str) -> Moved | None:
@@ -366,10 +354,6 @@ class HttpClient:
                 self._moved.pop(url)
             else:
                 self._moved.put(url, moved)
-
-
-def _escape_dots(match: re.Match[str]) -> str:
-    return match[0].replace(".", "%2E")
 
 
 def find_root(error: BaseException) -> BaseException:

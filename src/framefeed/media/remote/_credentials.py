@@ -37,11 +37,9 @@ _ADVICE = "give one of these, or storage_options={'s3://bucket/': {'anon': True}
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """How to reach the buckets of one prefix. Workers get the options that it was made of, not the settings.
+    """How to reach the buckets of one prefix; without an endpoint, at AWS.
 
-    Attributes:
-        region: Where the buckets are, as far as known.
-        endpoint: A server other than AWS; None for AWS.
+    Workers get the options that it was made of, not the settings.
     """
 
     region: str
@@ -49,12 +47,7 @@ class S3Settings:
     _keys: Credentials | PerProcess[_BotocoreKeys] | None = field(repr=False)
 
     def get_credentials(self) -> Credentials | None:
-        """Return keys that hold now; None to send no signature. May ask a server for them.
-
-        Raises:
-            UsageError: There are none.
-            UnreadableMedia: Those that expired cannot be renewed.
-        """
+        """Return keys that hold now; None to send no signature. May ask a server for them."""
         return self._keys.value.read() if isinstance(self._keys, PerProcess) else self._keys
 
     def __reduce__(self) -> NoReturn:
@@ -90,15 +83,7 @@ class _BotocoreKeys:
 
 
 def resolve_s3(options: S3Options, environment: Mapping[str, str] = os.environ) -> S3Settings:
-    """Find out how to reach the buckets of one prefix; ask no server.
-
-    Args:
-        options: Of the user; they go first.
-        environment: Variables.
-
-    Raises:
-        UsageError: A variable or a file is wrong, or there are no credentials and botocore is not installed.
-    """
+    """Find out how to reach the buckets of one prefix; ask no server. Options of the user go first."""
     profile = _read_profile(environment)
     region = options.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     region = region or profile.facts.get("region") or DEFAULT_REGION
@@ -153,13 +138,7 @@ def _make_credentials(where: str, names: tuple[str, str, str], values: Mapping[s
 
 @dataclass(frozen=True, slots=True)
 class _Profile:
-    """A profile of AWS's tools.
-
-    Attributes:
-        name: Its name.
-        sections: What its files say, the one with keys first.
-        files: Names of the files.
-    """
+    """A profile of AWS's tools: what its files say, the one with keys first, and the names of the files."""
 
     name: str
     sections: list[Mapping[str, str]] = field(repr=False)

@@ -19,7 +19,7 @@ from framefeed._shown import show_name
 from framefeed.errors import UnreadableMedia, UsageError
 from framefeed.media.remote._answers import ListedObject, ObjectVersion
 from framefeed.media.remote._storage_options import HubOptions
-from framefeed.media.remote._targets import Problem
+from framefeed.media.remote._targets import Problem, Target
 from framefeed.media.remote._whole import WholeGet
 
 _MOST_PAGE_BYTES = 2**23
@@ -59,9 +59,6 @@ def split_hub_url(url: str) -> HubName:
     HubName(kind='datasets', repository='org/name', revision='refs/convert/parquet', path='default/0.parquet')
     >>> split_hub_url("hf://buckets/org/name/a@2.mp4")
     HubName(kind='buckets', repository='org/name', revision='', path='a@2.mp4')
-
-    Raises:
-        UsageError: It names no repository and no bucket.
     """
     rest = url.removeprefix("hf://")
     kind, _, after = rest.partition("/")
@@ -81,11 +78,7 @@ def split_hub_url(url: str) -> HubName:
 
 
 def find_token(options: HubOptions, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Find the token of the user: in the options, in variables, or in the file that a login writes; None if none is.
-
-    Raises:
-        UsageError: It cannot be the value of a header.
-    """
+    """Find the token of the user: in the options, in variables, or in the file that a login writes; None if none is."""
     if options.token is not None:
         return options.token or None
     if environment.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in _TRUE:
@@ -107,16 +100,10 @@ def find_token(options: HubOptions, environment: Mapping[str, str] = os.environ)
 
 
 @dataclass(frozen=True)
-class HubTarget:
+class HubTarget(Target):
     """A file that a URL ``hf://`` names, or a page of the list of a folder.
 
-    Attributes:
-        url: As the user gave it.
-        options: How to reach the Hub; what they lack comes from the environment.
-        page: URL of the page; "" for the file.
-
-    Raises:
-        UsageError: The URL names no file.
+    What the options lack comes from the environment; ``page`` is "" for the file.
     """
 
     url: str
@@ -124,7 +111,6 @@ class HubTarget:
     page: str = ""
     name: HubName = field(init=False)
     explains: ClassVar[bool] = True
-    follows: ClassVar[bool] = True
     server_setting: ClassVar[str] = "HF_ENDPOINT"
 
     def __post_init__(self) -> None:
@@ -191,11 +177,7 @@ def _quote(path: str, safe: str) -> str:
 
 
 class _PageGet(WholeGet):
-    """Gets a page of a list, and the URL of the next one.
-
-    Attributes:
-        link: The header ``Link``.
-    """
+    """Gets a page of a list, and the header ``Link`` with the URL of the next one."""
 
     link = ""
 
@@ -206,12 +188,7 @@ class _PageGet(WholeGet):
 
 
 def list_hub(url: str, options: HubOptions) -> Iterator[list[ListedObject]]:
-    """List the files of a repository or a bucket whose URLs begin so, page by page.
-
-    Raises:
-        MissingMedia: There is no such folder.
-        UnreadableMedia: It cannot be listed.
-    """
+    """List the files of a repository or a bucket whose URLs begin so, page by page."""
     first = HubTarget(url, options, page="-")
     name, shown = first.name, show_name(url)
     folder = name.path.rpartition("/")[0]

@@ -29,13 +29,7 @@ _LEAST_SECONDS = 1e-6
 
 
 class AnswerTime(NamedTuple):
-    """How long an answer took.
-
-    Attributes:
-        nbytes: Of its body.
-        first_seconds: From the request to its head.
-        body_seconds: From there to its end.
-    """
+    """How long an answer with a body of ``nbytes`` took: from the request to its head, and from there to its end."""
 
     nbytes: int
     first_seconds: float

@@ -25,13 +25,7 @@ _COMPARED_BYTES = 2**22
 
 
 class _Change(ObjectGet[ObjectVersion]):
-    """Puts or removes an object, with as many requests as it takes.
-
-    Args:
-        target: The object, with the method and the hash of the file.
-        path: The file; None to send nothing.
-        headers: Of the requests.
-    """
+    """Puts a file, or with none removes an object, with as many requests as it takes."""
 
     def __init__(self, target: S3Target, path: str | None = None, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(target)
@@ -69,22 +63,13 @@ def _make_replaced_error(name: str) -> StaleSource:
 
 
 def put_file(url: str, path: str, replaced: ObjectVersion | None, options: S3Options) -> ObjectVersion:
-    """Put a file as one object.
-
-    Args:
-        url: The object.
-        path: The file; it is sent as it is read.
-        replaced: The version that it replaces; None for a new object.
-        options: How to reach the bucket.
+    """Put a file, which is sent as it is read, as one object: in place of the version ``replaced``, or of none.
 
     Returns:
         The version of the new object; without ``strong_etag`` if the server does not say it.
 
     Raises:
         StaleSource: Another version is there; not if it has the same bytes.
-        MissingMedia: There is no such bucket.
-        UsageError: The file is too large for one request.
-        UnreadableMedia: The server refuses it.
     """
     name, nbytes = show_name(url), os.path.getsize(path)
     if nbytes > MOST_PUT_BYTES:
@@ -126,26 +111,13 @@ def _find_same(url: str, path: str, options: S3Options) -> ObjectVersion | None:
 
 
 def check_rights(url: str, options: S3Options) -> None:
-    """Check that objects can be put beside an object, by a request whose condition none fulfils: it writes nothing.
-
-    Args:
-        url: Name of an object that is not there.
-        options: How to reach the bucket.
-
-    Raises:
-        MissingMedia: There is no such bucket.
-        UnreadableMedia: The server refuses.
-    """
+    """Check that objects can be put at a URL, by a request whose condition none fulfils: it writes nothing."""
     with suppress(StaleSource):
         _Change(S3Target(url, options, method="PUT"), headers={"If-Match": '"none"'})()
         remove_object(url, options)  # of a server that looks at no conditions
 
 
 def remove_object(url: str, options: S3Options) -> None:
-    """Remove an object; one that is not there is no error.
-
-    Raises:
-        UnreadableMedia: The server refuses.
-    """
+    """Remove an object; one that is not there is no error."""
     with suppress(StaleSource):
         _Change(S3Target(url, options, method="DELETE"))()

@@ -124,13 +124,7 @@ class _Part:
 class FetchedAhead:
     """Ranges of an object that are asked for now, for readers that come later; they are kept as long as this object.
 
-    Args:
-        target: The object.
-        ranges: First byte of each, and behind the last one.
-        version: Which version they must be of; None for any.
-
-    Attributes:
-        nbytes: Their bytes.
+    They must be of ``version``, None for any; ``nbytes`` are their bytes.
     """
 
     def __init__(self, target: Target, ranges: Iterable[Range], version: ObjectVersion | None = None) -> None:
@@ -180,7 +174,7 @@ _SentPart = tuple[int, int, ObjectVersion | None, Any]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SentAhead:
-    """Answers, and errors in their place, that one process has for readers of another.
+    """Answers that one process has for readers of another, by the key of the object's target.
 
     Attributes:
         key: That of the object's target.
@@ -245,13 +239,8 @@ _AHEAD = PerProcess(_AheadByTarget)
 class RangeReader:
     """Reads an object by URL; one thread at a time. After a fork it begins anew.
 
-    Args:
-        target: The object.
-        version: Which version the bytes must be of; None for the one of the first answer.
-        confirm: Is called if the first answer is of another version, and returns one whose bytes are the same.
-
-    Attributes:
-        version: Of the object, once an answer is there; all bytes are of this version.
+    All bytes are of ``version``: that of the first answer, if none is given. If the first answer is of another one,
+    ``confirm`` is called, and returns one whose bytes are the same.
     """
 
     def __init__(
@@ -322,7 +311,10 @@ class RangeReader:
             at = offset + got
             if self.version is not None and at >= self.version.size:
                 break
-            part = self._find(at) or self._take_ahead(at) or self._fetch(at, len(buffer) - got)
+            part = self._find(at)
+            if part is None:
+                self._add_ahead([(at, at + 1)])
+                part = self._find(at) or self._fetch(at, len(buffer) - got)
             try:
                 data = self._wait(part)
             except StaleSource:
@@ -355,10 +347,6 @@ class RangeReader:
                 self._parts.append(self._parts.pop(number))
                 return part
         return None
-
-    def _take_ahead(self, offset: int) -> _Part | None:
-        self._add_ahead([(offset, offset + 1)])
-        return self._find(offset)
 
     def _add_ahead(self, ranges: Sequence[Range]) -> None:
         for ahead in _AHEAD.value.list_ahead(self._target.key):

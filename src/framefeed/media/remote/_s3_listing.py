@@ -93,13 +93,7 @@ class S3Problem(NamedTuple):
 
 
 def make_list_query(prefix: str, token: str | None = None, max_keys: int = KEYS_PER_PAGE) -> list[tuple[str, str]]:
-    """Make the query for one page of a list, as `locate` takes it.
-
-    Args:
-        prefix: First characters of the keys.
-        token: Of the page before; None for the first.
-        max_keys: Keys a page.
-    """
+    """Make the query for one page of a list, as `locate` takes it; ``token`` is that of the page before."""
     following = [] if token is None else [("continuation-token", token)]
     # Encoded, because XML has no way to write some characters that keys may have.
     return [
@@ -116,14 +110,7 @@ def list_pages(
 ) -> Iterator[S3Page]:
     """Fetch all pages of a list, one after the other.
 
-    Args:
-        fetch: Takes a query and returns the document, of which it reads no more than ``MOST_PAGE_BYTES`` and one.
-        prefix: First characters of the keys.
-        name: Of the list, for messages.
-        max_keys: Keys a page.
-
-    Raises:
-        UnreadableMedia: A page is damaged, or the server gives the same one again.
+    ``fetch`` takes a query and returns the document, of which it reads no more than ``MOST_PAGE_BYTES`` and one.
     """
     token: str | None = None
     while True:
@@ -137,15 +124,7 @@ def list_pages(
 
 
 def parse_page(xml: bytes, name: str) -> S3Page:
-    """Parse one page of a list.
-
-    Args:
-        xml: The document.
-        name: Of the list, for messages.
-
-    Raises:
-        UnreadableMedia: It is no list, too large, or lacks what each list has.
-    """
+    """Parse one page of a list."""
     if len(xml) > MOST_PAGE_BYTES:
         _raise_damaged(name, f"a page is larger than {MOST_PAGE_BYTES >> 20} MiB")
     root = _parse(xml)
@@ -173,9 +152,7 @@ def parse_page(xml: bytes, name: str) -> S3Page:
 def describe_error(xml: bytes, secrets: Collection[str] = ()) -> S3Problem:
     """Describe an error without what is secret in its document: access keys, tokens, signatures and what was signed.
 
-    Args:
-        xml: The document, or whatever the server sent.
-        secrets: Texts that were sent, and may not be shown.
+    ``secrets`` are texts that were sent, and may not be shown.
     """
     root = _parse(xml) if len(xml) <= MOST_ERROR_BYTES else None
     if root is None or root.tag != "Error":

@@ -16,15 +16,11 @@ from framefeed.media.remote._s3_listing import TRANSIENT_CODES, describe_error
 from framefeed.media.remote._s3_urls import S3Name, find_other_region, locate, split_s3_url
 from framefeed.media.remote._signature import EMPTY_SHA256, S3Request, sign
 from framefeed.media.remote._storage_options import S3Options
-from framefeed.media.remote._targets import Problem
+from framefeed.media.remote._targets import Problem, Target
 
 
 class S3State:
-    """How this process reaches buckets: the settings, and the regions of buckets that are elsewhere.
-
-    Args:
-        options: Of the user.
-    """
+    """How this process reaches buckets: the settings, and the regions of buckets that are elsewhere."""
 
     def __init__(self, options: S3Options) -> None:
         self._options = options
@@ -63,22 +59,12 @@ _STATES: PerProcess[dict[S3Options, S3State]] = PerProcess(dict)
 
 
 @dataclass(frozen=True)
-class S3Target:
-    """An object that a URL ``s3://bucket/key`` names.
+class S3Target(Target):
+    """An object that a URL ``s3://bucket/key`` names; what its options lack comes from the environment.
 
-    Attributes:
-        url: As the user gave it.
-        options: How to reach it; what they lack comes from the environment.
-        name: Bucket and key.
-        method: Of its requests.
-        body_sha256: Hash of their body, in hexadecimal digits.
-        query: Names and values, of a request about the bucket; its URL says more than the bucket to people alone.
-
-    Raises:
-        UsageError: The URL names no object.
+    With a query, of names and values, it is a request about the bucket, whose URL says more to people alone.
     """
 
-    url: str = field(repr=False)
     options: S3Options = field(default_factory=S3Options, repr=False)
     name: S3Name = field(init=False)
     method: str = "GET"
@@ -109,11 +95,7 @@ class S3Target:
         return state
 
     def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """Make the URL and all headers of a request with these headers, signed now if there are keys.
-
-        Raises:
-            UsageError: There are no keys, or they are wrong.
-        """
+        """Make the URL and all headers of a request with these headers, signed now if there are keys."""
         known = self._state
         region = known.find(self.name.bucket)
         address = locate(self.name, region, known.settings.endpoint, self.query)
@@ -123,10 +105,6 @@ class S3Target:
             request = S3Request(self.method, address.host_header, address.target, self.body_sha256)
             sent = sign(request, headers, credentials, region, datetime.now(UTC))
         return f"{address.scheme}://{address.host_header}{address.target}", sent
-
-    def find_tag(self, headers: Mapping[str, str]) -> str | None:
-        """Find none: the answer has it."""
-        return None
 
     def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
         """Explain an error of S3; learn from it where the bucket is."""

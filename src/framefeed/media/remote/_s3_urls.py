@@ -48,13 +48,9 @@ class S3Name:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server, and the path under which it serves.
+    """A server, and the path under which it serves, without a slash at its end: empty for nearly all.
 
-    Attributes:
-        scheme: "http" or "https".
-        host: Name or address, an IPv6 one in brackets.
-        port: Port.
-        path: Without a slash at its end: empty for nearly all.
+    A host of IPv6 is in brackets.
     """
 
     scheme: str
@@ -65,14 +61,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class HttpAddress:
-    """What is asked of which server: exactly as it is sent, and signed.
-
-    Attributes:
-        scheme: "http" or "https".
-        host: Name or address, an IPv6 one in brackets.
-        port: Port.
-        target: Encoded path, with the query.
-    """
+    """What is asked of which server: exactly as it is sent, and signed; the target is path and query, encoded."""
 
     scheme: str
     host: str
@@ -90,9 +79,6 @@ def split_s3_url(url: str) -> S3Name:
 
     >>> split_s3_url("s3://bucket/a%20b//c.mp4?versionId=3")
     S3Name(bucket='bucket', key='a%20b//c.mp4', version='3')
-
-    Raises:
-        UsageError: There is no name of a bucket, or it is that of something else.
     """
     bucket, _, key = url.partition("://")[2].partition("/")
     # Messages name the URL as it is shown: what stands in place of the bucket may be a password.
@@ -118,11 +104,7 @@ def split_s3_url(url: str) -> S3Name:
 
 
 def parse_endpoint(url: str) -> Endpoint:
-    """Parse an ``endpoint_url``.
-
-    Raises:
-        UsageError: It is no URL of http or https, or has a user, a query or a fragment.
-    """
+    """Parse an ``endpoint_url``."""
     try:
         parts = urlsplit(url.strip())
         port = parts.port
@@ -142,13 +124,9 @@ def parse_endpoint(url: str) -> Endpoint:
 def locate(
     name: S3Name, region: str, endpoint: Endpoint | None = None, query: Iterable[tuple[str, str]] = ()
 ) -> HttpAddress:
-    """Find the server and the target of an object or a bucket.
+    """Find the server and the target of an object or a bucket, with a query of names and values, not encoded.
 
-    Args:
-        name: Object or bucket.
-        region: Of the bucket.
-        endpoint: A server of the user's, which has buckets as folders; None for AWS.
-        query: Names and values, not encoded.
+    The buckets of an endpoint are its folders; without one, the server is AWS.
     """
     path = "/" + quote(encode_key(name.key))
     if endpoint is None:
@@ -183,14 +161,7 @@ def is_region(name: str) -> bool:
 def find_other_region(status: int, headers: Mapping[str, str], body: bytes, region: str) -> str | None:
     """Find the region of a bucket in the answer to a request that was sent to another, or signed for another.
 
-    Args:
-        status: Status code.
-        headers: Those of the answer.
-        body: First bytes of it; empty for a HEAD.
-        region: The one that was used.
-
-    Returns:
-        The region to use; None if the answer is about something else.
+    None if the answer is about something else. ``body`` has its first bytes, none for a HEAD.
     """
     if status not in _WRONG_REGION:
         return None

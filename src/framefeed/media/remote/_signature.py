@@ -66,17 +66,10 @@ class S3Request:
 def sign(
     request: S3Request, headers: Mapping[str, str], credentials: Credentials, region: str, now: datetime
 ) -> dict[str, str]:
-    """Sign a request.
+    """Sign a request, and return all headers to send, Host included.
 
-    Args:
-        request: What is sent.
-        headers: Those of the request. Range and If-Match, for example, then cannot be changed on the way.
-        credentials: Keys.
-        region: Where the bucket is.
-        now: The time, with its time zone; servers refuse one that is 15 minutes wrong.
-
-    Returns:
-        All headers to send, Host included.
+    What is signed cannot be changed on the way, such as Range and If-Match. Servers refuse a time that is 15 minutes
+    wrong.
     """
     time = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     sent = {**headers, "Host": request.host, "x-amz-content-sha256": request.body_sha256, "x-amz-date": time}

@@ -13,9 +13,7 @@ from typing import Any
 from framefeed._checks import check_known
 from framefeed.errors import UsageError
 from framefeed.media.remote._s3_urls import is_region, parse_endpoint
-
-StorageOptions = Mapping[str, Mapping[str, Any]]
-"""URL prefix -> options."""
+from framefeed.media.remote._schemes import StorageOptions
 
 _EXAMPLE = "{'s3://bucket/': {'key': ..., 'secret': ...}, 'https://host/': {'headers': {'Authorization': ...}}}"
 _BORDERS = "/?#"
@@ -68,13 +66,7 @@ _OTHER_NAMES = {
 class S3Options:
     """The options of ``s3://`` URLs; what is None comes from the environment and from files.
 
-    Attributes:
-        key: Access key.
-        secret: Secret key.
-        token: Session token of temporary keys.
-        endpoint_url: A server other than AWS.
-        region: Where the bucket is.
-        anon: Whether to send no signature.
+    With ``anon``, no signature is sent.
     """
 
     key: str | None = field(default=None, repr=False)
@@ -87,23 +79,14 @@ class S3Options:
 
 @dataclass(frozen=True, slots=True)
 class HubOptions:
-    """The options of ``hf://`` URLs; what is None comes from the environment and from a file.
-
-    Attributes:
-        token: Of the user; "" to send none.
-        endpoint: URL of another Hub.
-    """
+    """The options of ``hf://`` URLs; what is None comes from the environment and from a file. "" sends no token."""
 
     token: str | None = field(default=None, repr=False)
     endpoint: str | None = None
 
 
 def check_storage_options(given: Any) -> None:
-    """Check options before they are used.
-
-    Raises:
-        UsageError: They are no options by URL prefix, or some of http(s) or s3 do not exist or are wrong.
-    """
+    """Check options before they are used."""
     if given is None:
         return
     _check_mapping("storage_options", given, _EXAMPLE)
@@ -120,7 +103,7 @@ def check_storage_options(given: Any) -> None:
             parse_hub_options(options, prefix)
 
 
-def find_options(storage_options: StorageOptions | None, url: str) -> Mapping[str, Any]:
+def find_options(storage_options: StorageOptions, url: str) -> Mapping[str, Any]:
     """Find the options for a URL: those of the longest prefix, which ends where a folder or a name does.
 
     >>> find_options({"s3://bucket": {"anon": True}}, "s3://bucket/a.mp4")
@@ -135,19 +118,15 @@ def find_options(storage_options: StorageOptions | None, url: str) -> Mapping[st
     borders = f"{_BORDERS}@" if folded.startswith("hf://") else _BORDERS  # which a revision stands behind
     fitting = [
         prefix
-        for prefix in storage_options or {}
+        for prefix in storage_options
         if (start := _fold(prefix)) in (folded, f"{folded}/")
         or (folded.startswith(start) and (start.endswith("/") or folded[len(start)] in borders))
     ]
-    return (storage_options or {})[max(fitting, key=len)] if fitting else {}
+    return storage_options[max(fitting, key=len)] if fitting else {}
 
 
 def parse_headers(options: Mapping[str, Any], prefix: str = "https://") -> dict[str, str]:
-    """Read the headers of requests by http(s) from the options of a prefix.
-
-    Raises:
-        UsageError: There are other options, or something is no header, or one that framefeed writes.
-    """
+    """Read the headers of requests by http(s) from the options of a prefix; those that framefeed writes are refused."""
     _check_names(options, prefix, ["headers"])
     headers = options.get("headers") or {}
     _check_mapping(f"{_show_option(prefix)}['headers']", headers, "{'Authorization': ...}")
@@ -164,11 +143,7 @@ def parse_headers(options: Mapping[str, Any], prefix: str = "https://") -> dict[
 
 
 def parse_s3_options(options: Mapping[str, Any], prefix: str = "s3://") -> S3Options:
-    """Read the options of s3 from those of a prefix.
-
-    Raises:
-        UsageError: There are others, or some are wrong or do not go together.
-    """
+    """Read the options of s3 from those of a prefix."""
     known = [each.name for each in fields(S3Options)]
     others = [name for name in map(str, options) if name.lower() in _OTHER_NAMES]
     if others:
@@ -195,11 +170,7 @@ def parse_s3_options(options: Mapping[str, Any], prefix: str = "s3://") -> S3Opt
 
 
 def parse_hub_options(options: Mapping[str, Any], prefix: str = "hf://") -> HubOptions:
-    """Read the options of the Hub of Hugging Face from those of a prefix; its token is False to send none.
-
-    Raises:
-        UsageError: There are others, or some are wrong.
-    """
+    """Read the options of the Hub of Hugging Face from those of a prefix; its token is False to send none."""
     _check_names(options, prefix, ["endpoint", "token"])
     token, endpoint = options.get("token"), options.get("endpoint")
     if token is False:
@@ -214,21 +185,13 @@ def parse_hub_options(options: Mapping[str, Any], prefix: str = "hf://") -> HubO
 
 
 def check_key(name: str, value: str | None) -> None:
-    """Check what is sent in a header, whose errors would show it.
-
-    Raises:
-        UsageError: It is empty, or has spaces, line breaks or other characters that no key has.
-    """
+    """Check what is sent in a header, whose errors would show it: no spaces and no line breaks."""
     if value is not None and not _PRINTABLE.fullmatch(value):
         raise UsageError(f"{name}: is empty, or has spaces, line breaks or characters that no key has")
 
 
 def check_region(name: str, region: str | None) -> None:
-    """Check a region, which becomes part of the name of a host.
-
-    Raises:
-        UsageError: It cannot be one.
-    """
+    """Check a region, which becomes part of the name of a host."""
     if region is not None and not is_region(region):
         raise UsageError(f"{name}: expected a region such as 'eu-west-1'")
 

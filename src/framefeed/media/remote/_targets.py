@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import base64
-import re
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from framefeed._cached import cached_property
-
-_HTTP = re.compile(r"https?://", re.IGNORECASE)
-
-
-def is_http(url: str) -> bool:
-    """Whether a URL, which is no chain of several, is read by HTTP."""
-    return _HTTP.match(url) is not None and "::" not in url
-
-
-def is_s3(url: str) -> bool:
-    """Whether a URL, which is no chain of several, names an object of S3."""
-    return url.startswith("s3://") and "::" not in url
-
-
-def is_hub(url: str) -> bool:
-    """Whether a URL, which is no chain of several, names a file on the Hub of Hugging Face."""
-    return url.startswith("hf://") and "::" not in url
 
 
 def make_basic_rights(parts: SplitResult) -> str:
@@ -49,65 +32,45 @@ class Problem(NamedTuple):
     is_missing: bool = False
 
 
-class Target(Protocol):
+@dataclass(frozen=True)
+class Target(ABC):
     """An object that can be asked for.
 
     Attributes:
         url: As the user gave it, with its secrets.
-    """
-
-    @property
-    def url(self) -> str:
-        """Its URL as the user gave it, with its secrets."""
-        ...
-
-    @property
-    def key(self) -> Hashable:
-        """Key of the object and of how it is asked for."""
-        ...
-
-    def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """Make the URL and all headers of a request with these headers."""
-        ...
-
-    @property
-    def explains(self) -> bool:
-        """Whether errors have documents or headers that are to be read."""
-        ...
-
-    @property
-    def follows(self) -> bool:
-        """Whether redirects are followed."""
-        ...
-
-    @property
-    def server_setting(self) -> str:
-        """What names the server; "" if the URL does."""
-        ...
-
-    def find_tag(self, headers: Mapping[str, str]) -> str | None:
-        """Find an entity tag that stands for that of the last answer, in an answer or a redirect; None for no other."""
-        ...
-
-    def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
-        """Explain an error by its document; None if its status says all."""
-        ...
-
-
-@dataclass(frozen=True)
-class HttpTarget:
-    """An object that a URL with http or https names.
-
-    Attributes:
-        url: As the user gave it, with its secrets.
-        headers: More headers for its server, such as rights.
+        explains: Whether errors have documents or headers that are to be read.
+        follows: Whether redirects are followed.
+        server_setting: What names the server; "" if the URL does.
     """
 
     url: str = field(repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     explains: ClassVar[bool] = False
     follows: ClassVar[bool] = True
     server_setting: ClassVar[str] = ""
+
+    @property
+    @abstractmethod
+    def key(self) -> Hashable:
+        """Key of the object and of how it is asked for."""
+
+    @abstractmethod
+    def make_request(self, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        """Make the URL and all headers of a request with these headers."""
+
+    def find_tag(self, headers: Mapping[str, str]) -> str | None:
+        """Find an entity tag that stands for that of the last answer, in an answer or a redirect; None for no other."""
+        return None
+
+    def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
+        """Explain an error by its document; None if its status says all."""
+        return None
+
+
+@dataclass(frozen=True)
+class HttpTarget(Target):
+    """An object that a URL with http or https names; ``headers`` are more of them for its server, such as rights."""
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @cached_property
     def _request(self) -> tuple[str, dict[str, str]]:
@@ -130,11 +93,3 @@ class HttpTarget:
         url, own = self._request
         given = {name.lower() for name in headers}
         return url, {**{name: value for name, value in own.items() if name.lower() not in given}, **headers}
-
-    def find_tag(self, headers: Mapping[str, str]) -> str | None:
-        """Find none: the last answer has it."""
-        return None
-
-    def explain(self, status: int, headers: Mapping[str, str], document: bytes) -> Problem | None:
-        """Explain nothing: the status says all."""
-        return None

@@ -31,12 +31,7 @@ _NO_OPTIONS = S3Options()
 
 
 class WholeGet(ObjectGet[bytes]):
-    """Gets all bytes of an answer, or more than ``most_bytes`` of them.
-
-    Args:
-        target: The object.
-        most_bytes: More are not needed.
-    """
+    """Gets all bytes of an answer, or more than ``most_bytes`` of them."""
 
     def __init__(self, target: Target, most_bytes: int) -> None:
         super().__init__(target)
@@ -80,13 +75,7 @@ class WholeGet(ObjectGet[bytes]):
 def list_keys(
     url: str, options: S3Options = _NO_OPTIONS, max_keys: int = KEYS_PER_PAGE
 ) -> Iterator[list[ListedObject]]:
-    """List the objects of S3 whose URLs begin so, page by page, in the order of the server.
-
-    Args:
-        url: ``s3://bucket`` or ``s3://bucket/`` and the first characters of the keys.
-        options: How to reach the bucket.
-        max_keys: Keys a page.
-    """
+    """List the objects of S3 whose URLs begin so, page by page, in the order of the server."""
 
     def fetch(query: list[tuple[str, str]]) -> bytes:
         return WholeGet(S3Target(url, options, query=tuple(query)), MOST_PAGE_BYTES)()
