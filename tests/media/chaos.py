@@ -136,7 +136,7 @@ def sweep_errnos(paths: Sequence[Path]) -> Iterator[tuple[str, bool]]:
             expected = ask(path)
             for kind in (*faults.CALLS, "decode"):
                 counter = faults.Fault(0, None)
-                with _failing(kind, counter):
+                with faults.failing(kind, counter):
                     ask(path)
                 for number in (*SHORTAGES, *(FACTS if kind != "decode" else ())):
                     held = all(_holds(path, asked, kind, number, at, expected) for at in range(counter.calls))
@@ -146,7 +146,7 @@ def sweep_errnos(paths: Sequence[Path]) -> Iterator[tuple[str, bool]]:
 def _holds(path: Path, asked: str, kind: str, number: int, at: int, expected: object) -> bool:
     for stays in (False, True):
         try:
-            with _failing(kind, faults.Fault(number, at, stays=stays)):
+            with faults.failing(kind, faults.Fault(number, at, stays=stays)):
                 found = ASKING[asked](path)
         except ResourceExhausted:
             if not stays or number not in SHORTAGES:
@@ -158,10 +158,6 @@ def _holds(path: Path, asked: str, kind: str, number: int, at: int, expected: ob
             if found != expected:
                 return False
     return bool(ASKING[asked](path) == expected)
-
-
-def _failing(kind: str, fault: faults.Fault) -> object:
-    return faults.failing_decoders(fault) if kind == "decode" else faults.failing_calls(kind, fault)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import av
@@ -41,6 +41,11 @@ class Fault:
         called = self.calls - 1
         self.is_failing = self.at is not None and (called == self.at or (self.stays and called > self.at))
         return self.is_failing
+
+
+def failing(kind: str, fault: Fault) -> AbstractContextManager[None]:
+    """Have system calls of a kind, or decoders, fail."""
+    return failing_decoders(fault) if kind == "decode" else failing_calls(kind, fault)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from framefeed.index import build_index, probe
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import clip_file
-from tests.media.faults import CALLS, Fault, failing_calls, failing_decoders
+from tests.media.faults import CALLS, Fault, failing, failing_calls
 
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 FACTS = {errno.EIO: UnreadableMedia, errno.ESTALE: StaleSource, errno.ENXIO: StaleSource}
@@ -36,13 +36,9 @@ ASKING: dict[str, Callable[[Path], Any]] = {"probe": probe, "index": _index_fact
 
 def _count(kind: str, call: Callable[[], Any]) -> int:
     fault = Fault(0, None)
-    with failing_decoders(fault) if kind == "decode" else failing_calls(kind, fault):
+    with failing(kind, fault):
         call()
     return fault.calls
-
-
-def _failing(kind: str, fault: Fault) -> Any:
-    return failing_decoders(fault) if kind == "decode" else failing_calls(kind, fault)
 
 
 def _some(calls: int) -> list[int]:
@@ -57,9 +53,9 @@ def test_a_shortage_at_any_call_changes_no_fact(kind: str, asked: str, name: str
     call = partial(ASKING[asked], clip_file(name))
     expected = call()
     for at, number in zip(_some(_count(kind, call)), itertools.cycle(SHORTAGES), strict=False):
-        with _failing(kind, Fault(number, at)):
+        with failing(kind, Fault(number, at)):
             assert call() == expected
-        with _failing(kind, Fault(number, at, stays=True)), pytest.raises(ResourceExhausted) as caught:
+        with failing(kind, Fault(number, at, stays=True)), pytest.raises(ResourceExhausted) as caught:
             call()
         assert name in str(caught.value)
     assert call() == expected
@@ -71,7 +67,7 @@ def test_D08_a_lost_device_is_named_and_no_damage(kind: str, name: str) -> None:
     call = partial(_index_facts, clip_file(name))
     for at in _some(_count(kind, call)):
         for number, expected in FACTS.items():
-            with _failing(kind, Fault(number, at)), pytest.raises(expected, match=name) as caught:
+            with failing(kind, Fault(number, at)), pytest.raises(expected, match=name) as caught:
                 call()
             assert number != errno.EIO or caught.value.stage == "read"
 
@@ -105,7 +101,7 @@ def test_an_exception_that_the_caller_handles_is_no_shortage(tmp_path: Path, han
 def test_a_descriptor_that_we_closed_is_our_bug(kind: str) -> None:
     call = partial(_index_facts, clip_file("good.mkv"))
     for at in _some(_count(kind, call)):
-        with _failing(kind, Fault(errno.EBADF, at)), pytest.raises(OSError, match="Bad file descriptor") as caught:
+        with failing(kind, Fault(errno.EBADF, at)), pytest.raises(OSError, match="Bad file descriptor") as caught:
             call()
         assert not isinstance(caught.value, MediaError)
 
@@ -123,7 +119,7 @@ def test_a_scan_stops_with_a_shortage_and_goes_on_from_there(tmp_path: Path, kin
     for at in (0, calls // 2, calls - 1):
         # Another catalog each time: what is known already is not read again, and too few calls may be left.
         out = tmp_path / "out" / f"cat{at}.parquet"
-        with _failing(kind, Fault(errno.EMFILE, at, stays=True)), pytest.raises(ResourceExhausted):
+        with failing(kind, Fault(errno.EMFILE, at, stays=True)), pytest.raises(ResourceExhausted):
             scan(tmp_path, out=out, workers=workers)
         assert not out.exists()
         assert scan(tmp_path, out=out, workers=workers).table.equals(expected)
