@@ -71,12 +71,6 @@ def load_frames(plan: ff.EpochPlan, **options: Any) -> list[np.ndarray]:
         return [np.asarray(batch.data).copy() for batch in loader]
 
 
-def assert_same_frames(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def get_facts(catalog: ff.Catalog) -> pa.Table:
     """The facts of a catalog that do not say where media lie."""
     table = catalog.table

@@ -42,17 +42,17 @@ left = [leave(path, folder) for path, folder in zip(sys.argv[1::2], sys.argv[2::
 # Python clears the modules that are still referred to in the reverse order of their import, and what they hold with
 # them: kept by builtins, or by a module that was imported before framefeed, it ends after all of ours.
 KEEP = {
-    "module global": "kept = left",
-    "cycle": "class Cycle: pass\ncycle = Cycle(); cycle.itself, cycle.left = cycle, left; del cycle, left",
-    "builtins": "import builtins; builtins.kept = [*sys.modules.values()], left",
-    "early module": "import json; json.kept = [*sys.modules.values()], left",
+    "by its own module": "kept = left[0]; class_ = type('Cycle', (), {}); cycle = class_(); cycle.itself = cycle; "
+    "cycle.left = left[1]; del cycle, left",
+    "by earlier ones": "import builtins, json; modules = [*sys.modules.values()]; builtins.kept = modules, left[0]; "
+    "json.kept = modules, left[1]; del modules, left",
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", KEEP)
 def test_L17_half_read_work_ends_silently_with_the_interpreter(where: str, tmp_path: Path) -> None:
-    names = ["base.mp4", "closed_gop.ts"]
+    names = ["base.mp4", "closed_gop.ts"]  # one for each place
     paths = [word for name in names for word in (str(corpus_file(name)), str(tmp_path / name))]
     words = [sys.executable, "-W", "error", "-c", f"{LEAVE}\n{KEEP[where]}\n", *paths]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=3 * PATIENCE_SECONDS)

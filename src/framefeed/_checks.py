@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from math import isfinite
 from numbers import Integral, Real
@@ -230,6 +231,30 @@ def can_show_bar(progress: bool | None) -> bool:
     if stream is None or stream.closed:
         return False
     return stream.isatty() if progress is None else progress
+
+
+def check_progress(progress: object) -> None:
+    """Raise UsageError unless ``progress`` is one."""
+    is_function = callable(progress) and not isinstance(progress, type)
+    if not (progress is None or isinstance(progress, bool) or is_function):
+        raise expected("progress", "True, False, None or a function of two numbers", progress)
+
+
+@contextmanager
+def showing_progress(
+    total: int | None, progress: bool | Callable[[int, Any], object] | None, *, unit_scale: bool = False
+) -> Iterator[Callable[[int], object]]:
+    """Yield a function that shows the number of frames done, of all or of an unknown number."""
+    if callable(progress):
+        yield lambda done: progress(done, total)
+        return
+    if not can_show_bar(progress):  # tqdm starts a thread even for a bar that is not shown.
+        yield lambda done: None
+        return
+    from tqdm import tqdm  # 30 ms that only a bar needs
+
+    with tqdm(total=total, unit="frame", unit_scale=unit_scale, file=sys.stderr, leave=False) as bar:
+        yield lambda done: bar.update(done - bar.n)
 
 
 def refuse_catalog(source: Any, what: str) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed.cache._frame_cache import FrameCache
-from framefeed.cache.prefill._build import BuildReport, build
-from framefeed.cache.prefill._opening import make_decoder
+from framefeed.cache.prefill._build import BuildReport, build, make_decoder
 from framefeed.decode import ClipSlot, DecodeCounts, DecodeReport, find_decoder
 from framefeed.errors import MediaError
 from framefeed.index import FrameIndex, plan_runs

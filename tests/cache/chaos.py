@@ -243,7 +243,7 @@ class Run:
         cache.close()
 
     def _check(self, scenario: Scenario, pipe: int) -> None:
-        left = len(list(self._folder.glob("*.part")))
+        left = len(list(self._folder.glob("*.new")))
         with scenario.cache(self._folder) as cache:
             verified = cache.verify()
             assert not verified.damaged, verified.damaged
@@ -261,7 +261,7 @@ class Run:
         with scenario.cache(self._folder) as cache:
             assert_served(self._plan, cache)
             assert built(self._plan.with_epoch(1), cache, workers=scenario.workers).frames_stored
-        assert not list(self._folder.glob("*.part")), "who writes removes what dead writers left"
+        assert not list(self._folder.glob("*.new")), "who writes removes what dead writers left"
         summary = {"found": report.frames_present, "of": num_needed, "unfinished": left, "verdict": "exact"}
         _WRITE(pipe, json.dumps(summary).encode())
 

@@ -12,7 +12,7 @@ import pytest
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._state import PlannedFrames, choose_codec, find_stored_codec
 from framefeed.cache.codecs._registry import known_codecs
-from framefeed.cache.prefill._opening import make_decoder
+from framefeed.cache.prefill._build import make_decoder
 from framefeed.cache.store._format import Kind, StoreInfo
 from framefeed.decode import RGB_PLANAR, PlaneLayout, find_decoder
 from framefeed.load import ClipLoader

@@ -51,7 +51,7 @@ def locks_of(store: FrameStore) -> list[Any]:
     index: Any = store._segments
     return [
         store._state.value.lock,
-        store._appender._lock,
+        store.appender._lock,
         index._lock,
         index._directories._lock,
         index._descriptors._lock,

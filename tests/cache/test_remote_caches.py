@@ -12,8 +12,8 @@ from framefeed.cache._keys import find_key_facts
 from framefeed.decode import find_decoder
 from framefeed.testing import ClipSpec
 from tests.cache.media import SMALL, Video
-from tests.cache.test_caching import assert_same
 from tests.corpus import clip_file
+from tests.judges import assert_same_arrays
 from tests.remote import served
 
 CODECS = ["h264", "hevc", "av1", "vp9", "mpeg4"]
@@ -34,7 +34,7 @@ def test_C03_a_cache_serves_a_file_and_its_url(
             decoded = []
             for video in videos if is_filled_from_files else reversed(videos):
                 clips, report = video.decoded(cache.decoder(find_decoder()), ASKED)
-                assert_same(clips, expected)
+                assert_same_arrays(clips, expected)
                 decoded.append(report.counts.frames_decoded)
     assert decoded == [24, 0]
 

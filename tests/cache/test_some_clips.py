@@ -30,9 +30,8 @@ from tests.cache.builders import (
     fewest_decoded,
     needed_frames,
 )
-from tests.fakes import FakeCatalog, steady_index
 from tests.lengths import pairwise
-from tests.makers import plan_of
+from tests.makers import plan_fakes, plan_of
 
 WHOLE = FillOptions(by_output=False, max_bytes=1 << 30)
 
@@ -43,9 +42,9 @@ Counter = Callable[[EpochPlan, int, FillOptions], tuple[int, int]]
 
 
 def big_plan(rule: Any, **options: Any) -> EpochPlan:
-    catalog = FakeCatalog([steady_index(60 + row % 7) for row in range(60)])
     clips = 1 if isinstance(rule, EveryFrame) else 8
-    return plan_clips(catalog, rule, clips_per_video=clips, seed=3, size=(8, 8), **options)  # type: ignore[arg-type]
+    lengths = [60 + row % 7 for row in range(60)]
+    return plan_fakes(lengths, rule, clips_per_video=clips, **{"seed": 3, "size": (8, 8), **options})
 
 
 @lru_cache

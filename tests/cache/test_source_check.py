@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framefeed.cache._keys import NO_STAMP, SourceCheck, read_stamp
+from framefeed.cache._keys import NO_STAMP, SourceCheck, read_lasting_stamp, read_stamp
 from framefeed.decode import find_decoder
 from framefeed.errors import FramefeedError
 from framefeed.media import MediaSource
@@ -96,7 +96,7 @@ def test_hashes_do_not_depend_on_other_requested_frames() -> None:
 def test_a_stamp_changes_with_the_file_and_not_otherwise(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abc")
-    first = read_stamp(str(path))
+    first = read_lasting_stamp(str(path))
     assert read_stamp(str(path)) == first != NO_STAMP
     facts = path.stat()
     path.write_bytes(b"abd")

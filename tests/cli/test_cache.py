@@ -474,21 +474,6 @@ def test_repair_keeps_undamaged_files(filled: str, answer: Answer) -> None:
     assert link.is_symlink()
 
 
-def test_files_of_an_older_version_are_listed_once_and_cleared(filled: str, answer: Answer) -> None:
-    before = document(answer, "info", filled)["bytes_on_disk"]
-    for number in range(3):
-        (Path(filled) / f"frames-{number:032x}.arrow").write_bytes(b"ARROW1" * 100)
-    out, _ = said(answer, "info", filled)
-    assert out[-1].split(maxsplit=1)[1] == (
-        f"frames-{0:032x}.arrow and 2 more: the file has format 1, of an older version of framefeed, "
-        "and is not used: 'framefeed cache clear' removes it"
-    )
-    actual = document(answer, "info", filled)
-    assert (actual["frames"], actual["bytes_on_disk"], len(actual["refused"])) == (48, before + 1800, 3)
-    assert document(answer, "clear", filled)["bytes_freed"] == before + 1800
-    assert segments(filled) == list(Path(filled).glob("*.arrow")) == []
-
-
 def test_clear_removes_no_other_files(filled: str, answer: Answer) -> None:
     foreign = Path(filled) / "notes.txt"
     foreign.write_text("mine")

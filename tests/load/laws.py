@@ -12,6 +12,7 @@ from typing import Any
 
 from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
+from framefeed.plan import EpochPlan
 
 EPOCHS = 2
 
@@ -27,6 +28,12 @@ def content(batch: ClipBatch) -> tuple[Any, ...]:
     errors = [error and (type(error), str(error), error.position, error.stage) for error in batch.errors]
     parts = [(name, array.shape, array.dtype.str, array.tobytes()) for name, array in arrays.items()]
     return (*parts, tuple(batch.sources), tuple(errors))
+
+
+def load_all(plan: EpochPlan, **options: Any) -> list[ClipBatch]:
+    """The batches of an epoch; by default of five clips, without workers."""
+    with ClipLoader(plan, **{"batch_size": 5, "workers": 0, **options}) as loader:
+        return list(loader)
 
 
 def iterate_to_end(loader: ClipLoader) -> Iterator[tuple[int, Any]]:

@@ -16,6 +16,7 @@ from framefeed.errors import UsageError
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import Dense, RandomSegments, Uniform
 from framefeed.request import CenterCrop, Letterbox, RandomCrop, RandomResizedCrop
+from tests.lengths import IS_ALL
 from tests.load.laws import check_resume, content, run
 from tests.makers import plan_of
 
@@ -43,7 +44,7 @@ def test_C11_every_epoch_is_the_uncached_one_for_any_number_of_workers(
 ) -> None:
     plan = plan_of(Dense(4, stride=2, start="random"), **options)
     expected = collect_epochs(make_loader(plan, batch_size=5, workers=0), 3)
-    for workers in (0, 1, 3):
+    for workers in (0, 1, 3) if IS_ALL else (0, 3):
         with FrameCache(tmp_path / f"c{workers}") as cache:
             loader = make_loader(plan, batch_size=5, workers=workers, cache=cache)
             assert collect_epochs(loader, 3) == expected

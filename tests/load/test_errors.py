@@ -39,7 +39,7 @@ from framefeed.parallel import OrderedOutcomes, RemoteCalls, check_sendable, is_
 from framefeed.plan import AtIndices, EpochPlan, plan_requests
 from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
-from tests.load.laws import content
+from tests.load.laws import content, load_all
 from tests.makers import catalog, plan_of
 from tests.parallel.clocks import HandClock
 from tests.patience import PATIENCE_SECONDS
@@ -170,8 +170,7 @@ def test_L05_one_error_of_a_source_is_an_error_of_each_of_its_clips(make_loader:
 def test_L05_frames_that_cannot_be_planned_fail_alone(workers: int) -> None:
     requests = [DecodeRequest(source=catalog()[row], indices=[0, 40 if row == 3 else 1]) for row in range(6)]
     plan = plan_requests(requests, policy="error")
-    with ClipLoader(plan, batch_size=6, workers=workers, on_error="skip") as loader:
-        (batch,) = loader
+    (batch,) = load_all(plan, batch_size=6, workers=workers, on_error="skip")
     assert batch.ok.tolist() == [True, True, True, False, True, True]
     with pytest.raises(FrameNotFound) as caught:
         list(ClipLoader(plan, batch_size=2, workers=workers))

@@ -16,7 +16,7 @@ from framefeed.load._spec import list_arrays
 from framefeed.plan import EpochPlan, RandomSegments, Uniform, count_planned
 from framefeed.request import Letterbox, RandomResizedCrop
 from tests.fakes import DamagedSources, SlopedDecoder
-from tests.load.laws import content
+from tests.load.laws import content, load_all
 from tests.makers import plan_of
 
 
@@ -30,11 +30,6 @@ def test_a_mirrored_picture_is_the_picture_from_right_to_left(axes: list[int], w
     assert (np.delete(around, np.s_[at : at + width], axis=-1) == 7).all()
 
 
-def load(plan: EpochPlan, **options: Any) -> list[Any]:
-    with ClipLoader(plan, **{"batch_size": 5, "workers": 0, **options}) as loader:
-        return list(loader)
-
-
 def unflip(plan: EpochPlan, pixels: np.ndarray) -> np.ndarray:
     flipped = np.array([request.flipped for request in plan])
     assert len(set(flipped.tolist())) == 2
@@ -44,7 +39,7 @@ def unflip(plan: EpochPlan, pixels: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("options", [{}, {"size": (21, 31)}, {"crop": RandomResizedCrop(24)}], ids=repr)
 def test_a_flipped_clip_is_the_mirrored_clip(options: dict[str, Any]) -> None:
     plan, plain = (plan_of(clips_per_video=3, horizontal_flip=flip, **options) for flip in (0.5, 0))
-    pixels, expected = (np.concatenate([batch.data for batch in load(each)]) for each in (plan, plain))
+    pixels, expected = (np.concatenate([batch.data for batch in load_all(each)]) for each in (plan, plain))
     assert np.array_equal(unflip(plan, pixels), expected)
     with pytest.raises(AssertionError):
         assert np.array_equal(pixels, expected)
@@ -52,8 +47,8 @@ def test_a_flipped_clip_is_the_mirrored_clip(options: dict[str, Any]) -> None:
 
 def test_a_transform_sees_the_flipped_clip() -> None:
     plan = plan_of(horizontal_flip=0.5)
-    pixels = np.concatenate([batch.data for batch in load(plan)])
-    transformed = load(plan, transform=lambda clip, rng: clip[..., :8] + rng.integers(3, dtype=np.uint8))
+    pixels = np.concatenate([batch.data for batch in load_all(plan)])
+    transformed = load_all(plan, transform=lambda clip, rng: clip[..., :8] + rng.integers(3, dtype=np.uint8))
     drawn = [plan.generator_at(position).integers(3, dtype=np.uint8) for position in range(len(plan))]
     expected = pixels[..., :8] + np.array(drawn)[:, None, None, None, None]
     assert np.array_equal(np.concatenate([batch.data for batch in transformed]), expected)
@@ -65,23 +60,23 @@ def test_a_cache_holds_one_picture_for_flipped_and_unflipped_clips(form: Any, tm
     with FrameCache(tmp_path / "c", form=form) as cache:
         for epoch in range(4):
             here = plan.with_epoch(epoch)
-            fresh = [content(batch) for batch in load(here)]
-            assert [content(batch) for batch in load(here, cache=cache)] == fresh
+            fresh = [content(batch) for batch in load_all(here)]
+            assert [content(batch) for batch in load_all(here, cache=cache)] == fresh
         stored = cache.info().num_frames
         with FrameCache(tmp_path / "plain", form=form) as other:
-            load(plain, cache=other)
+            load_all(plain, cache=other)
             assert other.info().num_frames == stored == 24
         # A plan without flips finds them all.
         with ClipLoader(plain, batch_size=5, workers=0, cache=cache) as loader:
-            assert [content(batch) for batch in loader] == [content(batch) for batch in load(plain)]
+            assert [content(batch) for batch in loader] == [content(batch) for batch in load_all(plain)]
             assert loader.stats().counts.frames_decoded == 0
 
 
 def test_clips_of_any_size_are_flipped_too() -> None:
     plan, plain = (plan_of(RandomSegments(2), unequal=True, horizontal_flip=flip) for flip in (0.5, 0))
     for workers in (0, 2):
-        clips = [clip for batch in load(plan, workers=workers) for clip in batch.data]
-        expected = [clip for batch in load(plain) for clip in batch.data]
+        clips = [clip for batch in load_all(plan, workers=workers) for clip in batch.data]
+        expected = [clip for batch in load_all(plain) for clip in batch.data]
         for request, clip, before in zip(plan, clips, expected, strict=True):
             assert np.array_equal(clip, before[..., ::-1] if request.flipped else before)
 
@@ -115,8 +110,8 @@ def test_a_picture_lies_in_its_border_as_the_decoder_gives_it(
 ) -> None:
     plan = plan_of(clips_per_video=3, size=letterbox, horizontal_flip=flip)
     assert (plan.picture_shape, plan.clip_shape_at(3)) == ((3, *letterbox.common), (4, 3, *letterbox.common))
-    expected = np.concatenate([batch.data for batch in load(plan_of(clips_per_video=3, size=size))])
-    batches = load(plan)
+    expected = np.concatenate([batch.data for batch in load_all(plan_of(clips_per_video=3, size=size))])
+    batches = load_all(plan)
     assert np.array_equal(np.concatenate([batch.data for batch in batches]), compose(plan, expected, letterbox))
     boxes = np.concatenate([batch.boxes for batch in batches])
     assert boxes.dtype == np.int64
@@ -133,32 +128,32 @@ def test_a_crop_comes_before_the_border() -> None:
     box = (5, 8, 20, 40)
     plan = plan_of(size=Letterbox(32, 30, fill=FILL), crop=box)
     assert {request.box for request in plan} == {(8, 0, 15, 30)}
-    expected = np.concatenate([batch.data for batch in load(plan_of(size=(15, 30), crop=box))])
-    found = np.concatenate([batch.data for batch in load(plan)])
+    expected = np.concatenate([batch.data for batch in load_all(plan_of(size=(15, 30), crop=box))])
+    found = np.concatenate([batch.data for batch in load_all(plan)])
     assert np.array_equal(found, compose(plan, expected, Letterbox(32, 30)))
 
 
 def test_a_cache_knows_the_picture_and_no_border(tmp_path: Any) -> None:
     plan, plain = (plan_of(Uniform(2), clips_per_video=1, size=size) for size in (TALL, (30, 40)))
     with FrameCache(tmp_path / "c") as cache:
-        fresh = [content(batch) for batch in load(plan)]
-        assert [content(batch) for batch in load(plan, cache=cache)] == fresh
+        fresh = [content(batch) for batch in load_all(plan)]
+        assert [content(batch) for batch in load_all(plan, cache=cache)] == fresh
         for each in (plan, plain):
             with ClipLoader(each, batch_size=5, workers=0, cache=cache) as loader:
-                assert [content(batch) for batch in loader] == [content(batch) for batch in load(each)]
+                assert [content(batch) for batch in loader] == [content(batch) for batch in load_all(each)]
                 assert loader.stats().counts.frames_decoded == 0
     assert count_planned(plan, "output") == count_planned(plain, "output") == (12, 12 * 3 * 30 * 40)
 
 
 def test_without_a_border_there_are_no_boxes_and_without_flips_none_of_them() -> None:
-    (batch,) = load(plan_of(size=(30, 40)), batch_size=12)
+    (batch,) = load_all(plan_of(size=(30, 40)), batch_size=12)
     assert batch.boxes is batch.flipped is None
     assert not {"boxes", "flipped"} & list_arrays(batch).keys()
     with ClipLoader(plan_of(horizontal_flip=0.5), batch_size=5) as loader:
         arrays = loader.describe_batches().arrays
         assert (arrays["flipped"].shape, arrays["flipped"].dtype) == ((None,), np.bool_)
         assert next(iter(loader)).flipped.shape == (5,)
-    (batch,) = load(plan_of(size=TALL), batch_size=12)
+    (batch,) = load_all(plan_of(size=TALL), batch_size=12)
     assert list_arrays(batch)["boxes"] is batch.boxes
     with ClipLoader(plan_of(size=TALL), batch_size=5) as loader:
         arrays = loader.describe_batches().arrays
@@ -173,7 +168,7 @@ def test_box_and_flip_of_a_failed_clip_are_zeros_and_those_of_a_substitute_its_o
     plan = plan_of(size=WIDE, horizontal_flip=0.5, **options)
     bad = plan[0].source
     backend = SlopedDecoder(before=DamagedSources(bad))
-    for batch in load(plan, backend=backend, on_error="skip"):
+    for batch in load_all(plan, backend=backend, on_error="skip"):
         for slot, position in enumerate(batch.positions.tolist()):
             assert batch.ok[slot] == (plan[position].source != bad)
             assert batch.boxes[slot].tolist() == (list(plan[position].box) if batch.ok[slot] else [0, 0, 0, 0])

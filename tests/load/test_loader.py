@@ -17,7 +17,7 @@ from framefeed.load._options import MAX_PREFETCH_BYTES, LoaderOptions
 from framefeed.plan import AtIndices, EveryFrame, Rates, Uniform, plan_clips, plan_requests
 from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
-from tests.load.laws import content
+from tests.load.laws import content, load_all
 from tests.makers import FRAMES, assert_stamps, catalog, plan_of
 from tests.parallel.living import wait_until
 
@@ -45,8 +45,7 @@ def test_every_frame_is_the_planned_one(name: str, workers: int) -> None:
 
 def test_what_travels_beside_the_pictures_is_that_of_the_plan() -> None:
     plan = plan_of(AtIndices([0, 29, 30, 31]), rank=1, world_size=2)
-    with ClipLoader(plan, batch_size=4, workers=2, backend=FlatDecoder()) as loader:
-        batches = list(loader)
+    batches = load_all(plan, batch_size=4, workers=2, backend=FlatDecoder())
     assert [len(batch) for batch in batches] == [4, 2]
     for number, position in enumerate(range(len(plan))):
         batch, slot = batches[number // 4], number % 4
@@ -112,8 +111,7 @@ def test_decoders_write_into_the_memory_of_the_batch() -> None:
             addresses.extend(slot.out.__array_interface__["data"][0] for slot in slots)
             return super().decode(source, index, slots)
 
-    with ClipLoader(plan_of(), batch_size=12, workers=0, backend=Spy()) as loader:
-        (batch,) = loader
+    (batch,) = load_all(plan_of(), batch_size=12, workers=0, backend=Spy())
     start, step = batch.data.__array_interface__["data"][0], batch.data.strides[0]
     assert sorted(addresses) == [start + slot * step for slot in range(12)]
 

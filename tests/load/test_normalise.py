@@ -17,10 +17,10 @@ from framefeed.load import _normalise
 from framefeed.load._loader import ClipLoader
 from framefeed.load._normalise import Normaliser
 from framefeed.load._options import LoaderOptions
-from framefeed.plan import EpochPlan, Uniform
+from framefeed.plan import Uniform
 from framefeed.request import Letterbox
 from tests.fakes import SlopedDecoder, fail_some
-from tests.load.laws import content
+from tests.load.laws import content, load_all
 from tests.makers import plan_of
 
 pytestmark = pytest.mark.usefixtures("kept_processes")
@@ -211,11 +211,6 @@ BOXED = {"horizontal_flip": 0.5, "size": Letterbox(40, 71, fill=(1, 2, 3))}
 UNEQUAL = {"horizontal_flip": 0.5, "unequal": True}
 
 
-def load(plan: EpochPlan, **options: Any) -> list[Any]:
-    with ClipLoader(plan, **{"batch_size": 5, "workers": 0, **options}) as loader:
-        return list(loader)
-
-
 def halve(clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return clip[:, :, ::2] + rng.integers(3, dtype=np.uint8)
 
@@ -229,10 +224,10 @@ def test_every_path_gives_the_values_of_the_pixels(
     plan = plan_of(Uniform(3), **plan_options)
     options = {"dtype": dtype, "mean": MEAN, "std": STD, "transform": transform}
     normaliser = normaliser_of(dtype)
-    before = load(plan, transform=transform)
+    before = load_all(plan, transform=transform)
     with FrameCache(tmp_path / "c") as cache:
         for more in ({}, {"workers": 2}, {"workers": 2, "kind": "processes"}, {"cache": cache}, {"cache": cache}):
-            for batch, pixels in zip(load(plan, **options, **more), before, strict=True):
+            for batch, pixels in zip(load_all(plan, **options, **more), before, strict=True):
                 assert type(batch.data) is type(pixels.data)
                 for clip, expected in zip(batch.data, pixels.data, strict=True):
                     assert clip.dtype == dtype
@@ -246,9 +241,9 @@ def test_batches_of_bfloat16_are_tensors(transform: Any, plan_options: dict[str,
     torch = pytest.importorskip("torch")
     plan = plan_of(Uniform(3), **plan_options)
     normaliser = normaliser_of("bfloat16")
-    pixels = [clip for batch in load(plan, transform=transform) for clip in batch.data]
+    pixels = [clip for batch in load_all(plan, transform=transform) for clip in batch.data]
     options = {"dtype": torch.bfloat16, "mean": MEAN, "std": STD, "transform": transform, "kind": kind, "workers": 2}
-    batches = load(plan, **options)
+    batches = load_all(plan, **options)
     # All of them are held: none may lie in the memory of another.
     clips = [clip for batch in batches for clip in batch.data]
     for clip, expected in zip(clips, pixels, strict=True):
@@ -268,7 +263,7 @@ def test_clips_that_failed_are_zeros_of_the_dtype(dtype: str, transform: Any, pl
     backend = SlopedDecoder(spoil=spoil)
     options = {"dtype": dtype, "mean": MEAN, "std": STD, "on_error": "skip", "backend": backend}
     seen = set()
-    for batch in load(plan_of(**plan_options), transform=transform, **options):
+    for batch in load_all(plan_of(**plan_options), transform=transform, **options):
         for clip, ok in zip(batch.data, batch.ok.tolist(), strict=True):
             seen.add(ok)
             assert str(clip.dtype).removeprefix("torch.") == dtype
@@ -299,7 +294,7 @@ def test_a_transform_that_returns_no_pixels_is_refused_at_its_first_clip(
         assert (caught.value.position, caught.value.stage) == (0, "transform")
         with pytest.raises(UsageError, match="transform: expected"):
             loader.describe_batches()
-    for batch in load(plan_of(), on_error="skip", **options):
+    for batch in load_all(plan_of(), on_error="skip", **options):
         assert {type(error) for error in batch.errors} == {UsageError}
         assert not batch.data.any()
 
@@ -320,7 +315,7 @@ def test_a_clip_that_cannot_be_written_fails_alone(
         write(self, clip, out)
 
     monkeypatch.setattr(Normaliser, "write", write_most)
-    batches = load(plan, dtype=dtype, transform=transform, on_error="skip", workers=workers)
+    batches = load_all(plan, dtype=dtype, transform=transform, on_error="skip", workers=workers)
     assert sum(int((~batch.ok).sum()) for batch in batches) == 1
 
 
@@ -329,8 +324,8 @@ def test_a_result_without_pixels_fails_as_one_of_another_shape(dtype: str) -> No
     def cut(clip: Any, rng: np.random.Generator) -> Any:
         return clip if rng.random() < 0.7 else clip[:0]
 
-    outcomes = [batch.ok.tolist() for batch in load(plan_of(), transform=cut, dtype=dtype, on_error="skip")]
-    assert outcomes == [batch.ok.tolist() for batch in load(plan_of(), transform=cut, on_error="skip")]
+    outcomes = [batch.ok.tolist() for batch in load_all(plan_of(), transform=cut, dtype=dtype, on_error="skip")]
+    assert outcomes == [batch.ok.tolist() for batch in load_all(plan_of(), transform=cut, on_error="skip")]
     assert {ok for batch in outcomes for ok in batch} == {False, True}
 
 
@@ -342,20 +337,22 @@ def test_results_of_unequal_shapes_are_told_without_a_dtype_that_no_user_gave(dt
     def cut(clip: Any, rng: np.random.Generator) -> Any:
         return clip[:, :, : rng.integers(1, 9)]
 
-    errors = [error for batch in load(plan_of(), transform=cut, dtype=dtype, on_error="skip") for error in batch.errors]
+    errors = [
+        error for batch in load_all(plan_of(), transform=cut, dtype=dtype, on_error="skip") for error in batch.errors
+    ]
     (message,) = {str(error).partition(" as for")[0].partition("[")[0] for error in errors if error}
     assert message == ("transform: expected uint8 " if dtype is None else "transform: expected ")
     assert {"another shape or dtype" in str(error) for error in errors if error} == {dtype is None}
 
 
 def test_without_dtype_a_transform_may_return_what_it_likes() -> None:
-    batches = load(plan_of(), transform=lambda clip, rng: clip.mean(dtype=np.float64))
+    batches = load_all(plan_of(), transform=lambda clip, rng: clip.mean(dtype=np.float64))
     assert batches[0].data.dtype == np.float64
     assert batches[0].data.shape == (5,)
 
 
 def test_one_number_fits_any_channels_of_a_transform() -> None:
-    batches = load(plan_of(), transform=lambda clip, rng: clip[:, :2], mean=0.5, std=0.5)
+    batches = load_all(plan_of(), transform=lambda clip, rng: clip[:, :2], mean=0.5, std=0.5)
     assert batches[0].data.shape == (5, 4, 2, 48, 64)
 
 

@@ -18,7 +18,7 @@ from framefeed.plan import AtIndices, Dense, EpochPlan, Uniform, plan_clips, pla
 from framefeed.request import DecodeRequest
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamps, write_clip
-from tests.load.laws import check_resume, run
+from tests.load.laws import check_resume, load_all, run
 from tests.media.pictures import SIZE, write_folder
 
 WORKERS = [0, 2]
@@ -134,8 +134,7 @@ def test_stills_folders_and_videos_side_by_side(root: Path, tmp_path: Path, work
                 for number in range(3) for source in [sources[number]] * 2]  # fmt: skip
     requests += [DecodeRequest(source=sources[1], seconds=[0.2]), DecodeRequest(source=sources[0], seconds=[0.2])]
     plan = plan_requests(requests)
-    with ClipLoader(plan, batch_size=8, workers=workers) as loader:
-        (batch,) = loader
+    (batch,) = load_all(plan, batch_size=8, workers=workers)
     assert [read_stamps(clip)[0] for clip in batch.data] == [7, 7, 7, 7, 5, 5, 5, 5]
     assert batch.pts_seconds.ravel().tolist() == pytest.approx([0.28, 0.28, 0.28, 0.28, 0, 0, 0.2, 0.2])
 
@@ -160,8 +159,7 @@ def test_I05_a_damaged_picture_fails_its_clips_alone(root: Path, tmp_path: Path,
     path.write_bytes(path.read_bytes()[:-200])
     sequence = ImageSequence(tmp_path / "frames", fps=25)
     plan = plan_requests([DecodeRequest(source=sequence, indices=[number]) for number in (3, 4, 5)])
-    with ClipLoader(plan, batch_size=3, workers=workers, on_error="skip") as loader:
-        (batch,) = loader
+    (batch,) = load_all(plan, batch_size=3, workers=workers, on_error="skip")
     assert batch.ok.tolist() == [True, False, True]
     assert isinstance(batch.errors[1], CorruptMedia)
     assert (batch.errors[1].frames, batch.errors[1].position) == ((4,), 1)

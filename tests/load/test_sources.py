@@ -19,6 +19,7 @@ from framefeed.request import DecodeRequest
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, write_clip
 from tests.lengths import either
+from tests.load.laws import load_all
 from tests.makers import assert_stamps, folder
 from tests.programs import run_python
 
@@ -57,8 +58,7 @@ def assert_only_one_failed(plan: EpochPlan, batches: list[ClipBatch], failed: in
 @pytest.mark.parametrize("workers", [0, 2])
 def test_D01_a_damaged_file_in_the_middle_is_skipped(plan: EpochPlan, workers: int) -> None:
     path = damage(plan, 3)
-    with ClipLoader(plan, batch_size=4, workers=workers, on_error="skip") as loader:
-        assert_only_one_failed(plan, list(loader), 3, CorruptMedia)
+    assert_only_one_failed(plan, load_all(plan, batch_size=4, workers=workers, on_error="skip"), 3, CorruptMedia)
     with ClipLoader(plan, batch_size=3, workers=workers) as loader:
         iterator = iter(loader)
         next(iterator)
@@ -71,8 +71,7 @@ def test_D01_a_damaged_file_in_the_middle_is_skipped(plan: EpochPlan, workers: i
 @pytest.mark.parametrize("workers", [0, 2])
 def test_D09_a_file_replaced_after_indexing_is_stale_and_the_rest_goes_on(plan: EpochPlan, workers: int) -> None:
     write_clip(plan[2].source, ClipSpec(num_frames=31, height=48, width=64, first_stamp=100))
-    with ClipLoader(plan, batch_size=4, workers=workers, on_error="skip") as loader:
-        assert_only_one_failed(plan, list(loader), 2, StaleSource)
+    assert_only_one_failed(plan, load_all(plan, batch_size=4, workers=workers, on_error="skip"), 2, StaleSource)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -124,8 +123,7 @@ def test_a_missing_file_of_a_catalog_says_where_its_paths_start(tmp_path: Path, 
 def test_bytes_are_sources_too(plan: EpochPlan) -> None:
     data = Path(str(plan[0].source)).read_bytes()
     in_memory = plan_requests([DecodeRequest(source=data, indices=[3, 0, 29])])
-    with ClipLoader(in_memory, batch_size=1, workers=2) as loader:
-        (batch,) = loader
+    (batch,) = load_all(in_memory, batch_size=1, workers=2)
     assert batch.sources == [data]
     assert_stamps(in_memory, 0, batch.data[0])
 

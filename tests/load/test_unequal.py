@@ -21,6 +21,7 @@ from framefeed.request import CenterCrop, RandomCrop
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, read_stamps, write_clip
 from tests.fakes import DamagedSources, FlatDecoder
+from tests.load.laws import load_all
 from tests.makers import plan_over
 
 SIZES = [(40, 60), (60, 40), (48, 48), (40, 60), (33, 71), (80, 20)]
@@ -61,8 +62,7 @@ def decode_each(plan: EpochPlan) -> list[npt.NDArray[np.uint8]]:
 def test_batches_are_lists_of_the_planned_frames(pictures: Catalog, workers: int, options: dict[str, Any]) -> None:
     plan = plan_unequal(pictures, **options)
     expected = decode_each(plan)
-    with ClipLoader(plan, batch_size=4, workers=workers) as loader:
-        batches = list(loader)
+    batches = load_all(plan, batch_size=4, workers=workers)
     assert [len(batch.data) for batch in batches] == [4, 2]
     assert all(isinstance(batch.data, list) for batch in batches)
     got = [clip for batch in batches for clip in batch.data]
@@ -98,8 +98,7 @@ def test_a_transform_may_return_any_shape(pictures: Catalog, workers: int) -> No
             raise ValueError("square")
         return clip.reshape(-1) / 2
 
-    with ClipLoader(plan_unequal(pictures), batch_size=6, workers=workers, transform=flat, on_error="skip") as loader:
-        (batch,) = loader
+    (batch,) = load_all(plan_unequal(pictures), batch_size=6, workers=workers, transform=flat, on_error="skip")
     # The transform fails for the black clip too.
     shapes = [(1, 3, 48, 48) if size == (48, 48) else (3 * size[0] * size[1],) for size in SIZES]
     assert [clip.shape for clip in batch.data] == shapes
@@ -109,8 +108,7 @@ def test_a_transform_may_return_any_shape(pictures: Catalog, workers: int) -> No
 
 def test_a_clip_that_fails_is_zeros_of_its_own_shape(pictures: Catalog) -> None:
     options: dict[str, Any] = {"batch_size": 6, "workers": 0, "on_error": "skip"}
-    with ClipLoader(plan_unequal(pictures), backend=fail_rows(pictures, [1]), **options) as loader:
-        (batch,) = loader
+    (batch,) = load_all(plan_unequal(pictures), backend=fail_rows(pictures, [1]), **options)
     assert [clip.shape[2:] for clip in batch.data] == SIZES
     assert not batch.data[1].any()
 
@@ -127,8 +125,7 @@ def test_with_a_transform_a_clip_that_fails_is_zeros_like_its_result(
 
     plan = plan_unequal(pictures)
     options: dict[str, Any] = {"batch_size": 6, "workers": workers, "on_error": "skip", "transform": cut}
-    with ClipLoader(plan, backend=fail_rows(pictures, rows), **options) as loader:
-        (batch,) = loader
+    (batch,) = load_all(plan, backend=fail_rows(pictures, rows), **options)
     stacked = np.stack(batch.data)
     assert (stacked.dtype, stacked.shape) == (np.float32, (6, 3, 20, 20))
     assert stacked.any(axis=(1, 2, 3)).tolist() == batch.ok.tolist() == [row not in rows for row in range(6)]
@@ -137,16 +134,14 @@ def test_with_a_transform_a_clip_that_fails_is_zeros_like_its_result(
 @pytest.mark.parametrize("rows", [[1], list(range(len(SIZES)))])
 def test_D04_a_substitute_has_its_own_shape(pictures: Catalog, rows: list[int]) -> None:
     options: dict[str, Any] = {"batch_size": 6, "workers": 0, "on_error": "substitute"}
-    with ClipLoader(plan_unequal(pictures), backend=fail_rows(pictures, rows), **options) as loader:
-        (batch,) = loader
+    (batch,) = load_all(plan_unequal(pictures), backend=fail_rows(pictures, rows), **options)
     assert batch.ok.all() == (rows == [1])
     assert [clip.shape[2:] for clip in batch.data] == [SIZES[row] for row in batch.rows]
 
 
 def test_a_clip_that_cannot_be_planned_is_zeros_of_its_own_shape(pictures: Catalog) -> None:
     plan = plan_clips(pictures, AtIndices([3], policy="error"), seed=0, shuffle=False, unequal=True)
-    with ClipLoader(plan, batch_size=6, workers=0, on_error="skip") as loader:
-        (batch,) = loader
+    (batch,) = load_all(plan, batch_size=6, workers=0, on_error="skip")
     assert [clip.shape[2:] for clip in batch.data] == SIZES
     assert not batch.ok.any()
 

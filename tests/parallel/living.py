@@ -5,11 +5,14 @@ from __future__ import annotations
 import select
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from sys import _current_frames
 from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -101,3 +104,23 @@ def hurry_calls_that_hang(monkeypatch: pytest.MonkeyPatch, hangs: Callable[[int]
 def check_workers_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have stopped worker processes noticed sooner, to save the tests time."""
     monkeypatch.setattr(_child, "LIVENESS_SECONDS", 0.05)
+
+
+@contextmanager
+def ending_time_of(list_processes: Callable[[], Container[int]]) -> Iterator[None]:
+    """End the time of a call in a worker process as soon as its process is among these: they hang."""
+    own, wait = threading.local(), _child.Child._wait
+
+    def wait_for(child: Any, event: int) -> None:
+        own.process = child._running.value.process.pid
+        wait(child, event)
+
+    def count_left(step: Any) -> float:
+        is_over = getattr(own, "process", -1) in list_processes()
+        return 0.0 if is_over else float(step.limit_seconds - step.spent_seconds)
+
+    with (
+        patch.object(_child.Child, "_wait", wait_for),
+        patch.object(_child._Step, "left_seconds", property(count_left)),
+    ):
+        yield

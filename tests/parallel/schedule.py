@@ -17,13 +17,13 @@ class Schedule:
     taken: list[float] = field(default_factory=list)
 
 
-def simulate(seconds: Sequence[float], workers: int, window: int, *, is_told_costs: bool) -> Schedule:
+def simulate(seconds: Sequence[float], workers: int, window: int, *, knows_costs: bool) -> Schedule:
     """Work on items that take so many seconds each; the consumer takes each result at once."""
     buffer: ReorderBuffer[int, int] = ReorderBuffer(window)
     schedule, running, now, admitted = Schedule(), list[tuple[float, int]](), 0.0, 0
     while len(schedule.taken) < len(seconds):
         while buffer.has_room and admitted < len(seconds):
-            buffer.admit(admitted, seconds[admitted] if is_told_costs else 0.0)
+            buffer.admit(admitted, seconds[admitted] if knows_costs else 0.0)
             admitted += 1
             # As an iterator does: each item is offered to a free worker before the next item is read.
             start_all(buffer, seconds, workers, running, now, schedule)

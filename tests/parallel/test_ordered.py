@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 from framefeed._outcome import Err, Ok
-from framefeed.errors import DeadlineExceeded, LoadError, UsageError
+from framefeed.errors import DeadlineExceeded, UsageError
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import OrderedValues, ordered_map
 from framefeed.parallel._pools import InlinePool, ThreadPool
@@ -39,33 +39,12 @@ def raising(error: BaseException) -> NoReturn:
 
 
 @EVERY_NUMBER_OF_WORKERS
-def test_L05_outcomes_go_on_after_an_error(workers: int) -> None:
-    results = list(ordered_outcomes(lambda item: 6 // item, [1, 0, 2, 0, 3], workers=workers, max_in_flight=3))
-    assert [type(result) for result in results] == [Ok, Err, Ok, Err, Ok]
-    assert [result.value for result in results if isinstance(result, Ok)] == [6, 3, 2]
-
-
-@EVERY_NUMBER_OF_WORKERS
 def test_L05_the_traceback_is_the_workers(workers: int) -> None:
     def decode_frame(item: int) -> float:
         return 1 / item
 
     _, error = gather(ordered_map(decode_frame, [0], workers=workers, max_in_flight=1))
     assert "decode_frame" in [frame.name for frame in traceback.extract_tb(error.__traceback__)]
-
-
-@EVERY_NUMBER_OF_WORKERS
-def test_L05_stop_iteration_in_the_function_is_an_error_and_not_the_end(workers: int) -> None:
-    def function(item: int) -> int:
-        return item if item < 2 else next(iter(()))
-
-    outcomes = list(ordered_outcomes(function, range(4), workers=workers, max_in_flight=2))
-    assert [type(getattr(outcome, "error", None)) for outcome in outcomes[2:]] == [StopIteration, StopIteration]
-    values, error = gather(ordered_map(function, range(4), workers=workers, max_in_flight=2))
-    assert values == [0, 1]
-    assert isinstance(error, LoadError)
-    assert error.position == 2
-    assert isinstance(error.__cause__, StopIteration)
 
 
 class Awkward(Exception):

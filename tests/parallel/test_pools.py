@@ -14,7 +14,7 @@ from framefeed.parallel._gauge import Gauge
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import ordered_map
 from framefeed.parallel._pools import InlinePool, Pool, ThreadPool, run_next
-from framefeed.parallel._processes import open_pool
+from framefeed.parallel._processes import ProcessPool, open_pool
 from tests.parallel.laws import all_end, worker_threads
 from tests.parallel.living import wait_until
 from tests.patience import PATIENCE_SECONDS
@@ -32,6 +32,10 @@ def test_kinds() -> None:
     pool = open_pool(3)
     assert isinstance(pool, ThreadPool)
     assert pool.workers == 3
+    with open_pool(3, "processes") as pool:
+        assert isinstance(pool, ProcessPool)
+        assert pool.workers == 3
+    assert isinstance(open_pool(0, "processes"), InlinePool)
 
 
 @pytest.mark.parametrize("pool", [InlinePool(), ThreadPool(2)], ids=repr)

@@ -30,7 +30,7 @@ from framefeed.errors import CorruptMedia, DeadlineExceeded, LoadError, UsageErr
 from framefeed.parallel import _child
 from framefeed.parallel._ordered import ordered_outcomes
 from framefeed.parallel._ordered_map import call_each, ordered_map
-from framefeed.parallel._pools import InlinePool, Pool, ThreadPool
+from framefeed.parallel._pools import Pool, ThreadPool
 from framefeed.parallel._processes import ProcessPool, RemoteCalls, _send_argument, open_pool
 from framefeed.parallel._worker import dumps, loads, receive, send
 from tests.decode.forks import Child as Forked
@@ -69,13 +69,6 @@ def pool(request: pytest.FixtureRequest, processes: ProcessPool) -> Iterator[Poo
     else:
         with open_pool(WORKERS, request.param) as opened:
             yield opened
-
-
-def test_kind() -> None:
-    with open_pool(3, "processes") as pool:
-        assert isinstance(pool, ProcessPool)
-        assert pool.workers == 3
-    assert isinstance(open_pool(0, "processes"), InlinePool)
 
 
 # --- the laws ------------------------------------------------------------------------------------
@@ -148,7 +141,10 @@ def test_L05_an_error_at_item_k_comes_after_exactly_k_results(pool: Pool, positi
     assert list(results) == []
 
 
-@pytest.mark.parametrize("kind", [OSError, SystemExit, GeneratorExit, MemoryError, BaseException, UnicodeDecodeError])
+@pytest.mark.parametrize(
+    "kind",
+    [OSError, SystemExit, GeneratorExit, MemoryError, BaseException, UnicodeDecodeError, StopIteration],
+)
 def test_L05_no_class_of_error_hangs_or_ends_the_iteration(pool: Pool, kind: type[BaseException]) -> None:
     arguments = ("utf-8", b"\xff", 0, 1, "odd") if kind is UnicodeDecodeError else ("stop",)
     function = functions.Raise(kind(*arguments), 0)
@@ -162,8 +158,10 @@ def test_L05_no_class_of_error_hangs_or_ends_the_iteration(pool: Pool, kind: typ
 def test_L05_stop_iteration_in_the_function_is_an_error_and_not_the_end(pool: Pool) -> None:
     results = ordered_map(functions.raise_by_name, ["a", "stop", "b"], pool=pool, max_in_flight=2)
     assert next(results) == "a"
-    with pytest.raises(LoadError, match="StopIteration for item 1"):
+    with pytest.raises(LoadError, match="StopIteration for item 1") as caught:
         next(results)
+    assert caught.value.position == 1
+    assert isinstance(caught.value.__cause__, StopIteration)
 
 
 def test_L05_an_interrupt_is_raised_at_its_position_and_ends_the_iteration(pool: Pool) -> None:

@@ -98,6 +98,20 @@ class Walk(RuleBasedStateMachine):
             assert self.buffer.head_is_ready or self.taken in self.running or self.buffer.startable
 
     @invariant()
+    def items_are_known_until_they_are_finished(self) -> None:
+        known = [position for position in range(self.admitted + 1) if self.buffer.item_at(position) is not None]
+        assert known == sorted([*self.queued, *self.running])
+
+    @invariant()
+    def the_first_unready_one_is_among_the_next_ones_of_a_weight(self) -> None:
+        inside = range(self.taken, self.admitted)
+        for weight in range(1, 9):
+            before = [sum(self.weights[each] for each in range(self.taken, position)) for position in inside]
+            unready = [position for position, ahead in zip(inside, before, strict=True)
+                       if ahead < weight and position not in self.ready]  # fmt: skip
+            assert self.buffer.find_unready(weight) == next(iter(unready), None)
+
+    @invariant()
     def waiting_for_several_ends(self) -> None:
         unready = self.buffer.find_unready(6)
         if unready is not None and len(self.buffer):
@@ -113,70 +127,6 @@ def test_a_full_buffer_admits_nothing() -> None:
     assert not buffer.has_room
     with pytest.raises(UsageError, match="full"):
         buffer.admit("b")
-
-
-def test_only_the_head_starts_while_ready_results_are_overweight() -> None:
-    buffer: ReorderBuffer[str, str] = ReorderBuffer(4, max_bytes=10)
-    for item in "abcd":
-        buffer.admit(item)
-    buffer.start()
-    buffer.start()
-    buffer.finish(1, "B", 11)
-    assert buffer.start() is None
-    buffer.finish(0, "A", 5)
-    assert buffer.take() == "A"
-    assert buffer.start() is None
-    assert buffer.take() == "B"
-    assert buffer.start() == (2, "c")
-
-
-def test_a_weight_of_exactly_the_bound_holds_nothing_back() -> None:
-    buffer: ReorderBuffer[str, str] = ReorderBuffer(3, max_bytes=10)
-    for item in "abc":
-        buffer.admit(item)
-    buffer.start()
-    buffer.start()
-    buffer.finish(1, "B", 10)
-    assert buffer.startable == 1
-
-
-def test_an_item_is_known_until_it_is_finished() -> None:
-    buffer: ReorderBuffer[str, str] = ReorderBuffer(2)
-    assert buffer.item_at(0) is None
-    buffer.admit("a")
-    assert buffer.item_at(0) == "a"
-    buffer.start()
-    assert buffer.item_at(0) == "a"
-    buffer.finish(0, "A")
-    assert buffer.item_at(0) is None
-
-
-def test_the_first_unready_position_is_found_among_the_next_ones() -> None:
-    buffer: ReorderBuffer[str, str] = ReorderBuffer(4)
-    for item in "abcd":
-        buffer.admit(item)
-        buffer.start()
-    buffer.finish(0, "A")
-    buffer.finish(2, "C")
-    assert [buffer.find_unready(count) for count in (1, 2, 4)] == [None, 1, 1]
-    buffer.take()
-    assert buffer.find_unready(1) == 1
-    buffer.finish(1, "B")
-    assert [buffer.find_unready(count) for count in (2, 3)] == [None, 3]
-
-
-def test_the_next_positions_are_those_of_a_weight() -> None:
-    buffer: ReorderBuffer[str, str] = ReorderBuffer(6)
-    for item, weight in zip("abc", (3, 2, 1), strict=True):
-        buffer.admit(item, weight=weight)
-        buffer.start()
-    buffer.finish(0, "A")
-    buffer.finish(2, "C")
-    assert [buffer.find_unready(weight) for weight in (1, 3, 4, 100)] == [None, None, 1, 1]
-    buffer.finish(1, "B")
-    assert buffer.find_unready(100) is None
-    with pytest.raises(UsageError, match="at least 1"):
-        ReorderBuffer(1).admit("a", weight=0)
 
 
 def test_steps_out_of_turn_are_refused() -> None:
@@ -206,7 +156,7 @@ def test_the_repr_shows_the_shape() -> None:
 
 @given(st.integers(1, 5), st.integers(1, 9), st.integers(0, 30))
 def test_equal_costs_start_in_order(workers: int, window: int, number: int) -> None:
-    assert simulate([1.0] * number, workers, window, is_told_costs=True).started == list(range(number))
+    assert simulate([1.0] * number, workers, window, knows_costs=True).started == list(range(number))
 
 
 def test_L10_costs_of_positions_that_are_gone_are_dropped() -> None:
@@ -246,8 +196,8 @@ def one_slow(position: int) -> list[float]:
 def test_L06_one_slow_item_in_64_costs_no_more_time_than_the_window_makes_it(workers: int, window: int) -> None:
     for slow in range(64):
         seconds = one_slow(slow)
-        in_order = simulate(seconds, workers, window, is_told_costs=False)
-        schedule = simulate(seconds, workers, window, is_told_costs=True)
+        in_order = simulate(seconds, workers, window, knows_costs=False)
+        schedule = simulate(seconds, workers, window, knows_costs=True)
         assert schedule.taken[0] == in_order.taken[0]
         assert schedule.taken[-1] <= in_order.taken[-1]
         # While the slow one runs, the others can do the items of the window before it and after it, and no more.
@@ -258,13 +208,13 @@ def test_L06_one_slow_item_in_64_costs_no_more_time_than_the_window_makes_it(wor
 
 
 def test_L06_one_slow_item_in_64_is_within_5_percent_where_the_window_allows_it() -> None:
-    totals = [simulate(one_slow(slow), 2, 32, is_told_costs=True).taken[-1] for slow in range(64)]
+    totals = [simulate(one_slow(slow), 2, 32, knows_costs=True).taken[-1] for slow in range(64)]
     assert max(totals) <= 1.05 * (63 + 20) / 2
 
 
 @given(st.lists(st.sampled_from([1.0, 1.5, 4.0, 20.0]), min_size=1, max_size=40), st.integers(1, 4), st.integers(1, 12))
 def test_L06_the_next_result_is_ready_or_runs_or_starts_next(seconds: list[float], workers: int, window: int) -> None:
-    schedule = simulate(seconds, workers, window, is_told_costs=True)
+    schedule = simulate(seconds, workers, window, knows_costs=True)
     assert sorted(schedule.started) == list(range(len(seconds)))
     started: set[int] = set()
     for position in schedule.started:

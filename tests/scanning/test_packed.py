@@ -15,11 +15,11 @@ import framefeed as ff
 from framefeed.catalog import SurveyOptions
 from framefeed.errors import UsageError
 from framefeed.scanning import ScanRequest, scan_roots
+from tests.judges import assert_same_arrays
 from tests.media.files import READABLE, readable_path
 from tests.media.remote.faults import FaultServer, faulty
 from tests.packed import (
     Members,
-    assert_same_frames,
     choose_videos,
     get_facts,
     load_frames,
@@ -111,7 +111,7 @@ def test_batches_of_archives_files_and_urls_are_those_of_the_unpacked(
     assert get_facts(mixed).equals(get_facts(unpacked))
     expected = read_frames(unpacked)
     assert len(expected) > 2
-    assert_same_frames(read_frames(ff.Catalog.open(tmp_path / "cat.parquet"), workers=workers), expected)
+    assert_same_arrays(read_frames(ff.Catalog.open(tmp_path / "cat.parquet"), workers=workers), expected)
 
 
 def test_batches_of_processes_and_of_torch_are_those_of_the_unpacked(
@@ -119,11 +119,11 @@ def test_batches_of_processes_and_of_torch_are_those_of_the_unpacked(
 ) -> None:
     expected = read_frames(ff.scan(folder))
     plan = plan_frames(ff.scan(write(tmp_path / "m.tar", media)))
-    assert_same_frames(load_frames(plan, workers=1, kind="processes"), expected)
+    assert_same_arrays(load_frames(plan, workers=1, kind="processes"), expected)
     pytest.importorskip("torch")
     clips = [np.asarray(clip) for batch in expected for clip in batch]
     dataset = ff.torch.ClipDataset(plan)
-    assert_same_frames([np.asarray(dataset[position]["data"]) for position in range(len(plan))], clips)
+    assert_same_arrays([np.asarray(dataset[position]["data"]) for position in range(len(plan))], clips)
 
 
 def test_a_cache_of_files_has_the_frames_of_archives(media: Members, folder: Path, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_cache_of_files_has_the_frames_of_archives(media: Members, folder: Pat
     expected = read_frames(ff.scan(folder), rule, cache=cache)
     plan = plan_frames(ff.scan(write(tmp_path / "m.tar", media)), rule)
     with ff.ClipLoader(plan, batch_size=4, workers=0, cache=cache) as loader:
-        assert_same_frames([np.asarray(batch.data).copy() for batch in loader], expected)
+        assert_same_arrays([np.asarray(batch.data).copy() for batch in loader], expected)
         assert loader.stats().counts.frames_decoded == 0
 
 
@@ -155,7 +155,7 @@ def test_an_archive_with_the_same_media_in_another_version_is_read_on(media: Mem
     plan = plan_frames(ff.scan(path, out=tmp_path / "cat.parquet"))
     expected = load_frames(plan)
     write(path, [*media, ("more.txt", b"x" * 10_000)])
-    assert_same_frames(read_frames(ff.Catalog.open(tmp_path / "cat.parquet")), expected)
+    assert_same_arrays(read_frames(ff.Catalog.open(tmp_path / "cat.parquet")), expected)
 
 
 @pytest.mark.parametrize("change", ["shifted", "other media", "shorter"])
@@ -192,7 +192,7 @@ def test_a_url_with_the_same_media_under_another_tag_is_read_on(
     plan = plan_frames(ff.scan(f"{server.url}/m.tar"))
     server.objects["/m.tar"].data = pack([*media, ("more.txt", b"x" * 10_000)])
     server.objects["/m.tar"].etag = '"two"'
-    assert_same_frames(load_frames(plan), read_frames(ff.scan(folder)))
+    assert_same_arrays(load_frames(plan), read_frames(ff.scan(folder)))
 
 
 def test_S17_a_signed_url_of_an_archive_is_read_and_not_kept(
@@ -200,7 +200,7 @@ def test_S17_a_signed_url_of_an_archive_is_read_and_not_kept(
 ) -> None:
     catalog = ff.scan(f"{server.url}/m.tar?X-Amz-Signature=sEcReT&part=1", out=tmp_path / "cat.parquet")
     assert get_facts(catalog).equals(get_facts(ff.scan(folder)))
-    assert_same_frames(read_frames(catalog), read_frames(ff.scan(folder)))
+    assert_same_arrays(read_frames(catalog), read_frames(ff.scan(folder)))
     assert "sEcReT" not in str(catalog.table.to_pylist())
     assert not any(b"sEcReT" in path.read_bytes() for path in tmp_path.glob("cat.parquet*"))
 
@@ -212,4 +212,4 @@ def test_a_catalog_moves_with_its_archives(media: Members, folder: Path, tmp_pat
     assert catalog.table["source"][0].as_py() == f"tar://{media[0][0]}::shards/m.tar"
     expected = read_frames(catalog)
     (tmp_path / "data").rename(tmp_path / "moved")
-    assert_same_frames(read_frames(ff.Catalog.open(tmp_path / "moved/cat.parquet")), expected)
+    assert_same_arrays(read_frames(ff.Catalog.open(tmp_path / "moved/cat.parquet")), expected)

@@ -18,7 +18,8 @@ import pytest
 
 import framefeed as ff
 from framefeed.errors import UsageError
-from tests.packed import Members, assert_same_frames, choose_videos, get_facts, pack, read_frames
+from tests.judges import assert_same_arrays
+from tests.packed import Members, choose_videos, get_facts, pack, read_frames
 from tests.pictures.made import picture, saved
 from tests.programs import run_python
 
@@ -50,7 +51,7 @@ def write(path: Path, members: Members, kind: pa.DataType = MEDIA, columns: Any 
 def assert_same(packed: ff.Catalog, unpacked: ff.Catalog) -> None:
     """Compare facts, failures and frames."""
     assert get_facts(packed).equals(get_facts(unpacked))
-    assert_same_frames(read_frames(packed), read_frames(unpacked))
+    assert_same_arrays(read_frames(packed), read_frames(unpacked))
 
 
 def test_a_scan_of_a_zip_archive_is_that_of_the_unpacked_folder(media: Members, folder: Path, tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_a_scan_of_a_parquet_file_is_that_of_the_unpacked_files(
     assert packed.table["take"].to_pylist() == list(range(len(media)))
     assert get_facts(packed).drop_columns("take").equals(get_facts(unpacked))
     for catalog in (packed, ff.Catalog.open(tmp_path / "c.parquet")):
-        assert_same_frames(read_frames(catalog), read_frames(unpacked))
+        assert_same_arrays(read_frames(catalog), read_frames(unpacked))
     offsets = packed.table["source_offset"].to_pylist()
     assert all((offset >= 0) == ("plain" in written or "version 2" in written) for offset in offsets)
 
@@ -383,7 +384,7 @@ def test_D09_the_same_media_in_another_layout_are_read_on(kept: Any, media: Memb
     catalog = ff.scan(write(tmp_path / "m.parquet", videos))
     before = read_frames(catalog)
     write(tmp_path / "m.parquet", videos, **kept)
-    assert_same_frames(read_frames(catalog), before)
+    assert_same_arrays(read_frames(catalog), before)
 
 
 def test_a_second_scan_opens_nothing_that_has_not_changed(media: Members, tmp_path: Path) -> None:
@@ -406,7 +407,7 @@ def test_relative_containers_move_with_their_root(media: Members, tmp_path: Path
     frames = read_frames(first)
     shutil.move(tmp_path / "data", tmp_path / "moved")
     moved = ff.Catalog.open(tmp_path / "moved" / "c.parquet")
-    assert_same_frames(read_frames(moved), frames)
+    assert_same_arrays(read_frames(moved), frames)
     assert moved.shown_name(0) == f"parquet://video/0::{tmp_path}/moved/m.parquet"
 
 

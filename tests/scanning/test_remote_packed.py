@@ -15,8 +15,9 @@ from framefeed.catalog import SurveyOptions
 from framefeed.parallel import release_idle
 from framefeed.scanning import ScanRequest, scan_roots
 from tests.corpus import corpus_file
+from tests.judges import assert_same_arrays
 from tests.media.remote.faults import Fault, FaultServer, Stored, faulty
-from tests.packed import Members, assert_same_frames, choose_videos, get_facts, pack, read_frames
+from tests.packed import Members, choose_videos, get_facts, pack, read_frames
 from tests.scanning.test_packed_rows import CONTAINERS, PLAIN, replace_last, write, zip_media
 
 
@@ -40,7 +41,7 @@ def test_a_scan_by_url_is_that_of_the_unpacked_files(
     options = {} if name.endswith("parquet") else {"label_from": "parent"}
     catalog = ff.scan(f"{server.url}/{name}?part=1", out=tmp_path / "c.parquet", **options)  # type: ignore[arg-type]
     assert get_facts(catalog).equals(get_facts(unpacked))
-    assert_same_frames(read_frames(ff.Catalog.open(tmp_path / "c.parquet")), read_frames(unpacked))
+    assert_same_arrays(read_frames(ff.Catalog.open(tmp_path / "c.parquet")), read_frames(unpacked))
 
 
 def test_parts_open_by_url(server: FaultServer, media: Members, folder: Path) -> None:
@@ -183,4 +184,4 @@ def test_D09_the_same_media_in_another_layout_by_url_are_read_on(
     before = read_frames(catalog)
     server.objects["/m.parquet"] = Stored(write(tmp_path / "m", videos, **kept).read_bytes(), '"two"')
     release_idle()
-    assert_same_frames(read_frames(catalog), before)
+    assert_same_arrays(read_frames(catalog), before)

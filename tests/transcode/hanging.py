@@ -1,16 +1,12 @@
-"""Functions that hang, and clocks by which only they are late: no test waits for a deadline, or names a slow frame."""
+"""A function that hangs, and a clock by which only it is late: no test waits for a deadline, or names a slow frame."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
-from framefeed.parallel import _child
 from tests.parallel.clocks import HandClock
 from tests.patience import PATIENCE_SECONDS
 
@@ -44,23 +40,3 @@ class HangingFunction:
             self._clock.advance_at_each_read(0.1)
             assert self.release.wait(PATIENCE_SECONDS)
         return frames
-
-
-@contextmanager
-def ending_time_of(list_processes: Callable[[], Container[int]]) -> Iterator[None]:
-    """End the time of a call in a worker process as soon as its process is among these: they hang."""
-    own, wait = threading.local(), _child.Child._wait
-
-    def wait_for(child: Any, event: int) -> None:
-        own.process = child._running.value.process.pid
-        wait(child, event)
-
-    def count_left(step: Any) -> float:
-        is_over = getattr(own, "process", -1) in list_processes()
-        return 0.0 if is_over else float(step.limit_seconds - step.spent_seconds)
-
-    with (
-        patch.object(_child.Child, "_wait", wait_for),
-        patch.object(_child._Step, "left_seconds", property(count_left)),
-    ):
-        yield

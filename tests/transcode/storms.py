@@ -31,11 +31,10 @@ from framefeed.transcode._folder import name_work_folder
 from framefeed.transcode._segments import plan_segments
 from framefeed.transcode._timetable import make_timetable
 from tests.parallel.functions import shared_memory
-from tests.parallel.living import children_of, lives, wait_until
+from tests.parallel.living import children_of, ending_time_of, lives, wait_until
 from tests.patience import PATIENCE_SECONDS
 from tests.seeds import read_options, report_seeds, try_seeds
 from tests.transcode.functions import INTERRUPTED, HarmfulFunction, Substitute
-from tests.transcode.hanging import ending_time_of
 
 RATE = 12
 """Frames a second of the videos: segments are as short as they can be, 12 to 24 frames."""

@@ -6,6 +6,7 @@ import errno
 import functools
 import gc
 import os
+import resource
 import signal
 import threading
 import traceback
@@ -26,13 +27,14 @@ from framefeed.transcode._targets import VideoTarget
 from framefeed.transcode._timetable import make_timetable
 from tests.corpus import clip_file
 from tests.damaged import damaged_clip
+from tests.decode.forks import result_of_child
 from tests.parallel.clocks import HandClock
 from tests.parallel.functions import shared_memory
+from tests.parallel.living import ending_time_of
 from tests.patience import PATIENCE_SECONDS
-from tests.programs import report_of
 from tests.transcode import functions
 from tests.transcode.functions import HarmfulFunction, Recorded
-from tests.transcode.hanging import HangingFunction, ending_time_of
+from tests.transcode.hanging import HangingFunction
 
 COUNT = 110
 
@@ -307,22 +309,37 @@ def test_setup_that_fails(clip: Path, out: Path) -> None:
             assert caught.value.stage == "setup"
 
 
-KINDS = [("threads", 0), ("threads", 2), pytest.param("processes", 2, marks=pytest.mark.slow)]
+THREADS = [("threads", workers, form) for workers in (0, 2) for form in FORMS]
+WISHES: dict[str, type[BaseException]] = {"exit": SystemExit, "raise interrupt": KeyboardInterrupt}
+SLOW_IN_TEST_ALL = [pytest.mark.slow, pytest.mark.test_all]
 
 
-@pytest.mark.parametrize(("kind", "workers"), KINDS)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("fate", "wish"), [("exit", SystemExit), ("raise interrupt", KeyboardInterrupt)])
+@pytest.mark.parametrize(
+    ("kind", "workers", "form", "fate"),
+    [
+        *((*each, fate) for each in THREADS for fate in WISHES),
+        pytest.param("processes", 2, "video", "exit", marks=pytest.mark.slow),
+        pytest.param("processes", 2, "iterator", "raise interrupt", marks=pytest.mark.slow),
+        pytest.param("processes", 2, "video", "raise interrupt", marks=SLOW_IN_TEST_ALL),
+        pytest.param("processes", 2, "iterator", "exit", marks=SLOW_IN_TEST_ALL),
+    ],
+)
 def test_a_wish_to_stop_is_no_failed_frame(
-    clip: Path, out: Path, calls: Path, kind: str, workers: int, form: str, fate: str, wish: type[BaseException]
+    clip: Path, out: Path, calls: Path, kind: str, workers: int, form: str, fate: str
 ) -> None:
-    with pytest.raises(wish, match={"exit": "3", "raise interrupt": "my own"}[fate]):
+    with pytest.raises(WISHES[fate], match={"exit": "3", "raise interrupt": "my own"}[fate]):
         FORMS[form](clip, Recorded(calls, {70: fate}), out, workers=workers, kind=kind, on_error="skip")
     assert not out.exists()
 
 
-@pytest.mark.parametrize(("kind", "workers"), KINDS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("kind", "workers", "form"),
+    [
+        *THREADS,
+        pytest.param("processes", 2, "iterator", marks=pytest.mark.slow),
+        pytest.param("processes", 2, "video", marks=SLOW_IN_TEST_ALL),
+    ],
+)
 def test_a_setup_may_leave_the_program(clip: Path, out: Path, kind: str, workers: int, form: str) -> None:
     with pytest.raises(SystemExit, match="3"):
         FORMS[form](clip, functions.add_state, out, workers=workers, kind=kind, setup=functions.leave)
@@ -746,9 +763,24 @@ def test_functions_that_take_anything_are_called(clip: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_disk_that_is_full_while_videos_are_written(tmp_path: Path, out: Path) -> None:
     clip = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=COUNT))
-    segments, joining, whole = report_of("tests.transcode.full_disk", str(clip), str(out.parent))
+
+    def map_on_full_disks() -> list[dict[str, Any]]:
+        """Map with room for no segment, then for segments only, then for all."""
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # else the limit kills instead of failing the write
+        reports = []
+        for limit in (4_000, 12_000, resource.RLIM_INFINITY):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            try:
+                resumed, error = ff.map_video(clip, functions.keep, out, workers=1).num_resumed_frames, ""
+            except ff.FramefeedError as caught:
+                resumed, error = -1, f"{type(caught).__name__}: {caught}"
+            reports.append({"error": error, "resumed": resumed, "left": names_beside(out)})
+        return reports
+
+    segments, joining, whole = result_of_child(map_on_full_disks)
     (work,) = joining["left"]
     for report, name in ((segments, f"{work}/0000"), (joining, "out.mp4")):
         assert report["error"].startswith("UsageError: cannot write")

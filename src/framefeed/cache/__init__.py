@@ -15,9 +15,8 @@ from framefeed.cache.codecs._registry import (
     known_codecs,
     list_codecs,
 )
-from framefeed.cache.prefill._build import BuildReport, build
+from framefeed.cache.prefill._build import BuildReport, build, choose_form, make_decoder
 from framefeed.cache.prefill._demand import TASK_BYTES, FillOptions, count_demand
-from framefeed.cache.prefill._opening import choose_form, make_decoder
 from framefeed.cache.store._format import Kind, StoredFrame, StoreOptions, Verified
 from framefeed.cache.store._store import FrameStore
 

@@ -275,12 +275,6 @@ class CachingDecoder(BaseDecoder):
 
         Nothing is decoded.
 
-        Args:
-            source: The source.
-            index: Index of the source.
-            ordinals: Frames to look up, int64 [N].
-            output: Size, crop and dimension order of the pixels.
-
         Raises:
             ResourceExhausted: Memory or file descriptors ran out, so the cache cannot be read.
         """

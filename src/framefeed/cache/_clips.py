@@ -42,14 +42,7 @@ OpenFrames = Callable[[OutputSpec], StreamFrames]
 def decode_outputs(
     inner: BaseDecoder, open_frames: OpenFrames, by_output: Mapping[OutputSpec, Mapping[int, ClipSlot]], num_slots: int
 ) -> DecodeReport:
-    """Read and decode clips of one source that are stored in the form of their output.
-
-    Args:
-        inner: Decodes what the cache lacks.
-        open_frames: Opens the stored frames.
-        by_output: Clips by their numbers, of each output.
-        num_slots: Number of all clips.
-    """
+    """Read and decode clips of one source that are stored in the form of their output."""
     report = DecodeReport(errors=[None] * num_slots)
     for output, slots in by_output.items():
         frames = open_frames(output)
@@ -170,13 +163,7 @@ def copy_planes_to_store(frames: StreamFrames, ordinal: int, picture: Any) -> tu
 
 
 def decode_planes(inner: BaseDecoder, open_frames: OpenFrames, slots: Sequence[ClipSlot]) -> DecodeReport:
-    """Read and decode clips of one source that are stored as planes.
-
-    Args:
-        inner: Decodes what the cache lacks.
-        open_frames: Opens the stored frames.
-        slots: The clips, whose outputs are all made from the same planes.
-    """
+    """Read and decode clips of one source, whose outputs are all made from the same stored planes."""
     frames = open_frames(slots[0].output)
     source, index = frames.source, frames.index
     report = DecodeReport(errors=[None] * len(slots))

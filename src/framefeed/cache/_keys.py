@@ -60,12 +60,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class StreamKey:
-    """Key of one stream's frames.
-
-    Attributes:
-        digest: 16 bytes, hash of the description.
-        description: JSON text.
-    """
+    """Key of one stream's frames: a description, JSON text, and its hash of 16 bytes."""
 
     digest: bytes
     description: str
@@ -76,11 +71,6 @@ def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> S
     """Make the key of one stream's frames in one form.
 
     It contains neither path nor modification time: a copy of the file has the same frames.
-
-    Args:
-        identity: Size and fingerprint of the source.
-        stream: Facts of the stream.
-        recipe: All other facts that decide the pixels.
     """
     facts, how = asdict(stream), asdict(recipe)
     if recipe.output is not None:
@@ -137,12 +127,7 @@ _CONFIRMED: set[tuple[str, int, str]] = set()
 
 
 class SourceCheck:
-    """Stamps and hashes of one source as it is now, which are compared with those of stored frames.
-
-    Args:
-        source: The source.
-        index: Its index.
-    """
+    """Stamps and hashes of one source as it is now, which are compared with those of stored frames."""
 
     def __init__(self, source: MediaSource, index: FrameIndex) -> None:
         self.source = source
@@ -151,9 +136,7 @@ class SourceCheck:
     def read_stamps(self, ordinals: IntArray, *, are_lasting: bool = False) -> WordArray:
         """Stamp the file of each frame, uint64 [N]; ``NO_STAMP`` if it is not a file.
 
-        Args:
-            ordinals: Of the frames, int64 [N].
-            are_lasting: Stamp as ``read_lasting_stamp`` does, before the frames are decoded.
+        Lasting stamps are those of `read_lasting_stamp`, to be taken before the frames are decoded.
         """
         stamp = read_lasting_stamp if are_lasting else read_stamp
         if isinstance(self.source, SequenceSource):
@@ -170,12 +153,7 @@ class SourceCheck:
         return isinstance(self.source, SequenceSource) or has_picture_files(self.index)
 
     def has_fingerprint(self) -> bool:
-        """Whether the source has the fingerprint that is part of its key; a file is read once a process and stamp.
-
-        Raises:
-            MediaError: The source cannot be read, or has changed since it was indexed.
-            OSError: A resource ran out.
-        """
+        """Whether the source has the fingerprint that is part of its key; a file is read once a process and stamp."""
         assert self.index.identity is not None
         source, fingerprint = self.source, self.index.identity.fingerprint
         if source.is_remote:
@@ -197,11 +175,7 @@ class SourceCheck:
         return now == stamp
 
     def hash_contents(self, ordinals: IntArray) -> WordArray:
-        """Hash the encoded bytes that each frame depends on, uint64 [N]; none is ``NO_CONTENT``.
-
-        Raises:
-            MediaError: The source cannot be read, or has changed since it was indexed.
-        """
+        """Hash the encoded bytes that each frame depends on, uint64 [N]; none is ``NO_CONTENT``."""
         if isinstance(self.source, SequenceSource):
             numbers = self.index.frame_packet[ordinals].tolist()
             files = (self.source.read_file(number, self.index.identity) for number in numbers)
@@ -218,11 +192,7 @@ class SourceCheck:
 
 
 def read_stamp(path: str) -> int:
-    """Hash times, inode number and size of a file; ``NO_STAMP`` if they cannot be read.
-
-    Raises:
-        OSError: A resource ran out.
-    """
+    """Hash times, inode number and size of a file; ``NO_STAMP`` if they cannot be read. Only a shortage is raised."""
     try:
         facts = os.stat(path)
     except OSError as error:
@@ -238,9 +208,6 @@ def read_lasting_stamp(path: str) -> int:
     It is not certain if the file was changed so recently that the clock of its file system may still show the same
     time. This function waits for one tick of the kernel's clock. It does not wait for a file system that keeps whole
     seconds, or whose clock is ahead of this machine's: the frames are then stored at another use.
-
-    Raises:
-        OSError: A resource ran out.
     """
     stamp, age = _stamp_and_age(path)
     if 0 <= age < _TICK_NS:

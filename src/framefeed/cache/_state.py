@@ -110,12 +110,7 @@ _FRAME_OVERHEAD = 1000
 
 @dataclass(frozen=True, slots=True)
 class PlannedFrames:
-    """The frames that are to be stored, counted before the first is.
-
-    Attributes:
-        count: Their number, at most.
-        raw_bytes: Their bytes before they are encoded.
-    """
+    """The frames that are to be stored, at most, counted before the first is; their bytes before they are encoded."""
 
     count: int
     raw_bytes: int
@@ -128,13 +123,6 @@ def choose_codec(
 
     A codec that is given is used. With "auto", a cache that holds such frames keeps their codec; else planes are stored
     with lz4, and outputs raw, or with lz4 if ``max_bytes`` would not hold them raw (design/0008-frame-cache-codecs.md).
-
-    Args:
-        name: Of the codec, or "auto".
-        form: Of the frames.
-        layout: Of the first of them.
-        info: Contents of the cache.
-        planned: What will be stored, if that is known.
     """
     if name != AUTO:
         return find_codec(name)
@@ -174,11 +162,7 @@ def _count_frame_bytes(frame: StoredFrame) -> int:
 class CacheState:
     """State of one cache in one process, and in processes that are forked from it.
 
-    Args:
-        options: Of the cache.
-
     Attributes:
-        options: Of the cache.
         pixels: "exact", or the recipe of a lossy codec. It is part of every key, so frames of a lossy codec are found
             only with that codec.
         planned: What will be stored, if that is known; codec="auto" chooses by it.
@@ -222,11 +206,7 @@ class CacheState:
 
     @property
     def store(self) -> FrameStore:
-        """The frames on disk.
-
-        Raises:
-            CacheError: The path is a file, or a folder that others may write to.
-        """
+        """The frames on disk."""
         if self._store is None:
             with self._lock.value:
                 if self._store is None:
@@ -262,11 +242,7 @@ class CacheState:
         return form in self._codecs
 
     def select_codec(self, form: Form, layout: PlaneLayout) -> FrameCodec:
-        """Return the codec for the next frames of a form and layout; codec="auto" is chosen at the first call.
-
-        Raises:
-            ResourceExhausted: A resource ran out, so that the contents of the cache are not known.
-        """
+        """Return the codec for the next frames of a form and layout; codec="auto" is chosen at the first call."""
         if form not in self._codecs:
             store = self.store
             with self._lock.value:

@@ -34,14 +34,7 @@ Frame = tuple[int, Kind, memoryview | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewFrame:
-    """A frame that was just decoded.
-
-    Attributes:
-        ordinal: Of the frame.
-        layout: Of its bytes.
-        planes: The bytes, uint8 [layout.nbytes].
-        data: The bytes as the codec encoded them, if it did already.
-    """
+    """A frame that was just decoded: uint8 [layout.nbytes], and as the codec encoded it, if it did already."""
 
     ordinal: int
     layout: PlaneLayout
@@ -52,12 +45,7 @@ class NewFrame:
 class StreamFrames:
     """The frames of one stream in one form, for one call of a decoder.
 
-    Args:
-        state: State of the cache.
-        key: Of the stream and form.
-        check: Compares stored frames with the source.
-        form: Of the frames.
-        reduction: Divisor of height and width of pictures that are stored as planes; see `find_reduction`.
+    Pictures that are stored as planes have height and width divided by ``reduction``; see `find_reduction`.
     """
 
     def __init__(self, state: CacheState, key: StreamKey, check: SourceCheck, form: Form, reduction: int = 1) -> None:

@@ -23,12 +23,7 @@ class RawFrames:
     """Frames of one source that a cache may have, stored raw.
 
     Attributes:
-        key: Of the stream and output, 16 bytes.
         numbers: Packet number of each frame, int64 [N]; N >= 1.
-        stamp: Of the source's file now.
-        check: Compares frames of another stamp with the source.
-        targets: Memory of each frame.
-        num_clips: How many clips they make.
     """
 
     key: bytes
@@ -42,17 +37,8 @@ class RawFrames:
 def read_raw_frames(state: CacheState, layout: PlaneLayout, sources: Sequence[RawFrames]) -> list[bool]:
     """Read the frames of each source, if all of them are stored raw, of its file as it is now.
 
-    Args:
-        state: Of the cache.
-        layout: Of all frames.
-        sources: The frames of each.
-
     Returns:
         Whether the frames of each source were read; if not, their memory has any content.
-
-    Raises:
-        OSError: A resource ran out.
-        MediaError: A source cannot be read.
     """
     lengths = [len(each.numbers) for each in sources]
     keys: list[bytes] = []
@@ -63,9 +49,9 @@ def read_raw_frames(state: CacheState, layout: PlaneLayout, sources: Sequence[Ra
     if not usable.any():
         return [False] * len(sources)
     state.has_raw = any(kind.codec == RAW for kind in locations.kinds)
-    wanted, nbytes = Kind(RAW, layout.text), layout.nbytes
-    is_wanted = np.array([kind == wanted for kind in locations.kinds])
-    usable = usable & is_wanted[np.where(usable, rows["kind"], 0)]
+    raw, nbytes = Kind(RAW, layout.text), layout.nbytes
+    is_raw = np.array([kind == raw for kind in locations.kinds])
+    usable = usable & is_raw[np.where(usable, rows["kind"], 0)]
     usable &= (rows["nbytes"] == nbytes) & (rows["raw_nbytes"] == nbytes)
     has_stamp = rows["stamp"] == np.array([each.stamp for each in sources], dtype=np.uint64).repeat(lengths)
     starts = np.cumsum([0, *lengths[:-1]])

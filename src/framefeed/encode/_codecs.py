@@ -294,11 +294,7 @@ _LAMBDA = 118
 
 
 def find_container(path: str | os.PathLike[str]) -> ContainerRule:
-    """Find the container that a file name ends in.
-
-    Raises:
-        UsageError: It ends in none of the known ones.
-    """
+    """Find the container that a file name ends in; raise UsageError if it is none of the known ones."""
     name = os.fsdecode(path)
     suffix = os.path.splitext(name)[1].lower()
     if suffix[1:] not in CONTAINERS:
@@ -309,11 +305,7 @@ def find_container(path: str | os.PathLike[str]) -> ContainerRule:
 
 
 def choose_codec(path: str | os.PathLike[str], options: VideoOptions) -> VideoOptions:
-    """Fill in the codec that a file name's ending stands for, and check that the container holds it.
-
-    Raises:
-        UsageError: The ending is unknown, the container does not hold the codec, or this FFmpeg has no encoder.
-    """
+    """Fill in the codec that a file name's ending stands for, and check that the container holds it."""
     container = find_container(path)
     options = replace(options, codec=options.codec or container.codec)
     if options.codec not in container.codecs:
@@ -334,12 +326,6 @@ def check_video_output(
     audio_codec: str | None = None,
 ) -> None:
     """Check all that can be known of an output before any frame is decoded.
-
-    Args:
-        path: Of the final video.
-        options: How it is encoded.
-        is_variable_frame_rate: Whether the frames have unequal distances.
-        audio_codec: Canonical name of the codec of the audio that is copied; None for no audio.
 
     Raises:
         UsageError: The ending is unknown; the container does not hold the codec, the audio or unequal distances; this
@@ -365,11 +351,7 @@ def check_video_output(
 
 
 def check_audio(path: str, codec: str) -> None:
-    """Check that the container of a file name holds an audio codec.
-
-    Raises:
-        UsageError: It does not; the message names one that does.
-    """
+    """Check that the container of a file name holds an audio codec; else raise UsageError that names one that does."""
     container = find_container(path)
     if container.name == "avi":
         raise UsageError(
@@ -393,20 +375,16 @@ def _list_codecs(file_format: str) -> frozenset[str]:
     """List the codecs that a container holds, by FFmpeg's own tables."""
     with av.open(io.BytesIO(), "w", format=file_format) as container:
         names = container.supported_codecs
-    found = set(names)
+    codecs = set(names)
     for name in names:
         for mode in ("r", "w"):
             with suppress(UnknownCodecError):
-                found.add(av.Codec(name, "r" if mode == "r" else "w").canonical_name)
-    return frozenset(found)
+                codecs.add(av.Codec(name, "r" if mode == "r" else "w").canonical_name)
+    return frozenset(codecs)
 
 
 def open_encoder(rule: CodecRule) -> av.Codec:
-    """Find an encoder in this build of FFmpeg.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Find an encoder in this build of FFmpeg; raise UsageError if there is none."""
     if rule.encoder == "libsvtav1":
         # Otherwise it prints to stderr. Here and not where it is opened: other threads may run there.
         os.environ.setdefault("SVT_LOG", "0")

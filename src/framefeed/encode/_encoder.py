@@ -37,17 +37,7 @@ def limit_rate(rate: Fraction) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All that decides a written file but its pictures.
-
-    Attributes:
-        path: Of the file.
-        options: Codec, quality, pixel format and distance of key frames.
-        tags: Tags that fit these options.
-        time_base: Seconds in one tick.
-        rate: Frames a second for the encoder.
-        size: (height, width) of all pictures.
-        threads: Threads of the encoder.
-    """
+    """All that decides a written file but its pictures, of one size (height, width); the tags fit the options."""
 
     path: str
     options: VideoOptions
@@ -63,13 +53,6 @@ class Encoder:
 
     The encoder sees frame numbers at a constant rate, so that its output does not depend on times, which its packets
     do not have.
-
-    Args:
-        container: Open for writing, without a header yet.
-        recipe: All that decides the file but its pictures.
-
-    Attributes:
-        stream: The new stream.
     """
 
     def __init__(self, container: OutputContainer, recipe: Recipe) -> None:

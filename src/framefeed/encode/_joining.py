@@ -88,11 +88,7 @@ class _Audio:
 
 
 class _JoinedVideo:
-    """The video that segments are joined to.
-
-    Attributes:
-        output: Its file.
-    """
+    """The video that segments are joined to."""
 
     def __init__(
         self, name: str, container: ContainerRule, first: SegmentReader, rate: Fraction, audio: _Audio | None

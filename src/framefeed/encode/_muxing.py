@@ -71,17 +71,7 @@ class _ScratchFile:
 
 
 class Output:
-    """A container that is being written beside its target, and replaces it at the end.
-
-    Args:
-        path: The target.
-        file_format: libav's name of the muxer.
-        options: Options of the muxer.
-
-    Attributes:
-        path: The target's name.
-        container: The open container.
-    """
+    """A container that is being written beside its target, and replaces it at the end."""
 
     def __init__(self, path: str | os.PathLike[str], file_format: str, options: Mapping[str, str]) -> None:
         self.path = os.fsdecode(path)
@@ -101,11 +91,7 @@ class Output:
             raise
 
     def commit(self) -> None:
-        """Write the end of the file, and let it replace the target.
-
-        Raises:
-            UsageError: It cannot be written; then it is removed.
-        """
+        """Write the end of the file, and let it replace the target."""
         try:
             with mux_errors(self.path):
                 self.container.close()
@@ -163,13 +149,7 @@ def mux_errors(path: str) -> Iterator[None]:
 
 
 def make_muxer_options(container: ContainerRule, time_base: Fraction, audio_rate: int = 1) -> dict[str, str]:
-    """Make the options of a muxer with which it keeps times as they are, where it can.
-
-    Args:
-        container: The container.
-        time_base: Unit of the times of frames.
-        audio_rate: Samples a second of the audio that is copied.
-    """
+    """Make the options of a muxer with which it keeps times as they are, where it can."""
     options = dict(container.options)
     if container.name in ("mp4", "mov"):
         ticks = time_base.denominator
@@ -182,12 +162,6 @@ def make_muxer_options(container: ContainerRule, time_base: Fraction, audio_rate
 
 class Timeline:
     """Times of a video's frames in its container; refuses those that the container cannot hold.
-
-    Args:
-        container: The container.
-        path: Of the video, for messages.
-        time_base: Unit of the times, in seconds.
-        rate: Frames a second, on which a .avi file depends.
 
     Attributes:
         shift: Ticks that are added to all times, also to those of audio; known after the first frame.
@@ -209,11 +183,7 @@ class Timeline:
             )
 
     def convert(self, pts: int) -> int:
-        """Convert the time of the next frame to the container's.
-
-        Raises:
-            UsageError: The container cannot hold that time.
-        """
+        """Convert the time of the next frame to the container's; raise UsageError if that cannot hold it."""
         if self._first is None:
             self._first = pts
             self.shift = -pts if pts < 0 or self._container.name == "avi" else 0
@@ -263,11 +233,6 @@ class PacketQueue:
     """Gives packets their times: each frame lasts until the next one, the last for its own duration.
 
     A packet is muxed when the time after it is known.
-
-    Args:
-        output: Where packets go.
-        stream: Its video stream.
-        timeline: Times in the container.
     """
 
     def __init__(self, output: Output, stream: VideoStream, timeline: Timeline) -> None:
@@ -286,11 +251,7 @@ class PacketQueue:
             self._mux(self._times[1] - self._times[0])
 
     def finish(self, duration: int) -> None:
-        """Mux the last packets.
-
-        Args:
-            duration: Of the last frame, in ticks of the timeline's time base.
-        """
+        """Mux the last packets; the duration of the last frame is in ticks of the timeline's time base."""
         while self._packets:
             ticks = 1 if self._timeline.unit != self._timeline.time_base else duration
             self._mux(self._times[1] - self._times[0] if len(self._times) > 1 else ticks)

@@ -42,10 +42,7 @@ class SegmentHeader:
     """What all segments of a video have in common.
 
     Attributes:
-        time_base: Seconds in one tick.
         rate: Frames a second, about; None if the writer was not given it.
-        tags: Tags of the video.
-        pixel_format: Of the coded pictures.
         codec_tag: The encoder's own code for its profile; empty if it has none.
     """
 
@@ -100,13 +97,7 @@ def put_time(container: OutputContainer, stream: Any, number: int, pts: int, uni
 class SegmentReader:
     """Reads a segment.
 
-    Args:
-        path: The segment.
-
     Attributes:
-        name: Its path, for messages.
-        header: What it has in common with the others.
-        stream: Its video stream.
         end: Time at which its last frame ends, once ``packets`` has given all.
 
     Raises:
@@ -130,11 +121,7 @@ class SegmentReader:
             raise
 
     def packets(self) -> Iterator[tuple[Packet, int]]:
-        """Read packets with the times of their frames.
-
-        Raises:
-            UnreadableMedia: Packets or times are missing.
-        """
+        """Read packets with the times of their frames; raise UnreadableMedia if some are missing."""
         videos: deque[Packet] = deque()
         times: deque[int] = deque()
         # PyAV (18.1) never frees the packet of a generator that is dropped before its end without being closed.

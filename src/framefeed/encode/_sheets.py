@@ -76,7 +76,6 @@ class SheetClip:
     Attributes:
         title: Line above the clip, such as the name of its source and its label.
         frames: RGB pictures, each uint8 [H, W, 3].
-        captions: Text below each frame.
     """
 
     title: str
@@ -111,9 +110,6 @@ def draw_contact_sheet(clips: Sequence[SheetClip]) -> ByteArray:
     """Draw clips as rows and frames as columns, with captions; long clips continue in the next line.
 
     Frames are shrunk until the sheet fits on a screen, but never below the width of a caption.
-
-    Args:
-        clips: The clips, at least one.
 
     Returns:
         RGB, uint8 [H, W, 3], at most ``MAX_HEIGHT`` x ``MAX_WIDTH``.

@@ -17,14 +17,7 @@ from framefeed.errors import FramefeedError
 
 
 class Sink:
-    """Encodes pictures into a file, which appears when it is finished, or not at all.
-
-    Args:
-        recipe: All that decides the file but its pictures.
-        file_format: libav's name of the muxer.
-        options: Options of the muxer.
-        unit: Unit of the times in the file, in seconds.
-    """
+    """Encodes pictures into a file, which appears when it is finished, or not at all."""
 
     def __init__(self, recipe: Recipe, file_format: str, options: Mapping[str, str], unit: Fraction) -> None:
         self._recipe, self._unit = recipe, unit

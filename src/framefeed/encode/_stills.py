@@ -71,16 +71,9 @@ def encode_still(picture: ByteArray, form: StillFormat = "PNG", quality: int = Q
 
 
 def save_still(path: str | os.PathLike[str], picture: ByteArray, quality: int = QUALITY, software: str = "") -> int:
-    """Write one picture in the format that its file name ends in. After a crash the old or the new file is complete.
+    """Write one picture as `encode_still` does, in the format that its file name ends in; return the size in bytes.
 
-    Args:
-        path: Ends in ``.png``, ``.jpg``, ``.jpeg`` or ``.webp``.
-        picture: RGB, uint8 [H, W, 3].
-        quality: Quality of a JPEG or WebP file, 1 to 100.
-        software: Value of the Exif tag "Software"; empty for a file without Exif data.
-
-    Returns:
-        The size of the file in bytes.
+    After a crash the old or the new file is complete.
 
     Raises:
         UsageError: The name has another ending, the array is not a picture, or the file cannot be written.
@@ -107,11 +100,7 @@ def read_software(path: str) -> str:
 
 
 def find_still_format(path: str) -> StillFormat:
-    """Return the format that a file name ends in.
-
-    Raises:
-        UsageError: It ends in no known format.
-    """
+    """Return the format that a file name ends in; raise UsageError if it is none."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in _FORMATS:
         given = f"{suffix!r}" if suffix else "none"
@@ -140,9 +129,6 @@ def read_ffmpeg_versions() -> dict[str, str]:
 
 def list_codec_support(names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     """Name the software decoders and encoders of some codecs.
-
-    Args:
-        names: Canonical codec names, such as ``"h264"``.
 
     Returns:
         For each codec ``{"decoders": [...], "encoders": [...]}``. Decoders and encoders of hardware devices are left

@@ -58,13 +58,9 @@ class VideoTags:
     def of(cls, stream: StreamFacts, pixel_aspect_ratio: Fraction | None = None) -> VideoTags:
         """Take the tags of a source, whose pictures are written as displayed.
 
+        Leave out the ratio, `StreamDetails.pixel_aspect_ratio`, if the pictures that are written have another size.
         A source of RGB pictures, such as PNG files, has the matrix 0. VP8 is always BT.601, and need not say so; other
         codecs are read as what players guess from the height.
-
-        Args:
-            stream: Facts of its index, ``frame_index.stream``.
-            pixel_aspect_ratio: Of its stored pictures: `StreamDetails.pixel_aspect_ratio`. Leave it out if the
-                pictures that are written have another size.
         """
         if pixel_aspect_ratio and stream.rotation % 180:
             pixel_aspect_ratio = 1 / pixel_aspect_ratio

@@ -24,7 +24,6 @@ class FrameOutcome:
     """What came of one frame.
 
     Attributes:
-        frame: Number of the frame.
         result: What the function returned for it, checked by `FrameCaller`; the frame itself if it was kept.
         fault: Why it failed or could not be decoded; None if neither.
     """
@@ -43,9 +42,6 @@ class FrameCaller:
     """Calls the user's function in one worker; it runs ``setup`` at once.
 
     Args:
-        user: The function, and how it is called.
-        source: Name of the source.
-        pts_seconds: Time of each frame of the source, float64 [N].
         check: Converts the result for one frame; it raises UsageError if it is not acceptable.
 
     Raises:
@@ -78,15 +74,9 @@ class FrameCaller:
         raise LoadError(f"setup raised {type(error).__name__}: {error}", source=self._source, stage="setup") from error
 
     def __call__(self, frames: Sequence[int], pixels: Sequence[Pixels]) -> list[FrameOutcome]:
-        """Call the function for the frames of one call, at most ``batch_size``.
+        """Call the function for the frames of one call, at most ``batch_size``, each uint8 [H, W, 3].
 
-        Args:
-            frames: Their numbers.
-            pixels: Each uint8 [H, W, 3].
-
-        Raises:
-            FramefeedError: It fails, and ``on_error`` is "raise". LoadError wraps other errors.
-            ResourceExhausted: It runs out of memory or the like.
+        Its error is raised if ``on_error`` is "raise", as LoadError unless it is ours; a shortage is always raised.
         """
         originals = [each.copy() for each in pixels] if self._user.on_error == "keep" else []
         outcome = catch_error(lambda _: self._call(frames, pixels), None)

@@ -50,13 +50,10 @@ class WorkFolder(ClosedByWith):
     """An open work folder: one run writes to it at a time.
 
     Args:
-        out: The output.
-        identity: What the run is about, values of JSON.
         resume: Whether finished segments of the same identity are kept.
         images: Folder of the images, if that is what segments consist of.
 
     Attributes:
-        path: The folder.
         records: Finished segments by number: those of earlier runs, and those that were added.
 
     Raises:
@@ -118,11 +115,7 @@ class WorkFolder(ClosedByWith):
         return True
 
     def add(self, record: SegmentRecord) -> None:
-        """Record a finished segment, whose files are in the folder.
-
-        Raises:
-            UsageError: The record cannot be written.
-        """
+        """Record a finished segment, whose files are in the folder."""
         self._write(f"{record.number:06d}.json", record.to_json())
         self.records[record.number] = record
 

@@ -44,10 +44,8 @@ class _Call:
     """The frames of one call of the function.
 
     Attributes:
-        frames: Their numbers.
         pixels: Each uint8 [H, W, 3].
         damaged: Frames before, between or behind them that could not be decoded.
-        name: Name of the first, for messages.
     """
 
     frames: list[int]

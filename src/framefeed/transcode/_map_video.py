@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from time import perf_counter
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from framefeed._checks import can_show_bar, expected, name_callable
+from framefeed._checks import check_progress, expected, name_callable, showing_progress
 from framefeed._files import write_errors
 from framefeed._names import check_local_path
 from framefeed.decode import describe_recipe
@@ -35,7 +33,7 @@ from framefeed.transcode._iterating import MapIterator
 from framefeed.transcode._options import Kind, OnError, UserFunction, WorkerOptions
 from framefeed.transcode._reading import DECODER
 from framefeed.transcode._results import MapResult
-from framefeed.transcode._running import SegmentRun, Show
+from framefeed.transcode._running import SegmentRun
 from framefeed.transcode._segments import plan_segments
 from framefeed.transcode._targets import PICTURE, ImageTarget, Target, VideoTarget
 from framefeed.transcode._timetable import Timetable, check_known, check_rising, make_timetable
@@ -155,9 +153,7 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
     for name, value in {"audio": audio, "resume": resume, "overwrite": overwrite}.items():
         if not isinstance(value, bool):
             raise expected(name, "True or False", value)
-    is_function = callable(progress) and not isinstance(progress, type)
-    if not (progress is None or isinstance(progress, bool) or is_function):
-        raise expected("progress", "True, False, None or a function of two numbers", progress)
+    check_progress(progress)
     coding = {"codec": codec, "quality": quality, "pixel_format": pixel_format, "gop": gop}
     if out is None:
         given = [name for name, value in {**coding, "audio": audio or None}.items() if value is not None]
@@ -185,8 +181,9 @@ def map_video(  # noqa: PLR0913 - public: what its users ask for
             job = MapJob(media, index, times, plan_segments(times, index), user, target, folder.path)
             resumed = [job.segments[number] for number in folder.records]
             num_resumed = sum(len(np.unique(times.ordinals[each.first : each.stop])) for each in resumed)
-            with _showing(len(times), progress) as show:
+            with showing_progress(len(times), progress) as show:
                 SegmentRun(job, options, folder, show).run()
+                show(len(times))
             return _finish(job, folder, num_resumed, began, audio=audio)
     except MemoryError as error:
         raise_shortage(error, media.name, "map")
@@ -314,19 +311,3 @@ def _finish(job: MapJob, folder: WorkFolder, num_resumed: int, began: float, *, 
         faults,
         perf_counter() - began,
     )
-
-
-@contextmanager
-def _showing(total: int, progress: Progress) -> Iterator[Show]:
-    """Yield a function that shows the number of pictures done."""
-    if callable(progress):
-        yield lambda done: progress(done, total)
-        progress(total, total)
-        return
-    if not can_show_bar(progress):  # tqdm starts a thread even for a bar that is not shown.
-        yield lambda done: None
-        return
-    from tqdm import tqdm  # 30 ms that only a bar needs
-
-    with tqdm(total=total, unit="frame", file=sys.stderr, leave=False) as bar:
-        yield lambda done: bar.update(done - bar.n)

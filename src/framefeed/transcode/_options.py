@@ -43,11 +43,7 @@ class UserFunction:
         return name_callable(self.function)
 
     def check_sendable(self) -> None:
-        """Check that both functions can be sent to a worker process.
-
-        Raises:
-            UsageError: One cannot; the message names it.
-        """
+        """Check that both functions can be sent to a worker process; raise UsageError that names one that cannot."""
         check_sendable("function", self.function)
         check_sendable("setup", self.setup)
 

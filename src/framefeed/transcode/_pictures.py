@@ -16,11 +16,7 @@ _WHAT = "a picture (uint8 [H, W, 3]), a list of pictures, or None"
 
 
 def take_pictures(result: Any) -> list[ByteArray]:
-    """Return the pictures of one frame's result, none for None.
-
-    Raises:
-        UsageError: It is something else; the message says how to convert it.
-    """
+    """Return the pictures of one frame's result, none for None; raise UsageError that says how to convert others."""
     if result is None:
         return []
     if isinstance(result, list | tuple):
@@ -68,11 +64,7 @@ def _make_error(given: str) -> UsageError:
 
 
 def split_batch(results: Any, count: int) -> list[Any]:
-    """Split the result for several frames into one for each.
-
-    Raises:
-        UsageError: It is no sequence of their number.
-    """
+    """Split the result for several frames into one for each."""
     if isinstance(results, np.ndarray) and results.ndim and len(results) == count:
         return list(results)
     if isinstance(results, list | tuple) and len(results) == count:
@@ -85,11 +77,7 @@ def split_batch(results: Any, count: int) -> list[Any]:
 
 
 def draw_mosaic(pictures: list[ByteArray]) -> ByteArray:
-    """Draw pictures of one size as one, row by row; four become 2 x 2, and what is left over is black.
-
-    Raises:
-        UsageError: Their sizes differ.
-    """
+    """Draw pictures of one size as one, row by row; four become 2 x 2, and what is left over is black."""
     if len(pictures) == 1:
         return pictures[0]
     sizes = sorted({picture.shape[:2] for picture in pictures})

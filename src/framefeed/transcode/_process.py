@@ -40,11 +40,8 @@ class StepRequest:
     """Asks a process to work on a segment.
 
     Attributes:
-        number: Number of the segment.
         attempt: Number of the attempt to make a segment; never 0.
         is_first: Whether it begins; else the process has begun it.
-        board: Memory of the board.
-        worker: Number of the worker.
     """
 
     number: int
@@ -62,7 +59,6 @@ class StepAnswer:
     """What a process says after a step.
 
     Attributes:
-        record: Description of the segment if it is finished.
         is_lost: Whether another process, which this one replaced, has begun the attempt.
     """
 
@@ -82,9 +78,10 @@ class SegmentProcess:
     def __reduce__(self) -> tuple[Callable[[MapJob], SegmentProcess], tuple[MapJob]]:
         return _begin_process, (self._job,)
 
-    def set_up(self) -> None:
+    def set_up(self) -> SegmentProcess:
         """Run ``setup``, and keep its error for the first call."""
         self._outcome = catch_outcome(lambda _: SegmentWorker(self._job, np.zeros(NUM_COLUMNS, np.int64)), None)
+        return self
 
     def __repr__(self) -> str:
         return repr(self._job)
@@ -130,9 +127,7 @@ def _begin_process(job: MapJob) -> SegmentProcess:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _MOST_IN_HEAP_BYTES)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-    process = SegmentProcess(job)
-    process.set_up()
-    return process
+    return SegmentProcess(job).set_up()
 
 
 def view_board(memory: Any) -> IntArray:
@@ -154,14 +149,7 @@ class RemoteSegments:
         self._attempts = itertools.count(1)
 
     def make(self, segment: Segment, worker: int) -> SegmentRecord:
-        """Make a segment in the process of this thread.
-
-        Raises:
-            WorkerLost: Two processes died at the same frame.
-            DeadlineExceeded: A frame took longer than the deadline.
-            ProcessEnded: The run was abandoned.
-            FramefeedError: As the worker raised it.
-        """
+        """Make a segment in the process of this thread; errors are those of the worker, or name its frame."""
         lost: list[int] = []
         attempt, is_first = next(self._attempts), True
         while True:

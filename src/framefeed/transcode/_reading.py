@@ -28,12 +28,7 @@ _DECODED_AT_ONCE = 8
 
 
 class FrameReader:
-    """Reads frames of one source for one thread; its decoder stays behind the last frame.
-
-    Args:
-        source: The source.
-        index: Its index.
-    """
+    """Reads frames of one source for one thread; its decoder stays behind the last frame."""
 
     def __init__(self, source: MediaSource, index: FrameIndex) -> None:
         self._source = source
@@ -50,10 +45,6 @@ class FrameReader:
         Args:
             ordinals: Numbers of the frames, ascending, each once, int64 [T].
             following: Frames that may be read next: they are decoded without a new start, int64 [F].
-
-        Raises:
-            StaleSource: The file is not the one that was indexed.
-            FramefeedError: The frames cannot be decoded for another reason than damage.
         """
         self._source.check_identity(self._index.identity)
         if self._stream is None or self._next != ordinals[0]:

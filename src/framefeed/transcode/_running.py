@@ -48,14 +48,7 @@ class _Stopped(Exception):
 
 
 class SegmentRun:
-    """Makes all segments of a job that are not in its work folder yet.
-
-    Args:
-        job: What is mapped.
-        options: Who works.
-        folder: The work folder.
-        show: Called with the number of pictures that are done.
-    """
+    """Makes all segments of a job that are not in its work folder yet."""
 
     def __init__(self, job: MapJob, options: WorkerOptions, folder: WorkFolder, show: Show) -> None:
         self._job = job
@@ -86,11 +79,7 @@ class SegmentRun:
         self._watch = _Watch(self._board, options.deadline_seconds if is_watched else None)
 
     def run(self) -> None:
-        """Make the segments.
-
-        Raises:
-            FramefeedError: A segment failed, for the earliest frame if several did.
-        """
+        """Make the segments; raise the error of the earliest frame if one failed."""
         errors: list[BaseException] = []
         wait_seconds = SOON_SECONDS
         try:

@@ -39,9 +39,6 @@ class Segment:
     """Some pictures of an output, one after the other.
 
     Attributes:
-        number: Number of the segment.
-        first: Number of its first picture.
-        stop: Number after its last picture.
         is_start: Whether decoding can begin at its first picture as cheaply as anywhere.
         catch_up: Frames to be decoded before its first one, by a worker that did not make the segment before.
     """

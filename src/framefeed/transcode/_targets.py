@@ -42,7 +42,6 @@ class SegmentRecord:
     """What a worker has written for a segment.
 
     Attributes:
-        number: Number of the segment.
         num_pictures: Pictures in each of its videos, or images.
         count: Pictures of each frame, 0 if no frame has any.
         size: (height, width) of the pictures of a video; None for images, and without a picture.
@@ -85,9 +84,6 @@ class VideoTarget:
 
     Attributes:
         path: The output; with ``{picture}`` in its name, one for each picture of a frame.
-        options: From `resolve_video`.
-        tags: From `resolve_video`.
-        rate: Frames a second, about; None if unknown.
         displayed: (height, width) of the source's frames: only pictures of this size have its sample aspect ratio.
     """
 
@@ -171,11 +167,7 @@ class SegmentVideos:
 
 
 def check_alike(first: tuple[int, int, tuple[int, int]], other: tuple[int, int, tuple[int, int]]) -> None:
-    """Check that two frames have the same number of pictures, of the same size.
-
-    Args:
-        first: Number of a frame, its number of pictures, and their (height, width).
-        other: The same of another frame.
+    """Check that two frames, (number, number of pictures, their (height, width)), have as many pictures of one size.
 
     Raises:
         UsageError: They differ; the message names the frames.
@@ -198,10 +190,6 @@ class ImageTarget:
     """Images in a folder.
 
     Attributes:
-        path: The folder, as it was given.
-        folder: Its absolute path.
-        suffix: Ending of file names: ".png", ".jpg" or ".webp".
-        quality: Of JPEG and WebP.
         are_numbered: Whether names have the number of the picture, as with ``fps``, in place of the frame's.
     """
 
@@ -269,11 +257,7 @@ SegmentOutput = SegmentVideos | SegmentImages
 
 
 def hash_file(path: str) -> str:
-    """Hash the bytes of a file.
-
-    Raises:
-        UnreadableMedia: It cannot be read.
-    """
+    """Hash the bytes of a file."""
     digest = xxhash.xxh3_64()
     try:
         with open(path, "rb") as file:

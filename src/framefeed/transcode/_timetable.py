@@ -54,10 +54,6 @@ def make_timetable(index: FrameIndex, fps: Fraction | None, name: str) -> Timeta
     """Take all frames at their own times, or with ``fps`` the frames shown every 1 / fps seconds.
 
     Without timestamps, frames have numbers for times.
-
-    Raises:
-        TimeUnavailable: ``fps`` needs times, and there are none.
-        UsageError: ``fps`` gives no picture.
     """
     if fps is not None:
         return _resample(index, fps, name)
@@ -91,11 +87,7 @@ def _resample(index: FrameIndex, fps: Fraction, name: str) -> Timetable:
 
 
 def check_known(index: FrameIndex, name: str) -> None:
-    """Check that the times of the frames are known.
-
-    Raises:
-        TimeUnavailable: They are not.
-    """
+    """Check that the times of the frames are known."""
     if not index.has_timestamps:
         raise TimeUnavailable(
             f"{name}: the times of its frames are missing or go backwards, and it declares no constant rate; a video "
@@ -106,11 +98,7 @@ def check_known(index: FrameIndex, name: str) -> None:
 
 
 def check_rising(times: Timetable, name: str) -> None:
-    """Check that a video can have these times.
-
-    Raises:
-        UsageError: Two frames have the same time.
-    """
+    """Check that a video can have these times."""
     same = np.flatnonzero(np.diff(times.pts) <= 0)
     if len(same):
         raise UsageError(

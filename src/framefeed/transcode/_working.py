@@ -48,11 +48,7 @@ class MapJob:
 
 
 class SegmentWorker:
-    """Makes segments, one after the other, in one thread; ``row`` is the worker's row of the board, int64 [4].
-
-    Raises:
-        LoadError: ``setup`` failed.
-    """
+    """Makes segments, one after the other, in one thread; ``row`` is the worker's row of the board, int64 [4]."""
 
     def __init__(self, job: MapJob, row: IntArray) -> None:
         self.row = row

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from framefeed.cache.store import _files
 from framefeed.cache.store._files import Descriptor
 from framefeed.cache.store._format import MISS, Kind, StoredFrame
 from framefeed.cache.store._segment_writer import SegmentFrames, SegmentWriter
@@ -28,11 +27,6 @@ KINDS = (Kind("raw", "rgb24 4x2 2 0 p"), Kind("jpeg:90", "yuv420p 6x4 2 0 p"), K
 Frames = Mapping[tuple[bytes, int], bytes]
 Files = tuple[bytes, bytes]
 """Content of the data file and of the directory of a segment."""
-
-
-def use_blocks(nbytes: int) -> None:
-    """Have the segments of this program written in such blocks."""
-    _files.BLOCK_BYTES = nbytes
 
 
 def data_of(key: bytes, number: int, version: int = 0) -> bytes:

@@ -250,7 +250,7 @@ def test_C01_a_folder_whose_flush_meets_a_shortage_is_flushed_again(
     monkeypatch.setattr(os, "fsync", fail_once)
     store.flush()
     assert len(tries) == 2
-    assert store.shortage is None
+    assert store.appender.shortage is None
 
 
 def test_C17_a_folder_that_is_removed_while_it_is_used(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_a_shortage_is_no_damage_and_does_not_end_storing(earlier: Path, tmp_pat
                     assert got == {n: FRAMES[key, n] for n in EARLIER}, "a shortage was taken for a miss"
                 assert add(store, key, LATER[:2]) or goes_on
             store.flush()
-            assert goes_on or store.lost_by is None
+            assert goes_on or store.appender.lost_by is None
             with suppress(ResourceExhausted):
                 checked = store.verify()
                 assert not checked.damaged
@@ -331,7 +331,7 @@ def test_a_shortage_is_no_damage_and_does_not_end_storing(earlier: Path, tmp_pat
         assert (store.counts.frames_damaged, store.counts.segments_refused) == (0, 0)
         for key in KEYS:
             assert add(store, key, [LATER[2]])
-        assert store.shortage is None
+        assert store.appender.shortage is None
         assert_recovered_from_shortage(folder, store)
         if not faults.failed:
             break

@@ -185,52 +185,35 @@ def test_C08_names_hold_nothing_of_the_stream(tmp_path: Path) -> None:
 
 
 def test_C13_segments_of_this_version_are_read_and_those_of_others_left_alone(tmp_path: Path) -> None:
-    """The golden folder has a segment of format 2, one of a later format, one of format 1, and a part of format 1."""
+    """The golden folder has a segment of format 2, and one of a later format."""
     folder = tmp_path / "cache"
     shutil.copytree(GOLDEN, folder)
     folder.chmod(0o700)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    old, part = f"frames-{1:032x}.arrow", f"frames-{2:032x}.7000.part"
     frames = frames_of(KEYS[:1], range(4)) | frames_of(KEYS[1:2], [5, 7])
-    with FrameStore(os.fspath(folder)) as store, open(folder / part, "rb") as writer:
-        # Its writer, of the older version, lives.
-        fcntl.flock(writer, fcntl.LOCK_EX)
+    with FrameStore(os.fspath(folder)) as store:
         assert assert_exact_or_missing(store, frames) == len(frames)
         info = store.info()
         assert info.refused == {
             name_of(4): (
                 "the file has format 3, and this version of framefeed reads format 2: use the version that wrote it, "
                 "or another folder"
-            ),
-            old: (
-                "the file has format 1, of an older version of framefeed, and is not used: 'framefeed cache clear' "
-                "removes it"
-            ),
+            )
         }
         assert info.descriptions == {key.hex(): description_of(key) for key in KEYS[:2]}
         assert info.bytes_on_disk == disk_bytes(folder)
-        assert store.counts.segments_refused == 2
+        assert store.counts.segments_refused == 1
         add(store, KEYS[2], range(3))
         store.flush()
         assert store.drop_damaged(store.verify()) == {}
         store.refresh()
-        assert store.counts.segments_refused == 2
+        assert store.counts.segments_refused == 1
     assert {name: (folder / name).read_bytes() for name in before} == before
     with FrameStore(os.fspath(folder)) as store:
         nbytes = disk_bytes(folder)
         assert store.clear() == nbytes
         assert [path.name for path in folder.iterdir()] == ["lock"]
         assert store.info().refused == {}
-
-
-def test_frames_of_format_1_count_for_the_budget(tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
-    shutil.copytree(GOLDEN, folder)
-    folder.chmod(0o700)
-    (folder / f"frames-{2:032x}.7000.part").unlink()  # A store removes it.
-    with FrameStore(os.fspath(folder), StoreOptions(max_bytes=disk_bytes(folder) + 100)) as store:
-        assert not add(store, KEYS[2], range(9))
-        assert store.is_full
 
 
 def test_segments_are_what_the_specification_says(tmp_path: Path) -> None:

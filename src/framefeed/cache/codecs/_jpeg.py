@@ -27,18 +27,9 @@ _IMAGE_START_BYTES = 2
 _START_OF_SCAN = 0xFFDA
 
 
-def make_jpeg(quality: int) -> JpegCodec:
-    """Make the JPEG codec of a quality from 1 to 100."""
-    return JpegCodec(quality)
-
-
 @dataclass(frozen=True, slots=True)
 class JpegCodec(FrameCodec):
-    """Compress RGB into one baseline JPEG picture, and other planes into one picture each.
-
-    Attributes:
-        quality: As libjpeg counts it, 1 to 100.
-    """
+    """Compress RGB into one baseline JPEG picture, and other planes into one picture each, with libjpeg's quality."""
 
     quality: int
     name: str = "jpeg"

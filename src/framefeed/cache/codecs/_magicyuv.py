@@ -50,11 +50,7 @@ _CARRIERS: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def check_version(libavcodec: tuple[int, int, int]) -> None:
-    """Refuse a libavcodec whose decoder is known to be unsafe.
-
-    Raises:
-        MissingDependency: This libavcodec is unsafe.
-    """
+    """Refuse a libavcodec whose decoder is known to be unsafe."""
     if libavcodec < _FIRST_SAFE:
         raise MissingDependency(
             f"the codec 'magicyuv' needs libavcodec {'.'.join(map(str, _FIRST_SAFE))} (FFmpeg 8.1.2) or later, found "

@@ -90,11 +90,7 @@ def decompress_block(data: memoryview, nbytes: int) -> Pixels:
 
 @dataclass(frozen=True, slots=True)
 class ZstdCodec(FrameCodec):
-    """Compress planes into one Zstandard frame, without its optional checksum.
-
-    Attributes:
-        level: 1 to 19.
-    """
+    """Compress planes into one Zstandard frame, without its optional checksum."""
 
     level: int
     name: str = "zstd"

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from framefeed._nearest import did_you_mean
 from framefeed.cache.codecs._codec import FrameCodec
-from framefeed.cache.codecs._jpeg import make_jpeg
+from framefeed.cache.codecs._jpeg import JpegCodec
 from framefeed.cache.codecs._magicyuv import make_magicyuv
 from framefeed.cache.codecs._plain import Lz4Codec, RawCodec, ZstdCodec
 from framefeed.decode import PlaneLayout
@@ -18,14 +18,10 @@ from framefeed.errors import MissingDependency, UsageError
 
 @dataclass(frozen=True, slots=True)
 class CodecEntry:
-    """A codec of the cache.
+    """A codec of the cache; ``make`` gets the number that follows its name, and raises MissingDependency.
 
-    Attributes:
-        make: Makes it, of the number that follows its name; raises MissingDependency.
-        number: What the number is, such as "level"; empty if the name has none.
-        numbers: Valid numbers.
-        default: The number of the name alone.
-        is_exact: Whether it is lossless.
+    ``number`` says what that is, such as "level", and is empty if the name has none; ``default`` is that of the name
+    alone.
     """
 
     make: Callable[[int], FrameCodec]
@@ -41,7 +37,7 @@ CODECS: Mapping[str, CodecEntry] = {
     "lz4hc": CodecEntry(lambda _: Lz4Codec(level=4, name="lz4hc")),
     "magicyuv": CodecEntry(lambda _: make_magicyuv()),
     "zstd": CodecEntry(ZstdCodec, "level", range(1, 20), default=1),
-    "jpeg": CodecEntry(make_jpeg, "quality", range(1, 101), default=90, is_exact=False),
+    "jpeg": CodecEntry(JpegCodec, "quality", range(1, 101), default=90, is_exact=False),
 }
 """The one place where a codec is registered: by its name, which is never used for another."""
 _NUMBER = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from time import perf_counter
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from framefeed._checks import can_show_bar, check_integer, expected
+from framefeed._checks import check_integer, check_progress, expected, showing_progress
 from framefeed._values import Limits
+from framefeed.cache._caching import CachingDecoder
 from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache._keys import Form
 from framefeed.cache.prefill._demand import (
@@ -25,7 +24,6 @@ from framefeed.cache.prefill._demand import (
     count_frames,
     make_tasks,
 )
-from framefeed.cache.prefill._opening import check_filling, choose_form, make_decoder
 from framefeed.cache.store._format import ROW
 from framefeed.decode import ClipSlot, Decoder, as_decoder, find_reduction
 from framefeed.errors import CacheError, UsageError
@@ -40,8 +38,50 @@ from framefeed.parallel import (
     ordered_outcomes,
     thread_budget,
 )
-from framefeed.plan import EpochPlan, flatten_streams
+from framefeed.plan import EpochPlan, choose_stored_form, count_planned, flatten_streams
 from framefeed.request import OutputSpec
+
+
+def make_decoder(plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int = 1) -> CachingDecoder:
+    """Wrap a decoder so that it reads the clips of a plan from a cache and fills it, in the form that suits the plan.
+
+    If the cache has a ``max_bytes``, it is told how many frames the plan needs.
+
+    Args:
+        plan: The plan at its first epoch.
+        cache: The cache.
+        inner: Decodes the frames that the cache lacks.
+        epochs: Number of epochs that will be stored.
+
+    Raises:
+        UsageError: An argument is wrong.
+        CacheError: The folder of the cache is a file, or others may write to it.
+    """
+    check_filling(plan, cache, epochs)
+    form = choose_form(plan, cache)
+    decoder = cache.decoder(inner, form)
+    if cache.options.max_bytes is not None:
+        cache.expect(*count_planned(plan, form, epochs))
+    return decoder
+
+
+def choose_form(plan: EpochPlan, cache: FrameCache) -> Form:
+    """Choose the form in which frames of a plan are stored: that of the cache, else the one that suits the plan.
+
+    Planes suit random crops and whole pictures; outputs suit all others.
+    """
+    check_filling(plan, cache)
+    return choose_stored_form(plan, cache.options.form)
+
+
+def check_filling(plan: object, cache: object, epochs: Any = 1) -> None:
+    """Check the arguments of a function that fills a cache."""
+    if not isinstance(plan, EpochPlan):
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
+    if not isinstance(cache, FrameCache):
+        raise expected("cache", "an ff.FrameCache", cache)
+    check_integer("epochs", epochs, least=1)
+
 
 Failed = tuple[str, str, str]
 """Source, error type, message."""
@@ -56,11 +96,7 @@ class FillCounts:
 
     Attributes:
         clip_frames: Frames of the clips, repeats included.
-        stored: Frames that were decoded and stored.
-        present: Frames that the cache had.
-        failed: Frames that could not be decoded or stored.
         busy_seconds: Time of the tasks, of all threads together.
-        failures: The first failure of each source.
     """
 
     clip_frames: int = 0
@@ -86,14 +122,7 @@ class FillCounts:
 
 
 class Filler:
-    """Stores the frames of a plan in a cache, task by task; called by several threads at once.
-
-    Args:
-        plan: The plan of the tasks.
-        cache: The cache to fill.
-        inner: Decodes the missing frames.
-        epochs: Number of epochs.
-    """
+    """Stores the frames of a plan in a cache, task by task; called by several threads at once."""
 
     def __init__(self, plan: EpochPlan, cache: FrameCache, inner: Decoder, epochs: int = 1) -> None:
         self._plan = plan
@@ -137,7 +166,7 @@ class Filler:
             # Other processes may have stored some meanwhile.
             num_left = sum(len(self._find_missing(source, index, run)) for run in missing)
             counts.present += num_missing - counts.stored - num_left
-        resource = self._cache.state.shortage or self._cache.store.shortage
+        resource = self._cache.state.shortage or self._cache.store.appender.shortage
         if num_left and resource is not None:
             raise make_shortage_error(resource, self._cache.path, "store")
         if num_left and self._cache.is_filling:
@@ -268,9 +297,7 @@ def build(
         ResourceExhausted: Memory or file descriptors ran out; stored frames are kept, and the next build continues.
     """
     check_filling(plan, cache, epochs)
-    is_function = callable(progress) and not isinstance(progress, type)
-    if not (progress is None or isinstance(progress, bool) or is_function):
-        raise expected("progress", "True, False, None or a function of two numbers", progress)
+    check_progress(progress)
     if clips is not None:
         check_integer("clips", clips, least=1)
     before, begin = replace(cache.store.counts), perf_counter()
@@ -288,7 +315,7 @@ def build(
             total = sum(task.clip_frames for task in tasks)
         possible = takewhile(lambda _: cache.is_filling, tasks)
         with (
-            _showing(total, progress) as show,
+            showing_progress(total, progress, unit_scale=True) as show,
             ordered_outcomes(filler, possible, workers=count, max_in_flight=2 * max(1, count)) as outcomes,
         ):
             for outcome in outcomes:
@@ -300,8 +327,8 @@ def build(
         cache.flush()
     after = cache.store.counts
     lost = after.frames_lost - before.frames_lost
-    if lost and cache.store.trouble is None and cache.store.lost_by is not None:
-        raise make_shortage_error(cache.store.lost_by, cache.path, "store")
+    if lost and cache.store.trouble is None and cache.store.appender.lost_by is not None:
+        raise make_shortage_error(cache.store.appender.lost_by, cache.path, "store")
     if cache.store.needed_bytes is not None and not cache.info().num_frames:
         raise UsageError(cache.state.trouble or "")
     report = BuildReport(
@@ -328,11 +355,7 @@ def predict_rest(
 ) -> tuple[int, float]:
     """Predict the bytes and seconds of a plan's other frames: bytes by frames, seconds by the pictures to decode.
 
-    Args:
-        report: Of the clips that were filled.
-        busy_seconds: Time that it took, of all threads together.
-        filled: Frames of these clips, and pictures that must be decoded for them.
-        demand: The same of all clips.
+    Frames, and pictures that must be decoded for them, are those of the filled clips, and of all.
     """
     rest_frames, rest_pictures = (max(0, every - own) for every, own in zip(demand, filled, strict=True))
     num_frames, num_pictures = filled
@@ -340,20 +363,3 @@ def predict_rest(
     decoded_pictures = num_pictures * report.frames_stored / num_frames
     nbytes = rest_frames * (report.bytes_written / report.frames_stored + ROW.itemsize)
     return round(nbytes), busy_seconds / max(1, report.workers) * rest_pictures / decoded_pictures
-
-
-@contextmanager
-def _showing(
-    total: int | None, progress: bool | Callable[[int, int | None], object] | None
-) -> Iterator[Callable[[int], object]]:
-    """Yield a function that shows the number of frames done; ``total`` is None if clips differ in length."""
-    if callable(progress):
-        yield lambda done: progress(done, total)
-        return
-    if not can_show_bar(progress):  # tqdm starts a thread even for a bar that is not shown.
-        yield lambda done: None
-        return
-    from tqdm import tqdm  # 30 ms that only a bar needs
-
-    with tqdm(total=total, unit="frame", unit_scale=True, file=sys.stderr, leave=False) as bar:
-        yield lambda done: bar.update(done - bar.n)

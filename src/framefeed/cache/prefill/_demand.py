@@ -38,12 +38,7 @@ _MIN_BLOCKS = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameRun:
-    """Frames that are stored side by side: those of one clip, or of a few short ones.
-
-    Attributes:
-        ordinals: Each once, int64 [N].
-        output: Size, crop and dimension order of their pixels.
-    """
+    """Frames that are stored side by side, each once, int64 [N]: those of one clip, or of a few short ones."""
 
     ordinals: IntArray
     output: OutputSpec
@@ -174,11 +169,8 @@ def make_source_tasks(
 def _cut_long_clip(index: FrameIndex, ordinals: IntArray, most_frames: int, by_output: bool) -> Iterator[IntArray]:
     """Cut the frames of a clip into parts, between two GOPs if possible.
 
-    Args:
-        index: Index of the source.
-        ordinals: Frames of the clip.
-        most_frames: Frames whose pixels fit into memory.
-        by_output: Whether no part may be larger than that; else parts end only between GOPs.
+    With ``by_output``, no part has more than ``most_frames``, whose pixels fit into memory; else parts end only between
+    GOPs.
     """
     limit = min(most_frames, GROUP_FRAMES)
     if len(ordinals) > limit:

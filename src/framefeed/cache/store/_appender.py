@@ -19,14 +19,7 @@ from framefeed.parallel import find_shortage, try_again_in_shortage
 class Appender:
     """Adds frames to a folder, one segment at a time; for several threads.
 
-    Args:
-        folder: The folder.
-        segments: Its segments; the open one is written here alone.
-        counts: Counts of this process.
-
     Attributes:
-        trouble: Why no more frames are stored, or None.
-        is_full: Whether the budget is the reason.
         needed_bytes: If the budget is too small even for an empty folder, the bytes that the frames need, else None.
         shortage: Resource that ran out at the last attempt to store frames, or None; the next attempt may succeed.
         lost_by: The shortage by which stored frames were lost last, or None.

@@ -40,8 +40,6 @@ class Directory:
         rows: ``ROW`` [N].
         keys: Of the streams, 16 bytes each, joined.
         kinds: Codecs and layouts of its frames.
-        created: See ``_format``.
-        checksum: Of the directory.
     """
 
     rows: Rows
@@ -68,16 +66,7 @@ def texts_json(texts: Sequence[str]) -> bytes:
 
 
 def pack_directory(directory: Directory, texts: Sequence[str], data_nbytes: int) -> tuple[list[memoryview], bytes]:
-    """Make the bytes of a directory.
-
-    Args:
-        directory: Its checksum is not used.
-        texts: Descriptions of its streams.
-        data_nbytes: Size of the data file.
-
-    Returns:
-        (bytes to write one after the other, checksum of the directory).
-    """
+    """Make the bytes of a directory, to be written one after the other, and its checksum."""
     kinds, described = kinds_json(directory.kinds), texts_json(texts)
     rows = np.ascontiguousarray(directory.rows).view(np.uint8).data
     numbers = (len(directory.rows), len(texts), len(kinds), directory.created, data_nbytes, len(described))
@@ -95,16 +84,7 @@ def _hash(parts: Iterable[memoryview]) -> bytes:
 
 
 def read_directory(descriptor: int, size: int, data_nbytes: int) -> Directory:
-    """Read the directory of a sealed segment, without the descriptions.
-
-    Args:
-        descriptor: Of the directory.
-        size: Of the directory.
-        data_nbytes: Size of the data file beside it.
-
-    Raises:
-        Refused: It is no sound segment of this version.
-    """
+    """Read the directory of a sealed segment, without the descriptions; raise Refused if it is none of this version."""
     data = os.pread(descriptor, _FIRST_BYTES, 0)
     header = _Header.read(data, size)
     if header.data_nbytes != data_nbytes:
@@ -149,11 +129,7 @@ class _Header:
 
     @classmethod
     def read(cls, data: bytes, size: int) -> _Header:
-        """Read and check the header of a directory of so many bytes.
-
-        Raises:
-            Refused: It is none of this version, or claims what cannot be.
-        """
+        """Read and check the header of a directory of ``size`` bytes; raise Refused if it claims what cannot be."""
         if len(data) < HEADER.itemsize:
             raise Refused("its directory is cut off")
         header = cls(*np.frombuffer(data, HEADER, 1)[0].item())

@@ -18,9 +18,6 @@ class Descriptor:
     """A file descriptor that is closed when the last reference to it is gone.
 
     So no thread can close it, and another file get its number, while another thread reads from it.
-
-    Attributes:
-        number: The number of the descriptor.
     """
 
     __slots__ = ("number",)
@@ -41,11 +38,7 @@ V = TypeVar("V")
 
 
 class SharedLru(Generic[K, V]):
-    """Values that were used last, for several threads.
-
-    Args:
-        make: Makes an empty mapping of them.
-    """
+    """Values that were used last, for several threads."""
 
     def __init__(self, make: Callable[[], Lru[K, V]]) -> None:
         self._make = make
@@ -107,9 +100,6 @@ class BlockFile:
     """A file that is written in whole blocks. Its last one is in memory until it is full, and is read from there.
 
     One thread writes, others may read meanwhile: the memory of a block is not used for another one.
-
-    Args:
-        file: An empty file.
     """
 
     __slots__ = ("_file", "_last")
@@ -127,9 +117,7 @@ class BlockFile:
     def write(self, buffers: Sequence[memoryview], offset: int) -> int:
         """Write buffers one after the other; return the offset of their end. After an error it can be called again.
 
-        Args:
-            buffers: The bytes.
-            offset: Not beyond the end of what was written before.
+        The offset is not beyond the end of what was written before.
         """
         for buffer in buffers:
             while buffer.nbytes:

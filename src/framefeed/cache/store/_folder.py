@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 
-from framefeed._files import flush_folder, name_special_kind, remove_unlocked
+from framefeed._files import flush_folder, name_special_kind
 from framefeed.cache.store._files import Descriptor
 from framefeed.cache.store._format import FILE, Refused, StoreOptions
 from framefeed.errors import CacheError
@@ -27,18 +26,11 @@ _PATIENCE_SECONDS = 20
 _PAUSE_SECONDS = 0.002
 _SHARES = 4
 """A writer reserves at most this fraction (1/4) of the rest of a budget, so that there is some for others."""
-_OLD_PART = re.compile(r"frames-[0-9a-f]{32}\.\d{1,18}\.part")
 _IS_A_LINK = "the file is a symbolic link, and a cache reads regular files only: remove the link"
 
 
 class BudgetReached(Exception):
-    """The budget has no space for another clip.
-
-    Args:
-        is_final: Whether files on disk use it up; else other writers have reserved a part.
-        max_bytes: The budget.
-        needed: Bytes that the clip needs.
-    """
+    """The budget has no space for another clip: files on disk use it up (final), or writers have reserved a part."""
 
     def __init__(self, is_final: bool, max_bytes: int, needed: int) -> None:
         super().__init__(is_final, max_bytes, needed)
@@ -52,10 +44,8 @@ class Part:
     """A segment that is being written.
 
     Attributes:
-        name: Of its files, without an ending.
         data: Its data file, open for reading and writing; holds the lock that says that its writer lives.
         directory: The file that will be its directory.
-        max_bytes: Largest size of both.
     """
 
     name: str
@@ -66,37 +56,22 @@ class Part:
 
 @dataclass(slots=True, eq=False)
 class FolderFiles:
-    """Files of segments in a folder.
+    """Files of segments in a folder; names of sealed segments are without an ending.
 
-    Attributes:
-        sealed: Names of segments that have a directory, without an ending.
-        unfinished: Names of the others -> names of their files, and the bytes that these may reach together.
-        old: Names of files of format 1.
-        old_parts: Names of unfinished ones.
+    Unfinished segments have the names of their files, and the bytes that these may reach together.
     """
 
     sealed: set[str] = field(default_factory=set)
     unfinished: dict[str, tuple[list[str], int]] = field(default_factory=dict)
-    old: list[str] = field(default_factory=list)
-    old_parts: list[str] = field(default_factory=list)
 
     @property
     def sealed_files(self) -> list[str]:
-        """Names of the files of sealed segments, and of those of format 1."""
-        sealed = [f"{name}{ending}" for name in self.sealed for ending in (".rows", ".data")]
-        return [*sealed, *self.old, *self.old_parts]
+        """Names of the files of sealed segments."""
+        return [f"{name}{ending}" for name in self.sealed for ending in (".rows", ".data")]
 
 
 class Folder:
-    """A folder; it is made with the first part.
-
-    Args:
-        path: Of it.
-        options: Of the store.
-
-    Raises:
-        CacheError: It cannot be trusted, or is no folder.
-    """
+    """A folder; it is made with the first part."""
 
     def __init__(self, path: str, options: StoreOptions) -> None:
         self.path = path
@@ -156,11 +131,7 @@ class Folder:
         files = [met for name in names if (met := FILE.fullmatch(name))]
         listing = FolderFiles({met["name"] for met in files if met["ending"] == "rows"})
         for met in files:
-            if met["ending"] == "arrow":
-                listing.old.append(met[0])
-            elif met["part"] == "part":
-                listing.old_parts.append(met[0])
-            elif met["name"] not in listing.sealed:
+            if met["name"] not in listing.sealed:
                 others, size = listing.unfinished.get(met["name"], ([], 0))
                 listing.unfinished[met["name"]] = ([*others, met[0]], max(size, int(met["size"] or 0)))
         return listing
@@ -200,7 +171,7 @@ class Folder:
         return facts.st_size
 
     def bytes_on_disk(self) -> int:
-        """Bytes of all segments, unfinished ones and those of format 1 included."""
+        """Bytes of all segments, unfinished ones included."""
         listing = self.list_segments()
         unfinished = [name for files, _ in listing.unfinished.values() for name in files]
         return self._count_bytes([*listing.sealed_files, *unfinished])
@@ -213,10 +184,7 @@ class Folder:
         return total
 
     def new_part(self, needed: int) -> Part:
-        """Begin a segment, after removing the parts of dead writers.
-
-        Args:
-            needed: Bytes of the first clip.
+        """Begin a segment whose first clip needs so many bytes, after removing the parts of dead writers.
 
         Raises:
             BudgetReached: The budget has no space for them.
@@ -276,11 +244,8 @@ class Folder:
             return
         with self._locked():
             self._remove_dead(is_all=True)
-            listing = self.list_segments()
-            for name in listing.sealed:
+            for name in self.list_segments().sealed:
                 self.remove(name)
-            for name in listing.old:
-                self._unlink(name)
 
     def _remove_dead(self, is_all: bool) -> None:
         """Remove what dead writers left. The folder is locked, so that no segment begins meanwhile.
@@ -288,10 +253,7 @@ class Folder:
         Args:
             is_all: Also remove data files alone, whose directory may be still to come: they may be being copied.
         """
-        listing = self.list_segments()
-        if listing.old_parts:
-            remove_unlocked(self.path, _OLD_PART, kept="")
-        for name, (files, _) in listing.unfinished.items():
+        for name, (files, _) in self.list_segments().unfinished.items():
             if is_all or files != [f"{name}.data"]:
                 with suppress(OSError):  # Its writer lives, or this process may not remove it.
                     self._remove_unfinished(name, files)
@@ -363,9 +325,7 @@ def file_mode(*, shared: bool) -> int:
 def make_folder(path: str, *, shared: bool) -> None:
     """Make the folder of a cache and its missing parents, so that they outlast a loss of power.
 
-    Args:
-        path: The folder.
-        shared: Give the folder the mode that the umask allows; else only its owner may use it.
+    A shared one has the mode that the umask allows; else only its owner may use it.
     """
     above = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path) or above == path:  # In a shortage there seems to be no folder, not even the first one.

@@ -13,7 +13,7 @@ file                            content
 ==============================  ================================================================================
 
 ``<hex>`` are 32 hexadecimal digits. A data file with a ``.new`` file that no process has locked was left by a dead
-writer. Files of format 1 (``.arrow``, ``.part``) are counted and removed with the others, and never read. Nothing else
+writer. Nothing else
 in the folder is ours, and nothing in it depends on the folder's name or on the machine.
 
 **Directory.** ``HEADER``; then ``num_rows`` times ``ROW``; the keys of the streams, 16 bytes each; the kinds, JSON: a
@@ -111,10 +111,8 @@ MAX_TEXTS_BYTES = 1 << 24
 MAX_FRAME_BYTES = (1 << 31) - 1
 """Stored or decoded, so that no memory is allocated for a mere claim."""
 
-FILE = re.compile(
-    r"(?P<name>frames-[0-9a-f]{32})\.(?:(?P<ending>data|rows|arrow)|(?P<size>\d{1,18})\.(?P<part>new|part))"
-)
-"""A file of a segment; ``arrow`` and ``part`` are those of format 1."""
+FILE = re.compile(r"(?P<name>frames-[0-9a-f]{32})\.(?:(?P<ending>data|rows)|(?P<size>\d{1,18})\.new)")
+"""A file of a segment."""
 
 Rows = npt.NDArray[Any]
 
@@ -148,10 +146,6 @@ class StoredFrame:
     """One frame to be stored.
 
     Attributes:
-        number: Of its packet in the stream.
-        kind: Codec and layout.
-        data: The bytes to store.
-        raw_nbytes: Bytes once decoded.
         stamp: Of the source file when the frame was decoded; 0 if it is not a file.
         content: Hash of the encoded bytes that the frame depends on.
     """
@@ -219,9 +213,7 @@ class StoreCounts:
 
     Attributes:
         frames_read: Frames whose stored bytes were read and found sound.
-        bytes_read: Their bytes.
         frames_written: Frames that are in sealed segments, or in the one that is being written.
-        bytes_written: Their bytes.
         frames_lost: Frames that were in a segment that could not be finished; not among those written.
         frames_damaged: Frames whose stored bytes did not match their checksum.
         segments_refused: Segments that are damaged, or of another version.
@@ -241,7 +233,7 @@ class StoreInfo:
     """Sizes and contents of a cache on disk. A segment is a file of frames, and its directory beside it.
 
     Attributes:
-        bytes_on_disk: Size of all segments, unfinished ones and those of older versions included.
+        bytes_on_disk: Size of all segments, unfinished ones included.
         max_bytes: Largest size of the cache, or None.
         num_segments: Finished segments that can be used.
         num_frames: Frames in them; a frame that was stored twice counts twice.

@@ -26,7 +26,6 @@ from framefeed.cache.store._format import (
     ROW,
     FrameLocations,
     Kind,
-    OtherFormat,
     Refused,
     Rows,
     StoreCounts,
@@ -43,9 +42,6 @@ _ROW_MASK = (1 << REF_BITS) - 1
 _SETTLED_SECONDS = 0.05
 """A folder's time is no finer than the kernel's clock, 10 ms at most: a file that is added right after the folder was
 listed may not change it. So the folder is listed once more after this time."""
-_OLD = OtherFormat(
-    "the file has format 1, of an older version of framefeed, and is not used: 'framefeed cache clear' removes it"
-)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +51,6 @@ class Segment:
     Attributes:
         name: Of its files, without an ending.
         checksum: Of its directory; a segment of the same name with another checksum is another one.
-        is_there: Whether its frames can be used.
     """
 
     name: str
@@ -72,11 +67,7 @@ class Segment:
 class OpenSegment:
     """The segment that this process writes.
 
-    Attributes:
-        number: Of the segment.
-        part: Its files.
-        writer: Has its rows.
-        refs: Key of a stream -> packet number -> row reference. They come to the others when the segment is sealed.
+    Its row references, by key of the stream and packet number, come to the others when the segment is sealed.
     """
 
     number: int
@@ -89,10 +80,6 @@ class SegmentIndex:
     """Sealed segments, and the one that this process writes.
 
     Several threads may search and read while one thread changes it.
-
-    Args:
-        folder: Where they are.
-        counts: Counts of this process.
 
     Attributes:
         open: The segment that this process writes, or None.
@@ -275,11 +262,8 @@ class SegmentIndex:
         own = None if self.open is None else self._segments[self.open.number].name
         gone = {self._numbers[name] for name in self._numbers.keys() - listing.sealed - {own}}
         self._remove_segments(gone)
-        old = set(listing.old)
-        for file in self.refused.keys() - {f"{name}.data" for name in listing.sealed} - old:
+        for file in self.refused.keys() - {f"{name}.data" for name in listing.sealed}:
             del self.refused[file]
-        for file in old:
-            self._refuse(file, str(_OLD))
         loaded = []
         for name in listing.sealed - self._numbers.keys():
             directory = self._examine(name)

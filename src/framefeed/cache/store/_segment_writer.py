@@ -27,20 +27,7 @@ from framefeed.cache.store._format import (
 
 
 class SegmentFrames:
-    """Frames to be written to a segment, with all that can be computed without the file.
-
-    Args:
-        key: Of the stream, 16 bytes.
-        description: Of the stream.
-        frames: Frames to be stored side by side.
-
-    Attributes:
-        buffers: Their bytes.
-        checksums: Of the bytes.
-        kinds: Their codecs and layouts.
-        data_nbytes: Size of all bytes.
-        text_nbytes: Size of the description in a directory.
-    """
+    """Frames to be written to a segment side by side, with all that can be computed without the file."""
 
     def __init__(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> None:
         self.key = key
@@ -68,16 +55,7 @@ class SegmentFrames:
 class SegmentWriter:
     """A segment that is being written, from the start of empty files. One thread writes; others may search its rows.
 
-    Args:
-        data: The data file.
-        directory: The file of its directory.
-        max_bytes: Largest size of both files once they are finished.
-        created: See ``_format``.
-
-    Attributes:
-        data: The data file, whose last frames may be in memory only.
-        num_rows: Rows so far.
-        num_bytes: Bytes of their frames.
+    The last frames of the data file may be in memory only. ``max_bytes`` is of both files once they are finished.
     """
 
     def __init__(self, data: Descriptor, directory: Descriptor, max_bytes: int, created: int) -> None:

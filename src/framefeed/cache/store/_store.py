@@ -63,13 +63,6 @@ class FrameStore(ClosedByWith):
     Any number of processes may have stores over one folder, and any number of threads may use one store. In a forked
     process, a store continues with the sealed segments; the open segment stays the parent's.
 
-    Args:
-        path: The folder; it is made when the first frames are added.
-        options: Options of the store.
-
-    Attributes:
-        counts: Counts of this process.
-
     Raises:
         CacheError: The folder cannot be trusted, or is a file.
     """
@@ -90,7 +83,8 @@ class FrameStore(ClosedByWith):
         return self._state.value.segments
 
     @property
-    def _appender(self) -> Appender:
+    def appender(self) -> Appender:
+        """What adds frames to the folder, in this process."""
         return self._state.value.appender
 
     @property
@@ -101,27 +95,17 @@ class FrameStore(ClosedByWith):
     @property
     def trouble(self) -> str | None:
         """Why no more frames are stored, or None."""
-        return self._appender.trouble
-
-    @property
-    def shortage(self) -> str | None:
-        """Resource that ran out at the last attempt to store frames, or None; the next attempt may succeed."""
-        return self._appender.shortage
-
-    @property
-    def lost_by(self) -> str | None:
-        """Resource that ran out when stored frames were lost the last time, or None."""
-        return self._appender.lost_by
+        return self.appender.trouble
 
     @property
     def is_full(self) -> bool:
         """Whether no more frames are stored because the budget is used up."""
-        return self._appender.is_full
+        return self.appender.is_full
 
     @property
     def needed_bytes(self) -> int | None:
         """Bytes of frames that do not fit the budget of even an empty cache, or None."""
-        return self._appender.needed_bytes
+        return self.appender.needed_bytes
 
     @property
     def num_frames(self) -> int:
@@ -129,28 +113,12 @@ class FrameStore(ClosedByWith):
         return self._segments.num_frames
 
     def find(self, key: bytes, numbers: npt.NDArray[np.int64]) -> FrameLocations:
-        """Find frames of one stream.
-
-        Args:
-            key: Of the stream, 16 bytes.
-            numbers: Of the frames, int64 [N].
-
-        Raises:
-            OSError: A resource ran out.
-        """
+        """Find frames of one stream, int64 [N]; only a shortage is raised."""
         _check_key(key)
         return self.find_each([key] * len(numbers), np.asarray(numbers, np.int64))
 
     def find_each(self, keys: Sequence[bytes], numbers: npt.NDArray[np.int64]) -> FrameLocations:
-        """Find frames of any streams.
-
-        Args:
-            keys: Key of the stream of each frame, 16 bytes.
-            numbers: Of the frames, int64 [N].
-
-        Raises:
-            OSError: A resource ran out.
-        """
+        """Find frames of any streams, int64 [N], by the key of each; only a shortage is raised."""
         locations = self._segments.find(keys, numbers)
         if MISS in locations.refs.tolist() and self._segments.refresh(thorough=False):
             return self._segments.find(keys, numbers)
@@ -159,19 +127,9 @@ class FrameStore(ClosedByWith):
     def read(
         self, locations: FrameLocations, indices: Sequence[int] | IntArray, buffers: Sequence[memoryview]
     ) -> list[bool]:
-        """Read the stored bytes of frames.
+        """Read the stored bytes of some frames into memory of exactly ``nbytes`` of their rows; return which are sound.
 
-        Args:
-            locations: Locations of frames.
-            indices: Indices of the frames to read.
-            buffers: Memory for their bytes, of exactly ``nbytes`` of their rows each.
-
-        Returns:
-            Whether each frame is undamaged. A damaged frame is counted, and not found again.
-
-        Raises:
-            UsageError: A buffer has another size.
-            OSError: A resource ran out.
+        A damaged frame is counted, and not found again. Besides a wrong size, only a shortage is raised.
         """
         sizes, which = [buffer.nbytes for buffer in buffers], np.asarray(indices, np.int64)
         expected_sizes = locations.rows["nbytes"].take(which).tolist()
@@ -228,31 +186,24 @@ class FrameStore(ClosedByWith):
         return digests
 
     def add(self, key: bytes, description: str, frames: Sequence[StoredFrame]) -> bool:
-        """Store a clip, its frames side by side; they can be found here at once, and elsewhere once they are sealed.
+        """Store a clip, its frames side by side, in the order in which they are likely to be read.
 
-        Args:
-            key: Of the stream, 16 bytes.
-            description: Of the stream.
-            frames: In the order in which they are likely to be read.
+        They can be found here at once, and elsewhere once they are sealed.
 
         Returns:
             Whether it was stored. If not, ``trouble`` is the reason why no more is stored, or ``shortage`` the resource
             that ran out, unless these frames alone are larger than a segment may hold.
         """
         _check_key(key)
-        return self._appender.add(key, description, frames)
+        return self.appender.add(key, description, frames)
 
     def refresh(self) -> None:
-        """Look for segments that other processes sealed or removed.
-
-        Raises:
-            ResourceExhausted: A resource ran out.
-        """
+        """Look for segments that other processes sealed or removed."""
         self._try_again(lambda: self._segments.refresh(thorough=True))
 
     def flush(self) -> None:
         """Seal the added frames: from now on they survive a crash, and other processes find them."""
-        self._appender.flush()
+        self.appender.flush()
 
     def close(self) -> None:
         """Seal the added frames and close all files; the store can be used again."""
@@ -260,11 +211,7 @@ class FrameStore(ClosedByWith):
         self._segments.release_idle()
 
     def info(self) -> StoreInfo:
-        """Count the contents of the folder.
-
-        Raises:
-            ResourceExhausted: A resource ran out.
-        """
+        """Count the contents of the folder."""
         self.refresh()
         return self._try_again(lambda: count_contents(self._folder, self._segments, self._options.max_bytes))
 
@@ -273,9 +220,6 @@ class FrameStore(ClosedByWith):
 
         Args:
             progress: Called with the bytes that were checked since the last call.
-
-        Raises:
-            ResourceExhausted: A resource ran out, so that not all could be checked.
         """
         self.refresh()
         try:
@@ -287,31 +231,20 @@ class FrameStore(ClosedByWith):
             raise make_shortage_error(resource, self._folder.path, "verify") from error
 
     def drop_damaged(self, verified: Verified) -> dict[str, int]:
-        """Remove damaged and incomplete segments, so that their frames can be stored again.
+        """Remove damaged and incomplete segments, so that their frames can be stored again; give the bytes of each.
+
+        Files of another format, links and other users' files stay. Raise CacheError if one cannot be removed.
 
         Example: ``store.drop_damaged(store.verify())``
-
-        Args:
-            verified: Result of ``verify``. Files of another format, links and other users' files stay.
-
-        Returns:
-            Name of the data file -> bytes freed, of each segment that was removed.
-
-        Raises:
-            CacheError: One cannot be removed.
         """
         with self._removing("a damaged file cannot be removed"):
             return drop_damaged(self._folder, verified)
 
     def clear(self) -> int:
-        """Remove all segments except those that others are writing; return the number of bytes freed.
-
-        Raises:
-            CacheError: Some cannot be removed.
-        """
+        """Remove all segments except those that others are writing; return the number of bytes freed."""
         with self._removing("the cache cannot be cleared"):
             before = self._folder.bytes_on_disk()
-            self._appender.drop()
+            self.appender.drop()
             self._folder.clear()
             return before - self._folder.bytes_on_disk()
 

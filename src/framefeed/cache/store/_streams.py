@@ -22,14 +22,7 @@ _EMPTY = np.empty((4, 0), np.int64)
 
 
 def list_frames(keys: bytes, streams: IntArray, numbers: IntArray, refs: IntArray) -> IntArray:
-    """List frames, int64 [4, N]: both halves of the stream's key, packet number and row reference of each.
-
-    Args:
-        keys: Of the streams, 16 bytes each, joined.
-        streams: Index of each frame's stream.
-        numbers: Of the packets.
-        refs: Of the rows.
-    """
+    """List frames, int64 [4, N]: both halves of the stream's key, packet number and row reference of each."""
     halves = np.frombuffer(keys, "<i8").reshape(-1, 2)[streams]
     return np.stack([halves[:, 0], halves[:, 1], numbers, refs])
 
@@ -66,9 +59,9 @@ class Streams:
         known = group[2, begin:end]
         at = known.searchsorted(numbers)
         refs = group[3, begin:end].take(at, mode="clip")
-        found = known.take(at, mode="clip")
+        nearest = known.take(at, mode="clip")
         # Bytes are compared in a third of the time of arrays.
-        return refs if found.tobytes() == numbers.tobytes() else np.where(found == numbers, refs, MISS)
+        return refs if nearest.tobytes() == numbers.tobytes() else np.where(nearest == numbers, refs, MISS)
 
     def find_one(self, key: bytes, number: int) -> int:
         """Find the newest row of one frame, or ``MISS``."""
