@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING
