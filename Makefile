@@ -99,8 +99,8 @@ media: .venv/.dev
 	$(BIN)/python -m tests.real_media $(MEDIA_ARGUMENT) $(ARGS)
 
 # The long sweeps: worker processes killed and stopped, maps of videos disturbed and continued, their errors in threads and in processes, builders of a cache killed, damaged files in every order, forks, streams that lost packets, each errno at each call, 20,000 clips. Real videos damaged, and read across forks. Damaged streams, indexed in each way.
-# And the long form of the tests that are marked so.
-chaos: .venv/.dev .venv-ray/.ray
+# And the long form of the tests that are marked so, and those that only this runs (the marker chaos).
+chaos: .venv/.dev .venv-ray/.ray .venv-dali/.dali
 	$(BIN)/python -m tests.cache.chaos --seeds 200 --log build/chaos.log
 	$(BIN)/python -m tests.decode.chaos --variants 300 --forks 200 --log build/chaos_decode.log
 	$(BIN)/python -m tests.decode.lost_packets --streams 640 --log build/chaos_lost.log
@@ -112,8 +112,9 @@ chaos: .venv/.dev .venv-ray/.ray
 	$(BIN)/python -m tests.transcode.storms --seeds 200 --log build/chaos_map.log
 	$(BIN)/python -m tests.transcode.agreement --seeds 200 --log build/chaos_map_errors.log
 	.venv-ray/bin/python -m tests.adapters.ray.chaos --seeds 20
-	FRAMEFEED_LONG_TESTS=1 .venv-ray/bin/python -m pytest tests/adapters/ray -m long
-	FRAMEFEED_LONG_TESTS=1 $(BIN)/python -m pytest -m long -o timeout=600 -o faulthandler_timeout=700
+	FRAMEFEED_LONG_TESTS=1 .venv-ray/bin/python -m pytest tests/adapters/ray -m "long or chaos"
+	FRAMEFEED_LONG_TESTS=1 .venv-dali/bin/python -m pytest tests/adapters/dali -m "long or chaos"
+	FRAMEFEED_LONG_TESTS=1 $(BIN)/python -m pytest -m "long or chaos" -o timeout=600 -o faulthandler_timeout=700
 
 demo: .venv/.torch
 	$(BIN)/framefeed demo $(MEDIA_ARGUMENT)

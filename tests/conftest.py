@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.corpus_folder import share_folder
-from tests.lengths import IS_ALL
+from tests.lengths import IS_ALL, IS_LONG
 from tests.parallel.clocks import HandClock
 from tests.poison import poison
 from tests.tiers import mark_slow, put_long_files_first
@@ -57,10 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_slow(items)
-    if not IS_ALL:
-        left_out = [item for item in items if item.get_closest_marker("test_all")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("test_all")]
+    markers = [name for name, is_run in (("test_all", IS_ALL), ("chaos", IS_LONG)) if not is_run]
+    left_out = {item for item in items if any(map(item.get_closest_marker, markers))}
+    config.hook.pytest_deselected(items=[*left_out])
+    items[:] = [item for item in items if item not in left_out]
     if hasattr(config, "workerinput"):
         put_long_files_first(items)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +14,8 @@ from accelerate.utils import set_seed
 
 from framefeed.adapters.torch import ClipDataset, DataLoader
 from framefeed.load import ClipLoader
-from tests.adapters.ranks import EPOCHS, Numbers, list_samples
+from tests.adapters.ranks import EPOCHS
+from tests.adapters.samples import Numbers, list_samples
 from tests.fakes import FlatDecoder
 from tests.makers import plan_of
 
@@ -111,17 +110,11 @@ def report_clip_loader(folder: Path) -> dict[str, Any]:
     return {"epochs": epochs, "resumed": resumed, "class": type(loader).__name__}
 
 
-def main() -> None:
+def make_report(folder: Path) -> dict[str, Any]:
     warnings.simplefilter("ignore")
-    folder = Path(sys.argv[1])
     torch.set_num_threads(1)
-    report = {
+    return {
         "numbers": report_data_loader(folder),
         "dataset": report_clip_dataset(),
         "clips": report_clip_loader(folder),
     }
-    print(json.dumps(report))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -27,14 +22,12 @@ from tests.adapters.framework_checks import (
     list_expected,
     making_loaders,
 )
-from tests.conftest import CHECKOUT
+from tests.adapters.ranks import report_of_ranks
 from tests.fakes import FlatDecoder
 from tests.load import stream_media
 from tests.makers import SIZE, folder, plan_of
-from tests.programs import running
 
 CLIPS, BATCH, DEVICES = 12, 4, 4
-SECONDS = 60
 
 
 @pytest.fixture
@@ -231,17 +224,8 @@ def test_a_model_trains(make_loader: Callable[..., ClipLoader]) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_processes_divide_a_batch_over_the_devices_of_all() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT / "src"), str(CHECKOUT)])}
-    options = {"cwd": CHECKOUT, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with ExitStack() as stack:
-        program = [sys.executable, "-m", "tests.adapters.jax_host"]
-        hosts = [stack.enter_context(running([*program, str(rank), "2", str(port)], **options)) for rank in range(2)]
-        said = [host.communicate(timeout=SECONDS) for host in hosts]
-    reports = [json.loads(out.splitlines()[-1]) for out, _ in said]
+def test_processes_divide_a_batch_over_the_devices_of_all(tmp_path: Path) -> None:
+    reports = report_of_ranks("tests.adapters.jax_host", tmp_path)
     for rank, report in enumerate(reports):
         # 12 clips on 2 ranks, of which each loads 2 at a time; each device has one.
         assert report["shapes"] == [[4, 4, 3, *SIZE]] * 3

@@ -1,13 +1,10 @@
-"""One of several processes over whose devices batches are divided; prints what it has of them as JSON.
-
-python -m tests.adapters.jax_host RANK WORLD_SIZE PORT
-"""
+"""One of several processes over whose devices batches are divided, and what it has of them."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
+from pathlib import Path
+from typing import Any
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 
@@ -19,8 +16,8 @@ import framefeed as ff
 from tests.makers import plan_of
 
 
-def main() -> None:
-    rank, world_size, port = (int(word) for word in sys.argv[1:])
+def make_report(folder: Path) -> dict[str, Any]:
+    rank, world_size, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"127.0.0.1:{port}", world_size, rank, initialization_timeout=60)
     sharding = NamedSharding(Mesh(np.array(jax.devices()), ("clips",)), PartitionSpec("clips"))
@@ -41,8 +38,4 @@ def main() -> None:
             except ff.UsageError as error:
                 refused.append(str(error))
     jax.distributed.shutdown()
-    sys.stdout.write(json.dumps({"shapes": shapes, "own": own, "sums": sums, "refused": refused}) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    return {"shapes": shapes, "own": own, "sums": sums, "refused": refused}

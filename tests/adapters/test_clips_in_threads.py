@@ -16,11 +16,7 @@ from framefeed.cache import FrameCache
 from framefeed.errors import CorruptMedia, LoadError
 from tests.makers import plan_of
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:this ClipDataset delivered"),
-    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:this ClipDataset delivered")
 
 
 def draw_much(clip: torch.Tensor) -> torch.Tensor:

@@ -30,11 +30,6 @@ from framefeed.adapters.torch import DataLoader
 from framefeed.adapters.torch._thread_context import ThreadContext
 from framefeed.errors import LoadError, UsageError
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
-]
-
 
 class Pair(NamedTuple):
     number: int
@@ -87,10 +82,6 @@ def assert_same(ours: Any, theirs: Any) -> None:
         assert ours == theirs
 
 
-def count_items(batch: list[Any]) -> int:
-    return len(batch)
-
-
 class CustomBatches:
     """A batch sampler that is not torch's."""
 
@@ -112,7 +103,7 @@ CONFIGURATIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "shuffled": lambda: {"batch_size": 4, "shuffle": True},
     "generator": lambda: {"batch_size": 4, "shuffle": True, "generator": generator()},
     "no batches": lambda: {"batch_size": None},
-    "collate_fn": lambda: {"batch_size": 4, "collate_fn": count_items},
+    "collate_fn": lambda: {"batch_size": 4, "collate_fn": len},
     "sampler": lambda: {"batch_size": 4, "sampler": [5, 2, 2, 8, 0]},
     "replacement": lambda: {"sampler": RandomSampler(Items(), True, 70, generator()), "batch_size": 9},
     "subset sampler": lambda: {"sampler": SubsetRandomSampler([1, 2, 3, 5, 8]), "batch_size": 2},

@@ -25,13 +25,9 @@ from framefeed.adapters.torch._collating import RecyclingCollate
 from framefeed.adapters.torch._pool_iterator import MOST_BYTES, measure_bytes, weigh_batch
 from framefeed.errors import DeadlineExceeded, UsageError
 from tests.conftest import CHECKOUT
-from tests.lengths import IS_LONG
+from tests.lengths import either
+from tests.patience import PATIENCE_SECONDS
 from tests.programs import running
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
-]
 
 
 class Numbers(Dataset[Any]):
@@ -61,7 +57,7 @@ class Gated(Numbers):
         self.begun.append(number)
         self.came.release()
         if number == 0:
-            assert self.gate.wait(60)
+            assert self.gate.wait(PATIENCE_SECONDS)
         return number
 
 
@@ -109,7 +105,7 @@ def test_batches_begin_when_the_iterator_is_made_and_not_more_than_asked_for() -
     iterator = iter(DataLoader(dataset, batch_size=None, num_workers=2, prefetch_factor=3))
     # The other thread loads all that may be ahead before a batch is asked for.
     for _ in range(6):
-        assert dataset.came.acquire(timeout=60)
+        assert dataset.came.acquire(timeout=PATIENCE_SECONDS)
     assert sorted(dataset.begun) == list(range(6))
     dataset.gate.set()
     assert next(iterator) == 0
@@ -136,7 +132,7 @@ def test_L16_an_abandoned_loader_in_a_cycle_ends_its_threads() -> None:
     del loader, iterator
     gc.collect()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
     assert not any(thread.is_alive() for thread in threads)
 
 
@@ -219,7 +215,7 @@ def test_a_late_batch_of_torchs_own_iterator_leaves_its_thread_to_no_other_loade
     with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.05 seconds") as caught:
         next(iter(loader))
     assert isinstance(caught.value, DeadlineExceeded)
-    patient = DataLoader(Subset(dataset, range(1, 40)), batch_size=None, num_workers=1, timeout=60)
+    patient = DataLoader(Subset(dataset, range(1, 40)), batch_size=None, num_workers=1, timeout=PATIENCE_SECONDS)
     assert list(patient) == list(range(1, 40))
     dataset.gate.set()
 
@@ -381,28 +377,6 @@ def test_pinning_without_an_accelerator_warns_as_torch_does() -> None:
 
 
 PROGRAM = """
-    import sys, torch
-    from framefeed.torch import DataLoader
-    class Items(torch.utils.data.Dataset):
-        def __len__(self): return 10_000
-        def __getitem__(self, number): return torch.zeros(100_000)
-    iterator = iter(DataLoader(Items(), batch_size=4, num_workers=3))
-    next(iterator)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_L17_the_interpreter_ends_while_batches_are_prefetched() -> None:
-    for _ in range(50 if IS_LONG else 1):
-        run = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(PROGRAM)], cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": "src"},
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert (run.returncode, run.stderr) == (0, "")
-
-
-INTERRUPTED = """
     import threading, torch
     from framefeed.torch import DataLoader
     class Items(torch.utils.data.Dataset):
@@ -410,22 +384,29 @@ INTERRUPTED = """
         def __getitem__(self, number):
             if number > 8:
                 threading.Event().wait(0.4)
-            return number
+            return torch.zeros(100_000)
     try:
         for batch in DataLoader(Items(), batch_size=4, num_workers=2):
             print("ready", flush=True)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
+    class Quick(Items):
+        def __getitem__(self, number): return torch.zeros(100_000)
+    iterator = iter(DataLoader(Quick(), batch_size=4, num_workers=3))
+    next(iterator)
 """
 
 
 @pytest.mark.slow
-def test_L15_an_interrupt_ends_a_loop_over_a_slow_data_set_at_once() -> None:
-    command = [sys.executable, "-c", textwrap.dedent(INTERRUPTED)]
+@pytest.mark.long
+def test_L15_L17_an_interrupt_ends_a_loop_and_the_interpreter_ends_while_batches_are_prefetched() -> None:
+    """A loop over a slow data set, which would take more than half an hour."""
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
     options = {"cwd": CHECKOUT, "env": {**os.environ, "PYTHONPATH": "src"}, "stdout": subprocess.PIPE, "text": True}
-    with running(command, stderr=subprocess.PIPE, **options) as process:
-        assert process.stdout.readline() == "ready\n"
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=20)
-    # The interrupt may come in the middle of a line.
-    assert (output.endswith("interrupted\n"), errors, process.returncode) == (True, "", 0)
+    for _ in range(either(short=1, long=50)):
+        with running(command, stderr=subprocess.PIPE, **options) as process:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=PATIENCE_SECONDS)
+        # The interrupt may come in the middle of a line.
+        assert (output.endswith("interrupted\n"), errors, process.returncode) == (True, "", 0)

@@ -17,10 +17,6 @@ from framefeed.adapters.torch import DataLoader
 from framefeed.errors import UsageError
 from tests.lengths import either
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
-]
 COUNT = 17
 
 
@@ -155,15 +151,27 @@ def read(batches: Any) -> list[Any]:
     return [batch.tolist() if isinstance(batch, torch.Tensor) else batch for batch in batches]
 
 
-def stop(name: str, workers: int, batches: int, epoch: int = 0, **options: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Deliver so many batches of an epoch, and save."""
+def stop(name: str, workers: int, batches: int, **options: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Deliver so many batches of the first epoch, and save."""
     seed_all(1)
     loader = make(name, workers, **options)
-    for _ in range(epoch):
-        list(loader)
     iterator = iter(loader)
     head = read(next(iterator) for _ in range(batches))
     return head, json.loads(json.dumps(loader.state_dict()))
+
+
+def stop_everywhere(name: str, workers: int) -> list[tuple[int, list[Any], dict[str, Any]]]:
+    """Save before and after each batch of two epochs: number of the epoch, its batches so far, and the state."""
+    seed_all(1)
+    loader = make(name, workers)
+    saved = []
+    for epoch in range(2):
+        iterator, head = iter(loader), list[Any]()
+        saved.append((epoch, [], json.loads(json.dumps(loader.state_dict()))))
+        for batch in iterator:
+            head += read([batch])
+            saved.append((epoch, [*head], json.loads(json.dumps(loader.state_dict()))))
+    return saved
 
 
 WORKERS = [(0, 2), (2, 0), (3, 1), (1, 3)]
@@ -182,24 +190,24 @@ WORKERS = [(0, 2), (2, 0), (3, 1), (1, 3)]
 def test_L13_the_rest_follows_from_every_state(name: str, before: int, after: int) -> None:
     seed_all(1)
     unbroken = make(name, 0)
-    epochs = [read(unbroken) for _ in range(3)]
-    for epoch in (0, 1):
-        for batches in range(len(epochs[epoch]) + 1):
-            head, state = stop(name, before, batches, epoch)
-            seed_all(99)
-            drawn = torch.get_rng_state()
-            loader = make(name, after)
-            loader.load_state_dict(state)
-            iterator = iter(loader)
-            # Resuming draws nothing from the training loop's generator.
-            assert torch.equal(torch.get_rng_state(), drawn)
-            assert head + read(iterator) == epochs[epoch], batches
-            if name in OWN_EPOCHS and epoch == 0:
-                if batches % 2:
-                    state = loader.state_dict()
-                    loader = make(name, after)
-                    loader.load_state_dict(state)
-                assert read(loader) == epochs[1], batches
+    epochs = [read(unbroken) for _ in range(2)]
+    saved = stop_everywhere(name, before)
+    assert len(saved) == sum(len(epoch) + 1 for epoch in epochs[:2])
+    for epoch, head, state in saved:
+        seed_all(99)
+        drawn = torch.get_rng_state()
+        loader = make(name, after)
+        loader.load_state_dict(state)
+        iterator = iter(loader)
+        # Resuming draws nothing from the training loop's generator.
+        assert torch.equal(torch.get_rng_state(), drawn)
+        assert head + read(iterator) == epochs[epoch], len(head)
+        if name in OWN_EPOCHS and epoch == 0:
+            if len(head) % 2:
+                state = loader.state_dict()
+                loader = make(name, after)
+                loader.load_state_dict(state)
+            assert read(loader) == epochs[1], len(head)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -378,22 +386,3 @@ def test_a_state_after_an_empty_one_is_that_of_the_beginning(workers: int) -> No
     loader.load_state_dict({})
     again.load_state_dict(loader.state_dict())
     assert read(again) == read(make("in order", 0))
-
-
-@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
-@pytest.mark.parametrize("name", ["generator", "ranks", "stateful sampler"])
-def test_states_give_what_those_of_torchdata_give(name: str) -> None:
-    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
-    for batches in range(4):
-        rests = []
-        for kind in (DataLoader, stateful):
-            options = CONFIGURATIONS[name]()
-            loader = kind(Numbers(), **options)
-            iterator = iter(loader)
-            head = read(next(iterator) for _ in range(batches))
-            state = loader.state_dict()
-            resumed = kind(Numbers(), **CONFIGURATIONS[name]())
-            resumed.load_state_dict(state)
-            rest = read(resumed)
-            rests.append((len(rest), sorted(number for batch in head + rest for number in batch)))
-        assert rests[0] == rests[1]

@@ -17,14 +17,12 @@ from framefeed.load import ClipLoader, Normaliser
 from framefeed.plan import plan_requests
 from framefeed.request import DecodeRequest, Letterbox
 from tests.fakes import SlopedDecoder
+from tests.lengths import pairwise
 from tests.makers import plan_of
 
 # What PyTorch thinks of the number of workers on a small machine is not the matter here.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    # Nor are several passes without set_epoch.
-    pytest.mark.filterwarnings("ignore:this ClipDataset delivered"),
-]
+# Nor are several passes without set_epoch.
+pytestmark = pytest.mark.filterwarnings("ignore:this ClipDataset delivered")
 BOXED = {"size": Letterbox(40, 71, fill=(1, 2, 3)), "horizontal_flip": 0.5}
 
 
@@ -111,9 +109,10 @@ def normalise(pixels: torch.Tensor, dtype: Any) -> torch.Tensor:
     return table[torch.arange(3)[:, None, None], pixels.long()]
 
 
-@pytest.mark.parametrize("dtype", ["float32", np.float16, torch.bfloat16])
-@pytest.mark.parametrize("transform", [None, cut, cut_array])
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("dtype", "transform", "workers"),
+    pairwise(["float32", np.float16, torch.bfloat16], [None, cut, cut_array], [0, 2]),
+)
 def test_tensors_have_the_values_of_a_loader(dtype: Any, transform: Any, workers: int) -> None:
     plan = plan_of(clips_per_video=3, **BOXED)
     backend = SlopedDecoder(spoil=fail_some)

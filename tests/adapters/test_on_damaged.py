@@ -21,12 +21,6 @@ from framefeed.scanning import scan
 from tests.damaged import SPEC, damaged_clip
 from tests.makers import plan_over
 
-pytestmark = [
-    # What PyTorch thinks of the number of workers on a small machine is not the matter here.
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    # Users fork too.
-    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
-]
 INDICES = (2, 11, 12, 14, 13, 17, 30, 14)
 
 

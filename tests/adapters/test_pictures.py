@@ -19,9 +19,6 @@ from framefeed.scanning import scan
 from framefeed.testing import read_stamps
 from tests.media.pictures import write_folder
 
-# What PyTorch thinks of the number of workers on a small machine is not the matter here.
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
-
 WORKERS = [0, 2]
 
 

@@ -12,10 +12,6 @@ from torch.utils.data import DataLoader, Sampler
 import framefeed as ff
 from tests.makers import VIDEOS, catalog
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
-]
 DRAWN = [4, 4, 1, 4, 0, 1, 4]
 """Videos that a sampler with replacement draws."""
 CLIPS = 5

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import DistributedSampler, Sampler
 
 from framefeed.adapters.torch import ClipDataset, DataLoader
-from tests.adapters.ranks import Numbers
+from tests.adapters.samples import Numbers
 from tests.fakes import FlatDecoder
 from tests.makers import plan_of
 

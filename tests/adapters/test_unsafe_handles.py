@@ -12,11 +12,7 @@ from torch.utils.data import ConcatDataset, Dataset, random_split
 
 from framefeed.adapters.torch import DataLoader
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
-]
+pytestmark = pytest.mark.slow
 COUNT = 12
 
 
@@ -38,34 +34,11 @@ class InHdf5(Dataset[Any]):
         return self.file["rows"][number], os.getpid()
 
 
-class InLmdb(InHdf5):
-    """Reads values of an LMDB environment, of which a transaction belongs to a thread."""
-
-    def __getitem__(self, number: int) -> Any:
-        lmdb = pytest.importorskip("lmdb")
-        self.file = self.file or lmdb.open(str(self.path), readonly=True, lock=False).begin()
-        return np.frombuffer(self.file.get(str(number).encode()), dtype=np.int64).copy(), os.getpid()
-
-
-def write_hdf5(path: Path) -> Dataset[Any]:
+def test_processes_read_what_threads_must_not_share(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
-    with h5py.File(path, "w") as file:
+    with h5py.File(tmp_path / "rows", "w") as file:
         file["rows"] = np.arange(COUNT)[:, None].repeat(3, axis=1)
-    return InHdf5(path)
-
-
-def write_lmdb(path: Path) -> Dataset[Any]:
-    lmdb = pytest.importorskip("lmdb")
-    with lmdb.open(str(path)) as environment, environment.begin(write=True) as transaction:
-        for number in range(COUNT):
-            transaction.put(str(number).encode(), np.full(3, number).tobytes())
-    return InLmdb(path)
-
-
-@pytest.mark.parametrize("write", [write_hdf5, write_lmdb])
-def test_processes_read_what_threads_must_not_share(write: Any, tmp_path: Path) -> None:
-    dataset = write(tmp_path / "rows")
-    first, second = random_split(dataset, [5, 7])
+    first, second = random_split(InHdf5(tmp_path / "rows"), [5, 7])
     loader = DataLoader(ConcatDataset([first, second]), batch_size=4, num_workers=2)
     batches = list(loader)
     rows = [row.tolist() for batch, _ in batches for row in batch]

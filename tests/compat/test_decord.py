@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import re
 import subprocess
@@ -158,7 +157,7 @@ def test_what_is_not_here_says_what_to_use(name: str, advice: str) -> None:
     [
         ({"width": 64.0}, "width: expected an integer, got 64.0"),
         ({"height": "48"}, "height: expected an integer"),
-        ({"num_threads": 1000}, "num_threads: expected at most 64"),
+        ({"num_threads": 65}, "num_threads: expected at most 64"),
         ({"num_threads": None}, "num_threads: expected an integer"),
         ({"fault_tol": "x"}, "fault_tol: expected a number"),
     ],
@@ -201,8 +200,6 @@ def test_threads_give_the_same_frames(path: str) -> None:
     numbers = [50, 3, 3, 17]
     one, two = (VideoReader(path, num_threads=count).get_batch(numbers) for count in (0, 2))
     assert np.array_equal(one, two)
-    with pytest.raises(UsageError):
-        VideoReader(path, num_threads=65)
 
 
 def test_a_frame_without_a_duration_ends_where_the_next_begins() -> None:
@@ -284,20 +281,6 @@ def test_bridges_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
             getattr(bridge, f"to_{name}")(np.zeros((1, 1, 3), np.uint8))
 
 
-@pytest.mark.slow
-def test_the_bridge_to_tensorflow(path: str) -> None:
-    pytest.importorskip("tensorflow")
-    code = (
-        "import sys; from framefeed.compat.decord import VideoReader, bridge\n"
-        f"reader = VideoReader({path!r}); native = reader.get_batch([4, 2])\n"
-        "bridge.set_bridge('tensorflow'); batch = reader.get_batch([4, 2])\n"
-        "assert batch.dtype.name == 'uint8' and (batch.numpy() == native).all(), batch\n"
-        "assert (bridge.to_tensorflow(native).numpy() == native).all()\n"
-    )
-    settings = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300, env={**os.environ, **settings})
-
-
 def test_scripts_import_what_decord_has(path: str) -> None:
     code = (
         "import sys\n"
@@ -312,11 +295,6 @@ def test_scripts_import_what_decord_has(path: str) -> None:
         "assert not {'torch', 'tensorflow', 'decord', 'pyarrow'} & set(sys.modules), 'too much'\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=100)
-
-
-def test_framefeed_imports_none_of_it() -> None:
-    code = "import sys, framefeed; assert not [name for name in sys.modules if name.startswith('framefeed.compat')]"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
 
 
 def test_names_that_the_page_gives_to_other_scripts_exist(path: str) -> None:

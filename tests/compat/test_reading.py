@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,14 +13,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.compat.torchvision import _reading, read_video, read_video_timestamps
-from framefeed.errors import MediaError, MissingMedia, TimeUnavailable, UsageError
+from framefeed.compat.torchvision import read_video, read_video_timestamps
+from framefeed.errors import MediaError, MissingMedia, UsageError
 from framefeed.index import build_index
-from framefeed.testing import ClipSpec, read_stamps
+from framefeed.testing import read_stamps
 from tests.compat.torchvision_oracles import list_read
-from tests.corpus import clip_file, corpus_file, expected_stamps
+from tests.corpus import corpus_file, expected_stamps
 
 NAMES = ("base.mp4", "vfr.mp4", "closed_gop.ts", "no_pts.avi")
+
+
+@cache
+def pts_of(name: str) -> list[int]:
+    pts: list[int] = build_index(str(corpus_file(name))).pts.tolist()
+    return pts
 
 
 def numbers_of(video: torch.Tensor) -> list[int]:
@@ -29,8 +36,8 @@ def numbers_of(video: torch.Tensor) -> list[int]:
 def check_ticks(name: str, start: int, end: int | None) -> None:
     """Compare the frames between two ticks with the oracle."""
     path = str(corpus_file(name))
-    stamps, pts = expected_stamps(name), build_index(path).pts.tolist()
-    expected = [stamps[number] for number in list_read(pts, start, end)]
+    stamps = expected_stamps(name)
+    expected = [stamps[number] for number in list_read(pts_of(name), start, end)]
     video, audio, info = read_video(path, start, end)
     assert numbers_of(video) == expected
     assert (audio.shape, list(info)) == ((1, 0), ["video_fps"])
@@ -41,7 +48,7 @@ def check_ticks(name: str, start: int, end: int | None) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 def test_frames_between_two_ticks(name: str, data: st.DataObject) -> None:
-    pts = build_index(str(corpus_file(name))).pts.tolist()
+    pts = pts_of(name)
     near = st.sampled_from(pts).flatmap(lambda tick: st.integers(tick - 2, tick + 2))
     start = data.draw(st.one_of(st.just(0), near.filter(lambda tick: tick >= 0)))
     end = data.draw(st.one_of(st.none(), near.filter(lambda tick: tick >= start), st.just(start)))
@@ -49,33 +56,12 @@ def test_frames_between_two_ticks(name: str, data: st.DataObject) -> None:
 
 
 def test_a_start_past_the_end_gives_the_last_frame_and_an_end_before_the_first_none() -> None:
-    last = build_index(str(corpus_file("base.mp4"))).pts.tolist()[-1]
+    last = pts_of("base.mp4")[-1]
     check_ticks("base.mp4", last + 1, None)
-    first = build_index(str(corpus_file("closed_gop.ts"))).pts.tolist()[0]
+    first = pts_of("closed_gop.ts")[0]
     check_ticks("closed_gop.ts", 1, first - 1)
     empty = read_video(str(corpus_file("closed_gop.ts")), 1, first - 1, output_format="TCHW")[0]
     assert (empty.shape, empty.dtype) == ((0, 3, 1, 1), torch.uint8)
-
-
-def _half_open(index: Any, start: Fraction, end: Fraction | None) -> range:
-    found = FIND_RANGE(index, start, end)
-    return found if end is None else found[:-1]
-
-
-def _without_the_frame_before(index: Any, start: Fraction, end: Fraction | None) -> range:
-    found = FIND_RANGE(index, start, end)
-    return found[1:] if len(found) and int(index.pts[found[0]]) < start else found
-
-
-FIND_RANGE = _reading._find_range
-
-
-@pytest.mark.parametrize("wrong", [_half_open, _without_the_frame_before])
-def test_another_range_is_noticed(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_reading, "_find_range", wrong)
-    pts = build_index(str(corpus_file("base.mp4"))).pts.tolist()
-    with pytest.raises(AssertionError):
-        check_ticks("base.mp4", pts[3] + 1, pts[9])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -117,20 +103,6 @@ def test_seconds_between_ticks_are_widened_to_both_ticks(name: str, data: st.Dat
     seconds = (Fraction(tick, 2) * index.time_base for tick in (start, end))
     expected = list_read(index.pts.tolist(), start // 2, -(-end // 2))
     assert numbers_of(read_video(path, *seconds, pts_unit="sec")[0]) == [stamps[number] for number in expected]
-
-
-def test_29_hundredths_of_a_second_are_tick_29() -> None:
-    path = str(clip_file("tvcentis.mkv", ClipSpec(num_frames=40, fps=100)))
-    assert math.floor(0.29 * 100) == 28, "what a computation with floats gives"
-    assert numbers_of(read_video(path, 0.29, 0.31, "sec")[0]) == [29, 30, 31]
-
-
-def test_a_file_without_times_is_read_whole_only() -> None:
-    path = str(corpus_file("raw.h264"))
-    assert numbers_of(read_video(path)[0]) == expected_stamps("raw.h264")
-    for call in (lambda: read_video(path, 1), lambda: read_video_timestamps(path)):
-        with pytest.raises(TimeUnavailable):
-            call()
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Any) -> None:

@@ -212,6 +212,8 @@ def test_damaged_frames() -> None:
             bad += 1
     assert good
     assert bad
+    with pytest.raises(CorruptMedia, match=r"flipped_bytes\.mp4"):
+        clips.get_clips(range(len(clips)))
     assert times_of_theirs(path) == []
 
 

@@ -16,10 +16,9 @@ import torch
 
 from framefeed.catalog import Catalog
 from framefeed.compat.torchvision import VideoClips, _videos, read_video, read_video_timestamps
-from framefeed.compat.torchvision._videos import VideoTable
-from framefeed.errors import CorruptMedia, FramefeedError, StaleSource, UsageError
+from framefeed.errors import FramefeedError, StaleSource, UsageError
 from framefeed.index import build_index
-from framefeed.testing import AudioSpec, ClipSpec, read_stamps, write_clip
+from framefeed.testing import AudioSpec, ClipSpec, read_stamps
 from tests.compat.torchvision_oracles import list_windows
 from tests.corpus import clip_file, corpus_file, expected_stamps
 from tests.remote import stored
@@ -114,8 +113,7 @@ def test_several_clips_at_once_are_the_same_clips(paths: list[str]) -> None:
     assert clips.get_clips([]) == []
 
 
-def check_lent_memory(paths: list[str]) -> None:
-    """Read clips, of which some views are kept, and compare these in the end."""
+def test_memory_of_a_clip_is_its_own_while_any_view_of_it_lives(paths: list[str]) -> None:
     clips = make(paths, 6, 2, 12, output_format="TCHW")
     kept = []
     for _ in range(3):
@@ -126,21 +124,6 @@ def check_lent_memory(paths: list[str]) -> None:
     expected = expect(6, 2, 12)
     for idx, frames in kept:
         assert read_stamps(frames.permute(0, 2, 3, 1).numpy()) == expected[idx][1][1:3]
-
-
-def test_memory_of_a_clip_is_its_own_while_any_view_of_it_lives(paths: list[str]) -> None:
-    check_lent_memory(paths)
-
-
-def test_memory_that_is_lent_twice_would_be_noticed(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    class Same:
-        def lease(self, shape: tuple[int, ...]) -> Any:
-            return memory[: int(np.prod(shape))].reshape(shape)
-
-    memory = np.zeros(6 * 96 * 128 * 3, np.uint8)
-    monkeypatch.setattr(_videos._buffers.value, "scratch", Same())
-    with pytest.raises(AssertionError):
-        check_lent_memory(paths)
 
 
 def test_other_clips_of_the_same_videos_read_no_file(paths: list[str], tmp_path: Path) -> None:
@@ -282,19 +265,6 @@ def test_metadata_of_files_without_times_find_frames_by_their_numbers() -> None:
         fewer.get_clip(0)
 
 
-class ByNumber(VideoTable):
-    """Takes the numbers of other metadata as its own."""
-
-    def _find_numbers(self, video: int, numbers: Any, index: Any) -> Any:
-        return numbers
-
-
-def test_frames_by_the_numbers_of_other_metadata_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.compat.torchvision._video_clips.VideoTable", ByNumber)
-    with pytest.raises(AssertionError):
-        test_metadata_that_count_other_frames_find_frames_by_their_times()
-
-
 def test_videos_that_cannot_be_read_have_no_clips(paths: list[str], tmp_path: Path) -> None:
     (tmp_path / "text.mp4").write_text("no video")
     given = [str(tmp_path / "text.mp4"), paths[0], str(tmp_path / "missing.mp4")]
@@ -313,27 +283,6 @@ def test_the_same_video_twice_is_two_videos(paths: list[str], monkeypatch: pytes
     clips = VideoClips(relative, 40)
     assert clips.video_paths == [str(relative[0]), relative[1]]
     assert [clips.get_clip(idx)[3] for idx in range(2)] == [0, 1]
-
-
-def test_damaged_frames_are_errors_that_name_the_file() -> None:
-    path = str(corpus_file("flipped_bytes.mp4"))
-    clips = VideoClips([path], 1)
-    errors = []
-    for idx in range(len(clips)):
-        try:
-            clips.get_clip(idx)
-        except CorruptMedia as error:
-            errors.append(error)
-    assert errors
-    assert all("flipped_bytes.mp4" in str(error) for error in errors)
-
-
-def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
-    path = write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=20))
-    clips = VideoClips([str(path)], 4)
-    write_clip(path, ClipSpec(num_frames=30, seed=3, gop=4))
-    with pytest.raises(StaleSource, match=r"a\.mp4"):
-        clips.get_clip(0)
 
 
 def test_no_videos_are_no_clips() -> None:

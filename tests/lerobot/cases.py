@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,18 @@ def find_dataset(name: str, folder: Path) -> Path:
         if name == "texts":
             add_texts(root)
     return root
+
+
+def replace_column(table: pa.Table, name: str, change: Callable[[list[Any]], Any]) -> pa.Table:
+    """Replace a column by what a function makes of its values."""
+    values = change(table.column(name).to_pylist())
+    column = values if isinstance(values, pa.Array) else pa.array(values)
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+def edit_column(path: Path, name: str, change: Callable[[list[Any]], Any]) -> None:
+    """Replace a column of a table that is a file."""
+    pq.write_table(replace_column(pq.read_table(path), name, change), path)
 
 
 def add_texts(root: Path) -> None:

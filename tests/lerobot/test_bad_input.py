@@ -14,6 +14,7 @@ import pytest
 
 import framefeed as ff
 from framefeed.testing import make_lerobot
+from tests.lerobot.cases import replace_column
 
 TOP = "observation.images.top"
 INFO, EPISODES = "meta/info.json", "meta/episodes/chunk-000/file-000.parquet"
@@ -60,11 +61,7 @@ def edit(name: str, change: Callable[[pa.Table], pa.Table]) -> Callable[[Path], 
 
 
 def put(column: str, values: Callable[[list[Any]], Any]) -> Callable[[pa.Table], pa.Table]:
-    def change(table: pa.Table) -> pa.Table:
-        at = table.column_names.index(column)
-        return table.set_column(at, column, pa.array(values(table.column(column).to_pylist())))
-
-    return change
+    return lambda table: replace_column(table, column, values)
 
 
 def use(robots: Any) -> None:
@@ -249,7 +246,8 @@ BAD: dict[str, tuple[Callable[[Path], object], type[ff.FramefeedError], str]] = 
 def test_bad_data_are_errors_that_name_the_file(name: str, copy: Copy) -> None:
     damage, kind, message = BAD[name]
     root = copy()
-    use(ff.lerobot.open(root))
+    if "video" in name:  # whose catalog is kept
+        use(ff.lerobot.open(root))
     damage(root)
     with pytest.raises(kind, match=message) as caught:
         use(ff.lerobot.open(root))
@@ -272,7 +270,6 @@ OLD_BAD: dict[str, tuple[str, bytes, str]] = {
 def test_bad_data_of_older_versions_are_errors_that_name_the_file(name: str, copy: Copy) -> None:
     file, content, message = OLD_BAD[name]
     root = copy("2.1")
-    use(ff.lerobot.open(root))
     (root / file).write_bytes(content)
     with pytest.raises(ff.UnreadableMedia, match=message) as caught:
         use(ff.lerobot.open(root))

@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import framefeed as ff
+from framefeed.lerobot import Metadata
 from framefeed.testing import make_lerobot
 from framefeed.torch import LeRobotDataset
+from tests.lengths import IS_ALL
 
 MISSING = object()
 VALUES = (MISSING, None, True, "text", -1, 1 << 70, 10**400, 1e300, [], ["a"], [[1 << 70]], {}, {"a": 1})
@@ -25,13 +27,17 @@ Change = Callable[[], object]
 
 
 def use(root: Path) -> None:
-    """Read all that the data set says of itself, and items."""
-    meta = ff.lerobot.open(root).meta
+    """Read items, and all that the data set says of itself, also where it has no items."""
+    try:
+        data = LeRobotDataset("me/data", root, delta_timestamps={"action": [0.0, 0.1]})
+    except ff.FramefeedError:
+        meta = ff.lerobot.open(root).meta
+    else:
+        meta = data.meta
+        data[0], data[-1]
     for name in [name for name in dir(meta) if not name.startswith(("_", "get_"))]:
         getattr(meta, name)
     meta.get_data_file_path(0), meta.get_task_index("none"), list(meta.episodes)
-    data = LeRobotDataset("me/data", root, delta_timestamps={"action": [0.0, 0.1]})
-    data[0], data[-1]
 
 
 def list_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -79,14 +85,16 @@ def list_changes(path: Path) -> Iterator[tuple[str, Change]]:
 def test_whatever_is_wrong_is_an_error_of_our_own(version: str, tmp_path: Path) -> None:
     root = make_lerobot(tmp_path, version=version, episodes=(3, 2), cameras=(), size=(32, 48))
     use(root)
-    raised = []
+    raised, source = [], ff.lerobot.open(root).meta.source
     for path in [path for path in (root / "meta").rglob("*") if path.is_file()]:
         before = path.read_bytes()
         for what, change in list_changes(path):
+            if version == "2.1" and not IS_ALL and what.startswith("('features'"):
+                continue  # as of version 3.0
             change()
             try:
                 with suppress(ff.FramefeedError):
-                    use(root)
+                    _ = Metadata(source).stats if "stats" in path.name else use(root)
             except Exception as error:
                 raised.append(f"{path.name} {what}: {error!r}")
         path.write_bytes(before)

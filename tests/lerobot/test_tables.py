@@ -17,7 +17,7 @@ import framefeed as ff
 from framefeed.lerobot import _tables
 from framefeed.lerobot._files import Files
 from framefeed.torch import LeRobotDataset
-from tests.lerobot.cases import LENGTHS, SUBTASKS, TOP, WORDS, add_texts, find_dataset
+from tests.lerobot.cases import LENGTHS, SUBTASKS, TOP, WORDS, add_texts, edit_column, find_dataset
 
 COLUMNS = ("action", "words", "subtask_index", "timestamp")
 FIRST_TABLE = "data/chunk-000/file-000.parquet"
@@ -42,12 +42,6 @@ def list_mapped(folder: Path) -> list[Path]:
 
 def read_all(reader: Any) -> dict[str, Any]:
     return reader.read(reader.find_rows(range(len(reader))))
-
-
-def edit(path: Path, column: str, change: Callable[[list[Any]], Any]) -> None:
-    table = pq.read_table(path)
-    values = change(table[column].to_pylist())
-    pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(values)), path)
 
 
 def test_each_table_is_read_once(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +129,9 @@ def test_texts_are_no_columns_of_plans(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("values", ["numbers", "a null"])
 def test_wrong_texts_are_errors_that_name_the_file(texts: Path, values: str) -> None:
-    edit(texts / FIRST_TABLE, "words", lambda words: range(len(words)) if values == "numbers" else [None, *words[1:]])
+    edit_column(
+        texts / FIRST_TABLE, "words", lambda words: range(len(words)) if values == "numbers" else [None, *words[1:]]
+    )
     with pytest.raises(
         ff.UnreadableMedia, match="expected texts .*got int64" if values == "numbers" else "has a null"
     ) as e:
@@ -174,12 +170,12 @@ def test_subtasks_may_be_missing(texts: Path) -> None:
 
 
 def test_subtasks_have_texts(texts: Path) -> None:
-    edit(texts / FIRST_TABLE, "subtask_index", lambda codes: [*codes[:2], 3, *codes[3:]])
+    edit_column(texts / FIRST_TABLE, "subtask_index", lambda codes: [*codes[:2], 3, *codes[3:]])
     with pytest.raises(
         ff.UnreadableMedia, match=r"subtasks\.parquet: row 2 .* subtask_index 3, but there are 3 subtasks"
     ):
         LeRobotDataset("me/data", texts)
-    edit(texts / "meta/subtasks.parquet", "subtask_index", lambda _: [0, 2, 3])
+    edit_column(texts / "meta/subtasks.parquet", "subtask_index", lambda _: [0, 2, 3])
     with pytest.raises(ff.UnreadableMedia, match=r"subtasks\.parquet: expected a subtask_index from 0 to 2"):
         LeRobotDataset("me/data", texts)
 
@@ -194,7 +190,7 @@ def test_columns_of_some_episodes_are_not_taken_for_those_of_all(texts: Path, is
 def test_tables_that_were_written_again_are_read_again(texts: Path, is_mapped: bool) -> None:
     before = ff.lerobot.open(texts).column("timestamp").copy()
     for path in (texts / "data").rglob("*.parquet"):
-        edit(path, "timestamp", lambda values: np.float32(values) + 1)
+        edit_column(path, "timestamp", lambda values: np.float32(values) + 1)
     assert np.array_equal(ff.lerobot.open(texts).column("timestamp"), before + 1)
 
 

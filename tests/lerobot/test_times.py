@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import framefeed as ff
 from framefeed.testing import ClipSpec, make_lerobot, read_stamps, write_clip
+from tests.lerobot.cases import edit_column
 
 TOP = "observation.images.top"
 EPISODES, TABLE = "meta/episodes/chunk-000/file-000.parquet", "data/chunk-000/file-000.parquet"
@@ -24,12 +23,8 @@ Copy = Callable[..., Path]
 
 def put(path: Path, **columns: Callable[[list[Any]], Any]) -> None:
     """Change columns of a table; ``__`` of a name stands for ``/``, and ``TOP`` for the camera."""
-    table = pq.read_table(path)
     for key, change in columns.items():
-        name = key.replace("TOP", TOP).replace("__", "/")
-        values = change(table.column(name).to_pylist())
-        table = table.set_column(table.column_names.index(name), name, pa.array(values))
-    pq.write_table(table, path)
+        edit_column(path, key.replace("TOP", TOP).replace("__", "/"), change)
 
 
 def test_of_two_frames_equally_near_the_first_is_taken_and_the_tolerance_is_meant_inclusively(tmp_path: Path) -> None:

@@ -270,9 +270,8 @@ class RowReader:
         self._rows = ChosenRows.of(source.episodes.starts, every)
         source.check_columns(deltas, columns, may_be_texts=True)
         if source.tables.is_mapped(chosen):
-            source.tables.find_version(
-                chosen
-            )  # that they are there; they are read when rows are read for the first time
+            # That they are there; they are read when rows are read for the first time.
+            source.tables.find_version(chosen)
         else:
             _ = self._columns  # before workers are forked, which would each read them
 

@@ -153,18 +153,14 @@ class Tables:
     def _convert(self, feature: Feature, name: str, column: pa.ChunkedArray, shape: tuple[int, ...]) -> AnyArray:
         kind, dtype = column.type, feature.number_type
         if isinstance(kind, pa.ExtensionType):
-            column, kind = (
-                pa.chunked_array([each.storage for each in column.chunks], kind.storage_type),
-                kind.storage_type,
-            )
+            kind = kind.storage_type
+            column = pa.chunked_array([each.storage for each in column.chunks], kind)
         if feature.is_text:
             return self._convert_texts(feature, name, column)
         while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
             kind = kind.value_type
         is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        if not is_number or not _is_alike(
-            np.dtype(np.bool_) if pa.types.is_boolean(kind) else kind.to_pandas_dtype(), dtype
-        ):
+        if not is_number or not _is_alike(kind.to_pandas_dtype(), dtype):
             self.files.refuse(
                 name, f"expected {feature.dtype} in the column {feature.name!r}, as {INFO} says, got {column.type}"
             )

@@ -13,6 +13,7 @@ import pytest
 
 import framefeed as ff
 from framefeed.load import ClipBatch
+from tests.lengths import either
 from tests.load.laws import EPOCHS
 from tests.makers import plan_of
 
@@ -48,8 +49,9 @@ def iterate_to_end(pipe: Any) -> Iterator[tuple[Content, str]]:
             yield content(batch), json.dumps(batches.state_dict())
 
 
-@pytest.mark.parametrize("batch_size", [1, 4, 5, 12, 50])
-@pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (1, 2), (2, 5)])
+@pytest.mark.parametrize(
+    ("batch_size", "rank", "world_size"), [(1, 0, 1), (5, 0, 1), (50, 0, 1), (4, 1, 2), (12, 2, 5)]
+)
 def test_clips_through_dali_are_the_loaders(make_pipe: MakePipe, batch_size: int, rank: int, world_size: int) -> None:
     plan = plan_of(rank=rank, world_size=world_size)
     pipe = make_pipe(plan, batch_size=batch_size)
@@ -127,7 +129,8 @@ class ByDali(ByLoader):
         self.pipe.close()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(either(short=4, long=24)))
 def test_L13_any_calls_give_what_a_loader_gives(seed: int) -> None:
     chance = random.Random(seed)
     one, other = ByLoader(), ByDali()

@@ -25,6 +25,7 @@ def run_page(name: str, folder: Path, before: str = "") -> str:
     return done.stdout
 
 
+@pytest.mark.chaos
 def test_the_page_of_five_wishes_is_one_program_that_ends_in_operators_of_dali(tmp_path: Path) -> None:
     assert "(4, 7, 3, 56, 56) torch.float32" in run_page("five-wishes.md", tmp_path)
 
@@ -45,6 +46,7 @@ def test_the_page_of_dali_is_one_program(tmp_path: Path) -> None:
     assert "(4, 96, 128, 3)" in printed
 
 
+@pytest.mark.chaos
 def test_the_page_of_the_proxy_is_a_program(tmp_path: Path) -> None:
     (tmp_path / "videos").mkdir()
     for number in range(6):

@@ -18,8 +18,8 @@ from framefeed.scanning import Chunk
 from framefeed.testing import make_folder
 from tests.adapters.ray.conftest import SETTINGS, Nodes, find_paths, find_processes
 from tests.adapters.ray.decoders import EndsItsProcess, Unsendable
-from tests.lengths import IS_LONG
 from tests.makers import catalog, folder, plan_of
+from tests.patience import PATIENCE_SECONDS
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: make ray runs this in .venv-ray")
 
@@ -106,8 +106,7 @@ def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"end 0", "end 1"}
 
 
-@pytest.mark.long
-@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: it starts a worker process for each of many retries")
+@pytest.mark.chaos  # it starts a worker process for each of many retries
 @pytest.mark.usefixtures("nodes")
 def test_clips_that_end_every_process_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ff.WorkerLost, match=r"the clips at positions 0 to 1 were lost, 11 times: a file of them"):
@@ -155,8 +154,7 @@ def test_a_store_that_is_full_is_emptied_to_disk() -> None:
     del held
 
 
-@pytest.mark.long
-@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: it writes 100 MB to disk")
+@pytest.mark.chaos  # it writes 100 MB to disk
 @pytest.mark.usefixtures("nodes")
 def test_a_dataset_larger_than_the_stores_is_kept_on_disk() -> None:
     plan = plan_of(ff.Dense(16), clips_per_video=26, size=(224, 224))  # 375 MB for two stores of 150
@@ -185,8 +183,7 @@ for number, batch in enumerate(ff.ray.dataset(plan, batch_size=2).iter_batches(b
 """
 
 
-@pytest.mark.long
-@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: under load Ray may swallow the only interrupt")
+@pytest.mark.chaos  # under load Ray may swallow the only interrupt
 def test_an_interrupted_driver_leaves_nothing(tmp_path: Path, short_folder: Path) -> None:
     ff.scan(folder(), out=tmp_path / "cat.parquet", workers=0)
     settings = {**os.environ, **SETTINGS, "HOME": str(tmp_path), "RAY_TMPDIR": str(short_folder / "i")}
@@ -199,12 +196,11 @@ def test_an_interrupted_driver_leaves_nothing(tmp_path: Path, short_folder: Path
         assert program.stdout is not None
         assert program.stdout.readline() == "begun\n"
         program.send_signal(signal.SIGINT)
-        assert program.wait(60) != 0
+        assert program.wait(PATIENCE_SECONDS) != 0
     assert not find_processes(str(short_folder / "i"))
 
 
-@pytest.mark.long
-@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: it starts two clusters")
+@pytest.mark.chaos  # it starts two clusters
 def test_a_cluster_follows_another(short_folder: Path, tmp_path: Path) -> None:
     ff.scan(folder(), out=tmp_path / "cat.parquet", workers=0)
     (short_folder / "t" / "ray").mkdir(parents=True)

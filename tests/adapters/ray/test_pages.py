@@ -12,7 +12,6 @@ import pytest
 import framefeed as ff
 from framefeed.testing import ClipSpec, write_clip
 from tests.cli.running import environment
-from tests.lengths import IS_LONG
 from tests.test_docs import ROOT, as_documented, blocks_of
 
 pytest.importorskip("ray.data", reason="Ray is not installed: make ray runs this in .venv-ray")
@@ -44,7 +43,8 @@ def run(code: str, folder: Path, settings: dict[str, str]) -> str:
     return done.stdout
 
 
-@pytest.mark.timeout(300)  # Ray Train starts processes that import PyTorch
+@pytest.mark.chaos  # Ray Train starts processes that import PyTorch
+@pytest.mark.timeout(300)
 def test_recipes_of_ray_are_one_program(at_home: Path, short_folder: Path) -> None:
     blocks = [block.code for block in blocks_of(ROOT / "docs" / "scale.md") if block.reason == "needs Ray"]
     code = "\n".join(blocks)
@@ -61,6 +61,7 @@ def test_recipes_of_ray_are_one_program(at_home: Path, short_folder: Path) -> No
     assert sorted(path.name for path in at_home.glob("dark*.mp4")) == [f"dark{row}.mp4" for row in range(6)]
 
 
+@pytest.mark.chaos
 def test_the_recipe_of_slurm_gives_each_rank_its_share(at_home: Path) -> None:
     (block,) = [block.code for block in blocks_of(ROOT / "docs" / "scale.md") if "SLURM" in block.code]
     printed = "".join(run(block, at_home, {"SLURM_PROCID": str(rank), "SLURM_NTASKS": "2"}) for rank in range(2))
@@ -116,8 +117,7 @@ ray.shutdown()
 """
 
 
-@pytest.mark.long
-@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: four processes import PyTorch at once")
+@pytest.mark.chaos  # four processes import PyTorch at once
 @pytest.mark.timeout(300)
 def test_two_ranks_of_ray_train_have_the_plan_together(at_home: Path, short_folder: Path) -> None:
     (short_folder / "r" / "ray").mkdir(parents=True)

@@ -21,6 +21,7 @@ import framefeed as ff
 from framefeed.adapters.ray import _scan
 from framefeed.testing import ClipSpec, make_folder, write_clip
 from tests.adapters.ray.conftest import SETTINGS, Nodes, find_paths, find_processes
+from tests.patience import PATIENCE_SECONDS
 from tests.scanning.small_chunks import OF_ONE_VIDEO
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: make ray runs this in .venv-ray")
@@ -101,6 +102,7 @@ def test_a_node_that_is_lost_costs_its_tasks(media: Path, nodes: Nodes, monkeypa
     assert len(taken) > 20
 
 
+@pytest.mark.chaos  # it starts another cluster
 def test_a_scan_goes_on_where_its_cluster_was_killed(
     media: Path, tmp_path: Path, nodes: Nodes, short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +159,7 @@ def test_an_interrupted_scan_ends_its_tasks(
     for pid in running:
         with suppress(ProcessLookupError):
             process = os.pidfd_open(pid)
-            assert select.select([process], [], [], 30)[0], "a task goes on"
+            assert select.select([process], [], [], PATIENCE_SECONDS)[0], "a task goes on"
             os.close(process)
 
 

@@ -20,7 +20,6 @@ from framefeed.adapters.ray import _scan
 from framefeed.load import ClipLoader
 from framefeed.testing import make_folder
 from tests.adapters.ray.conftest import Nodes
-from tests.lengths import IS_LONG
 from tests.makers import folder
 from tests.scanning.small_chunks import OF_ONE_VIDEO
 
@@ -119,8 +118,7 @@ def scan_on_all_nodes(roots: Path, meeting: Path, monkeypatch: pytest.MonkeyPatc
             os.close(gate)
 
 
-@pytest.mark.long
-@pytest.mark.skipif(not IS_LONG, reason="make chaos runs it: it adds a node")
+@pytest.mark.chaos  # it adds a node
 def test_nodes_without_cpus_are_not_asked(nodes: Nodes, tmp_path: Path) -> None:
     make_folder(tmp_path / "a", classes=1, videos_per_class=1, seconds=0.5, size=(32, 48))
     plan = ff.plan_clips(ff.scan(tmp_path / "a", workers=0), ff.Uniform(2), seed=0)

@@ -281,7 +281,7 @@ class SourceEpoch(Iterator[list[Any]]):
     def name_clips(self, number: int) -> tuple[list[int], list[str]]:
         """Return global positions and sources of a batch, counted from 1; nothing if it is not remembered."""
         positions, sources = self._clips.get(number, ([], []))
-        return positions, [each if isinstance(each, str) else source_name(each) for each in sources]
+        return positions, [source_name(each) for each in sources]
 
 
 class _Converter:
@@ -326,8 +326,7 @@ class _ClipConverter:
         clips = [clip if ok else self._make_zeros(clip) for clip, ok in zip(data, batch.ok, strict=True)]
         for slot, clip in enumerate(clips):
             if not self._fits(clip[np.newaxis]):
-                source, position = sources[slot], int(batch.positions[slot])
-                name = source if isinstance(source, str) else source_name(source)
+                name, position = source_name(sources[slot]), int(batch.positions[slot])
                 raise UsageError(
                     f"{name}: transform: the first clip became {list(self._data.shape[1:])} of {self._data.dtype}, and "
                     f"that at position {position} {list(clip.shape)} of {clip.dtype}: DALI's pipeline is built for one "
