@@ -93,6 +93,7 @@ SEES_INSIDE = {
     "tests.scanning.test_resuming": _DISTURBS,
     "tests.scanning.test_scanning": _DISTURBS,
     "tests.scanning.test_shortages": _DISTURBS,
+    "tests.transcode.hanging": "ends the time of calls in worker processes by hand",
 }
 
 

@@ -17,6 +17,7 @@ from framefeed.cache._frame_cache import FrameCache
 from framefeed.cache.prefill._build import BuildReport, predict_rest
 from framefeed.cache.prefill._demand import FillOptions, choose_spread, count_demand, make_tasks
 from framefeed.cache.store._format import ROW
+from framefeed.catalog import Catalog
 from framefeed.errors import MissingMedia
 from framefeed.plan import AtSeconds, Dense, EpochPlan, EveryFrame, RandomSegments, Uniform, plan_clips
 from framefeed.scanning import scan
@@ -43,7 +44,7 @@ Counter = Callable[[EpochPlan, int, FillOptions], tuple[int, int]]
 
 def big_plan(rule: Any, **options: Any) -> EpochPlan:
     clips = 1 if isinstance(rule, EveryFrame) else 8
-    lengths = [60 + row % 7 for row in range(60)]
+    lengths = [60 + row % 7 for row in range(30)]
     return plan_fakes(lengths, rule, clips_per_video=clips, **{"seed": 3, "size": (8, 8), **options})
 
 
@@ -63,13 +64,13 @@ def check_demand(count: Counter, rule: Any, epochs: int, share: float) -> None:
 @pytest.mark.parametrize(("rule", "epochs", "is_sampled"), pairwise(RULES, [1, 3], [False, True]))
 def test_demand(rule: Any, epochs: int, is_sampled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if is_sampled:
-        monkeypatch.setattr(framefeed.cache.prefill._demand, "PLANNED_CLIPS", 400)
+        monkeypatch.setattr(framefeed.cache.prefill._demand, "PLANNED_CLIPS", 200)
     is_whole = not is_sampled and len(big_plan(rule)) * epochs <= framefeed.cache.prefill._demand.PLANNED_CLIPS
     check_demand(count_demand, rule, epochs, 0 if is_whole else 0.12)
 
 
 def test_a_rank_needs_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framefeed.cache.prefill._demand, "PLANNED_CLIPS", 300)
+    monkeypatch.setattr(framefeed.cache.prefill._demand, "PLANNED_CLIPS", 150)
     plan = big_plan(Uniform(4), rank=1, world_size=2, shuffle="videos")
     assert count_demand(plan, 1, WHOLE)[0] == pytest.approx(count_needed(plan), rel=0.12)
 
@@ -109,10 +110,10 @@ def test_neighbours_of_one_frame_and_clips_of_one_video_are_chosen_together() ->
         return [task.row for task in make_tasks(plan, 1, WHOLE, clips) for _ in range(task.clip_frames)]
 
     frames = list_rows(big_plan(EveryFrame()), 96)
-    assert (frames[0], frames[-1]) == (0, 59)
+    assert (frames[0], frames[-1]) == (0, 29)
     assert 6 <= len(set(frames)) <= 12
     videos = list_rows(big_plan(Uniform(1)), 48)
-    assert (videos[0], videos[-1]) == (0, 59)
+    assert (videos[0], videos[-1]) == (0, 29)
     assert 6 <= len(set(videos)) <= 12
 
 
@@ -158,11 +159,17 @@ def test_the_others_take_the_bytes_that_were_predicted(rule: Any, tmp_path: Path
         assert first.rest_seconds > 0
 
 
+@pytest.fixture(scope="module")
+def ten_videos(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    folder = tmp_path_factory.mktemp("videos")
+    make_folder(folder, videos_per_class=5, seconds=2)
+    return scan(folder, workers=0)
+
+
 @pytest.mark.parametrize("codec", ["zstd", "auto"])
 @pytest.mark.parametrize("form", ["output", "planes"])
-def test_compressed_frames_are_predicted_about(form: Any, codec: str, tmp_path: Path) -> None:
-    make_folder(tmp_path / "videos", videos_per_class=5, seconds=2)
-    plan = plan_clips(scan(tmp_path / "videos", workers=0), RandomSegments(8), seed=0, size=(64, 64))
+def test_compressed_frames_are_predicted_about(form: Any, codec: str, ten_videos: Catalog, tmp_path: Path) -> None:
+    plan = plan_clips(ten_videos, RandomSegments(8), seed=0, size=(64, 64))
     with FrameCache(tmp_path / "c", form=form, codec=codec) as cache:
         first = built(plan, cache, clips=4)
         before = cache.info().bytes_on_disk
@@ -172,8 +179,9 @@ def test_compressed_frames_are_predicted_about(form: Any, codec: str, tmp_path: 
 
 def test_seconds_are_scaled_by_pictures_and_workers() -> None:
     report = BuildReport(clips=2, frames_stored=10, frames_present=10, bytes_written=1000, workers=4)
-    # Half of the frames were stored before, so 100 of 200 pictures took 8 seconds of four threads.
-    assert predict_rest(report, 8.0, filled=(20, 200), demand=(50, 700)) == (30 * (100 + ROW.itemsize), 8 / 4 * 5)
+    # Half of the frames were stored before, so 100 of 200 pictures took 8 seconds of four threads. Three fifths of the
+    # frames are left, and so three fifths of the pictures, some of them for the second time.
+    assert predict_rest(report, 8.0, filled=(20, 200), demand=(50, 500)) == (30 * (100 + ROW.itemsize), 8 / 4 * 3)
     assert predict_rest(report, 8.0, filled=(20, 200), demand=(18, 190)) == (0, 0.0), "a sample may find less"
 
 

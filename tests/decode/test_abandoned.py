@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import Any
 
@@ -139,30 +140,22 @@ def test_frames_are_exact_after_work_of_another_thread_was_collected(name: str) 
     gc.disable()
     left: list[User] = []
 
+    begun, collected = threading.Event(), threading.Event()
+
     def begin() -> None:
         left.extend(User(stage(name)) for stage in STAGES)
-        collected.wait(PATIENCE_SECONDS)
+        begun.set()
+        assert collected.wait(PATIENCE_SECONDS)
         assert_exact(name)
 
-    collected = threading.Event()
-    errors: list[BaseException] = []
-    thread = threading.Thread(target=lambda: _noting(begin, errors))
-    thread.start()
-    while len(left) < len(STAGES) and thread.is_alive():
-        thread.join(0.01)
-    left.clear()
-    gc.collect()
-    collected.set()
-    thread.join(PATIENCE_SECONDS)
-    assert not errors
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(begin)
+        assert begun.wait(PATIENCE_SECONDS)
+        left.clear()
+        gc.collect()
+        collected.set()
+        work.result()
     assert_exact(name)
-
-
-def _noting(function: Callable[[], None], errors: list[BaseException]) -> None:
-    try:
-        function()
-    except BaseException as error:
-        errors.append(error)
 
 
 @pytest.mark.usefixtures("collector")
@@ -254,12 +247,8 @@ def test_a_finaliser_may_decode_and_close_in_the_middle_of_any_call() -> None:
                 Closer()
                 assert read_stamp(decoder[number]) == expected[number]
 
-    errors: list[BaseException] = []
-    thread = threading.Thread(target=lambda: _noting(read_all, errors), daemon=True)
-    thread.start()
-    thread.join(PATIENCE_SECONDS)
-    assert not thread.is_alive(), "a call waits for a lock that its own thread holds"
-    assert not errors
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(read_all).result(PATIENCE_SECONDS)  # else a call waits for a lock that its own thread holds
     assert set(ended) == {expected[2]}
     assert True in were_collecting
 
@@ -285,18 +274,14 @@ def test_the_collector_may_run_a_finaliser_within_the_pool() -> None:
             return self is other
 
     key = Key()
-    errors: list[BaseException] = []
 
     def use() -> None:
         for number in range(50):
             pool.give(key, number)
             pool.take(key)
 
-    thread = threading.Thread(target=lambda: _noting(use, errors), daemon=True)
-    thread.start()
-    thread.join(PATIENCE_SECONDS)
-    assert not thread.is_alive()
-    assert not errors
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(use).result(PATIENCE_SECONDS)
     assert len(pool) <= 3
 
 
@@ -304,9 +289,8 @@ def test_threads_share_a_pool_without_losing_or_doubling_anything() -> None:
     closed: list[object] = []
     pool: IdlePool[object] = IdlePool(4, closed.append)
     in_use: set[int] = set()
-    errors: list[BaseException] = []
 
-    def use() -> None:
+    def use(_: int) -> None:
         for number in range(2000):
             thing = pool.take(number % 3) or object()
             assert id(thing) not in in_use, "two users have one thing"
@@ -316,12 +300,8 @@ def test_threads_share_a_pool_without_losing_or_doubling_anything() -> None:
             if number % 500 == 0:
                 pool.release_idle()
 
-    threads = [threading.Thread(target=lambda: _noting(use, errors)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_SECONDS)
-    assert not errors
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(use, range(4)))
     assert len(pool) <= 4
     pool.release_idle()
     assert len(closed) == len({id(thing) for thing in closed})

@@ -21,7 +21,7 @@ from framefeed.testing import ClipSpec, write_clip
 FOLDER = Path(__file__).with_name("earlier")
 CATALOG, STATES = "catalog.parquet", "states.json"
 CACHES = {"raw": "output", "lz4": "planes"}
-"""Codec of a cache -> what it stores. Both hold the frames of `plan_of` in its first epoch."""
+"""Codec of a cache -> what it stores. Both hold the frames of `plan_earlier` in its first epoch."""
 EPOCH, STEPS = 1, 2
 """Where a state was saved."""
 

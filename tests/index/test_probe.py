@@ -10,14 +10,13 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 
 from framefeed.errors import EmptyVideo, NoVideoStream, UnreadableMedia, UnsupportedCodec
 from framefeed.index._probe import probe
 from framefeed.index._upright import convert_display_matrix
 from framefeed.testing import ClipSpec, clip_bytes
-from tests.codec_clips import CODECS
-from tests.corpus import clip_file, corpus_file
+from tests.corpus import corpus_file
 from tests.media.encrypted import encrypted_clip
 from tests.media.files import CODEC_CLIPS, READABLE, readable_path
 from tests.reference import kept_reference
@@ -187,35 +186,3 @@ def test_D03_a_still_is_known_by_its_bytes(kind: str, container: str, name: str,
         info = probe(source)
         assert (info.kind, info.container, info.width, info.height) == ("image", container, 40, 30)
         assert info.bytes == path.stat().st_size
-
-
-@pytest.mark.parametrize("tag", range(1, 9))
-def test_P01_exif_rotates_a_still(tag: int) -> None:
-    """Against Pillow's own transposing of a picture whose every corner differs."""
-    picture = Image.fromarray(np.arange(40 * 30 * 3, dtype=np.uint32).astype(np.uint8).reshape(30, 40, 3))
-    exif = Image.Exif()
-    exif[0x0112] = tag
-    encoded = io.BytesIO()
-    picture.save(encoded, "PNG", exif=exif)
-    info = probe(encoded.getvalue())
-    upright = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(encoded.getvalue()))))
-    ours = np.rot90(np.asarray(picture), info.rotation // 90)
-    np.testing.assert_array_equal(ours[:, ::-1] if info.mirrored else ours, upright)
-    assert (info.height, info.width) == upright.shape[:2]
-    assert (info.coded_height, info.coded_width) == (30, 40)
-
-
-@pytest.mark.parametrize("cut", [1, 20, 100])
-def test_D03_a_damaged_still(cut: int) -> None:
-    encoded = io.BytesIO()
-    Image.new("RGB", (40, 30)).save(encoded, "JPEG")
-    with pytest.raises(Exception, match=r"damaged|empty|text|container") as raised:
-        probe(encoded.getvalue()[:cut])
-    assert type(raised.value).__name__ == "UnreadableMedia"
-
-
-def test_an_animation_is_still_a_still_in_this_version() -> None:
-    clip = CODECS["gif"]
-    info = probe(clip_file("gif.gif", clip.spec))
-    assert info.kind == "image"
-    assert info.num_frames_from_header == clip.spec.num_frames

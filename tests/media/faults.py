@@ -44,7 +44,7 @@ class Fault:
 
 
 def failing(kind: str, fault: Fault) -> AbstractContextManager[None]:
-    """Have the system calls of a kind fail, or decoders."""
+    """Have system calls of a kind, or decoders, fail."""
     return failing_decoders(fault) if kind == "decode" else failing_calls(kind, fault)
 
 

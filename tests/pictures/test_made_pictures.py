@@ -163,11 +163,6 @@ def test_without_the_size_of_the_file_only_late_exif_is_missed() -> None:
         assert blind.orientation == facts.orientation or ("late" in name and blind.orientation == 1)
 
 
-def test_a_thumbnail_is_not_the_picture() -> None:
-    facts = our_facts(made()["thumbnail.jpeg"])
-    assert (facts.width, facts.height, facts.mode, facts.orientation) == (WIDTH, HEIGHT, "RGB", 8)
-
-
 def test_described_headers_keep_the_stored_size() -> None:
     info = describe_header(Reads(made()["exif 6.jpeg"]).header(), 1234)
     assert (info.width, info.height, info.coded_width, info.coded_height) == (HEIGHT, WIDTH, WIDTH, HEIGHT)

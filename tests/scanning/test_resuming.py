@@ -329,24 +329,19 @@ def journal_of(media: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> li
     return sorted(Path(f"{target}.journal").iterdir())
 
 
-@given(data=st.data())
-def test_a_damaged_journal_is_never_believed(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("journal")
+def test_a_damaged_journal_is_never_believed(tmp_path: Path) -> None:
     facts = pa.RecordBatch.from_pylist([{"source": f"{n}.png", "width": n} for n in range(20)], JOURNALED)
-    with Journal(os.fspath(folder / "cat.parquet"), {}) as journal:
+    with Journal(os.fspath(tmp_path / "cat.parquet"), {}) as journal:
         journal.add([facts.slice(0, 12)], [])
         journal.add([facts.slice(12)], [])
-    path = min((folder / "cat.parquet.journal").iterdir())
-    content = bytearray(path.read_bytes())[: data.draw(st.none() | st.integers(1, 5000))]  # torn, or whole
-    for _ in range(data.draw(st.integers(0, 3))):
-        content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
-    is_changed = content != path.read_bytes()
-    path.write_bytes(content)
-    with Journal(os.fspath(folder / "cat.parquet"), {}) as journal:
-        read = [part.facts.table() for part in journal.read_parts()]
-    expected = pa.Table.from_batches([facts])
-    assert pa.concat_tables(read).equals(expected.slice(12) if is_changed else expected)
-    shutil.rmtree(folder)
+        path = min(journal.folder.glob("*.part"))
+        whole = path.read_bytes()
+        changed = (whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(0, len(whole), 97))
+        torn = (whole[:size] for size in range(0, len(whole), len(whole) // 12))
+        for damaged in (*changed, *torn):
+            path.write_bytes(damaged)
+            (part,) = journal.read_parts()
+            assert part.facts.table().equals(pa.Table.from_batches([facts.slice(12)]))
 
 
 def test_journals_of_other_settings_are_not_read(media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def test_an_error_of_a_batch_names_its_first_and_last_frame(clip: Path, out: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["iterator", pytest.param("video", marks=pytest.mark.test_all)])
 def test_an_error_in_a_process_brings_its_traceback(clip: Path, out: Path, calls: Path, form: str) -> None:
     with pytest.raises(ff.LoadError, match="frame 70") as caught:
         FORMS[form](clip, Recorded(calls, {70: "raise"}), out, workers=1, kind="processes")
@@ -395,7 +395,7 @@ def test_a_process_that_hangs_is_named_and_killed(clip: Path, out: Path, calls: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["video", pytest.param("iterator", marks=pytest.mark.test_all)])
 def test_a_frame_that_kills_two_processes_is_named(clip: Path, out: Path, calls: Path, form: str) -> None:
     with pytest.raises(ff.WorkerLost, match=r"frame 60 \(2\.4") as caught:
         FORMS[form](clip, Recorded(calls, {60: "die"}), out, workers=1, kind="processes")

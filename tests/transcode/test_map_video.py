@@ -84,7 +84,7 @@ def test_order_is_that_of_the_video(
 @pytest.mark.slow
 def test_processes_write_the_same_bytes(clip: Path, tmp_path: Path, expected_bytes: bytes) -> None:
     out = tmp_path / "out.mp4"
-    ff.map_video(clip, functions.keep, out, workers=3, kind="processes")
+    ff.map_video(clip, functions.keep, out, workers=2, kind="processes")
     assert out.read_bytes() == expected_bytes
     assert [path.name for path in tmp_path.iterdir()] == ["out.mp4"]
 

@@ -68,6 +68,7 @@ def leave_a_file(source: Any, function: Any, out: Any, **options: Any) -> Any:
 @pytest.mark.parametrize("wrong", [lose_a_frame, begin_again, hide_errors, call_again, leave_a_file])
 def test_the_checks_catch_wrong_runs(wrong: Callable[..., Any]) -> None:
     seed = find_seed(fails_late)
-    run_seed(seed)
+    if wrong is lose_a_frame:
+        run_seed(seed)
     with pytest.raises(AssertionError):
         run_seed(seed, wrong)

@@ -28,6 +28,8 @@ class HeaderBits:
         OddUnits: Reading goes beyond its end, or a number is longer than 32 bits.
     """
 
+    __slots__ = ("_data", "_left", "_most", "_size", "_value")
+
     def __init__(self, data: bytes | memoryview, most: int) -> None:
         self._data, self._most = data, most
         first = data[:_CHUNK_BYTES]

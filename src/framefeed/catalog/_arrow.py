@@ -67,26 +67,26 @@ class Ragged:
     offsets: IntArray  # [R + 1]
     values: AnyArray  # all rows one after the other, [V]
     file: MappedFile | None = None  # of both, from which single rows are read
-    places: tuple[int, int] | None = None  # where offsets and values begin in the file; None if not both are in it
+    file_offsets: tuple[int, int] | None = None  # where offsets and values begin in it; None if not both are in it
 
     def row(self, number: int) -> AnyArray:
         """View one row, or read it from the file; offsets outside of the values, as of a damaged file: ValueError."""
-        if self.file is None or self.places is None:
+        if self.file is None or self.file_offsets is None:
             start, stop = self._check(number, *self.offsets[number : number + 2].tolist())
             return self.values[start:stop]
         return np.frombuffer(self._read(number), self.values.dtype)
 
     def text(self, number: int) -> str:
         """Decode one row of UTF-8 bytes."""
-        return (self.row(number).tobytes() if self.places is None else self._read(number)).decode()
+        return (self.row(number).tobytes() if self.file_offsets is None else self._read(number)).decode()
 
     def _read(self, number: int) -> bytes:
         """Read the bytes of a row from the file."""
-        assert self.file is not None and self.places is not None
+        assert self.file is not None and self.file_offsets is not None
         if not 0 <= number < len(self.offsets) - 1:
             raise ValueError(f"there is no row {number} of {len(self.offsets) - 1}")
         # By offsets, as a slice of an array and its address take longer than the read.
-        offsets_at, values_at = self.places
+        offsets_at, values_at = self.file_offsets
         start, stop = self._check(number, *_PAIR.unpack(self.file.read_bytes(offsets_at + 8 * number, _PAIR.size)))
         size = self.values.itemsize
         return self.file.read_bytes(values_at + size * start, size * (stop - start))
@@ -142,9 +142,9 @@ def view_ragged(array: pa.Array, dtype: npt.DTypeLike, file: MappedFile | None =
     else:
         data = array.buffers()[2]
         values = _view_buffer(data, dtype, 0, (data.size if data else 0) // np.dtype(dtype).itemsize)
-    found = (None, None) if file is None else (file.find(offsets), file.find(values))
-    places = None if found[0] is None or found[1] is None else (found[0], found[1])
-    return Ragged(offsets, values, file, places)
+    at = (None, None) if file is None else (file.find(offsets), file.find(values))
+    file_offsets = None if at[0] is None or at[1] is None else (at[0], at[1])
+    return Ragged(offsets, values, file, file_offsets)
 
 
 def _view_buffer(buffer: pa.Buffer | None, dtype: npt.DTypeLike, offset: int, count: int) -> AnyArray:

@@ -305,9 +305,9 @@ class PackedFile:
         schema = self._file.metadata.schema
         path = f"{column}.{_BYTES}" if self._is_struct(column) else column
         for leaf in range(len(schema)):
-            found = schema.column(leaf)
-            if found.path == path and found.physical_type == "BYTE_ARRAY" and not found.max_repetition_level:
-                return leaf, found.max_definition_level
+            facts = schema.column(leaf)
+            if facts.path == path and facts.physical_type == "BYTE_ARRAY" and not facts.max_repetition_level:
+                return leaf, facts.max_definition_level
         raise self._make_error(MissingMedia, f"has no bytes in column {column!r}")
 
     def _call_arrow(self, call: Callable[[], T]) -> T:

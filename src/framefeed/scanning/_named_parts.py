@@ -27,7 +27,7 @@ class _Container(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """Where the wanted members of a container are, or why they cannot be read; and its version."""
+    """Where members of a container are, or why they cannot be read; and its version."""
 
     locations: Mapping[str, Location | FramefeedError]
     version: str
@@ -38,19 +38,19 @@ def find_named_parts(listing: Listing, options: ArchiveOptions) -> Listing:
 
     A part that cannot be found is a row with its error.
     """
-    wanted: dict[_Container, dict[str, None]] = {}
+    members: dict[_Container, dict[str, None]] = {}
     for group in filter(_may_have_parts, listing.groups):
         for part in map(_split_outer, group.names):
             if part is not None:
-                wanted.setdefault(_Container(part.scheme, part.container), {})[part.member] = None
-    if not wanted:
+                members.setdefault(_Container(part.scheme, part.container), {})[part.member] = None
+    if not members:
         return listing
-    paths, search = [each.path for each in wanted], partial(_search, options=options)
-    parts = map_containers(search, paths, wanted.items(), options, listing.stats)
-    found = dict(zip(wanted, parts, strict=True))
+    paths, search = [each.path for each in members], partial(_search, options=options)
+    parts = map_containers(search, paths, members.items(), options, listing.stats)
+    by_container = dict(zip(members, parts, strict=True))
     groups, errors = list[SourceGroup](), dict[str, FramefeedError]()
     for group in listing.groups:
-        groups += _cut_group(group, found, errors) if _may_have_parts(group) else [group]
+        groups += _cut_group(group, by_container, errors) if _may_have_parts(group) else [group]
     return replace(listing, groups=groups, unlistable=listing.unlistable | errors)
 
 
@@ -70,11 +70,11 @@ def _search(item: tuple[_Container, Mapping[str, None]], options: ArchiveOptions
     def search() -> _Parts:
         source = MediaSource.of(path, options.storage_options)
         with source.opened() as reader:
-            found = find_members(
+            locations = find_members(
                 scheme, members, reader, source.name, is_remote=source.is_remote, limits=options.limits,
                 stamp=source.make_stamp(reader),
             )  # fmt: skip
-            return _Parts(found, find_version(source, reader))
+            return _Parts(locations, find_version(source, reader))
 
     try:
         return try_again_in_shortage(search, show_name(path), "open")
@@ -85,13 +85,13 @@ def _search(item: tuple[_Container, Mapping[str, None]], options: ArchiveOptions
 
 
 def _cut_group(
-    group: SourceGroup, found: Mapping[_Container, _Parts], errors: dict[str, FramefeedError]
+    group: SourceGroup, by_container: Mapping[_Container, _Parts], errors: dict[str, FramefeedError]
 ) -> Iterator[SourceGroup]:
     """Cut a group to found parts of one container each, and all other sources; add the errors of parts."""
     locations, containers = list[Location](), list[_Container | None]()
     for name, part in zip(group.names, map(_split_outer, group.names), strict=True):
         container = None if part is None else _Container(part.scheme, part.container)
-        location = None if part is None or container is None else found[container].locations[part.member]
+        location = None if part is None or container is None else by_container[container].locations[part.member]
         if isinstance(location, FramefeedError):
             errors[name] = location
         containers.append(container if isinstance(location, tuple) else None)
@@ -104,5 +104,5 @@ def _cut_group(
             yield SourceGroup("", names)
         else:
             offset, size = np.array(locations[start:stop], np.int64).T
-            yield SourceGroup("", names, "parts", Located(size, [found[container].version] * len(names), offset))
+            yield SourceGroup("", names, "parts", Located(size, [by_container[container].version] * len(names), offset))
         start = stop

@@ -159,13 +159,13 @@ def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, sta
 
 def _translate(pattern: str) -> str:
     translated, end = "", 0
-    for found in _WILDCARDS.finditer(pattern):
-        translated += re.escape(pattern[end : found.start()])
-        end = found.end()
-        if found[1] is not None:
-            translated += _ANY_DEPTH + (_ANY_START if found[1] == "**" else "")
+    for wildcard in _WILDCARDS.finditer(pattern):
+        translated += re.escape(pattern[end : wildcard.start()])
+        end = wildcard.end()
+        if wildcard[1] is not None:
+            translated += _ANY_DEPTH + (_ANY_START if wildcard[1] == "**" else "")
         else:
-            translated += _ANY if found[2] is None else _ANY_START
+            translated += _ANY if wildcard[2] is None else _ANY_START
     return translated + re.escape(pattern[end:])
 
 

@@ -50,8 +50,15 @@ def open_file(path: Path) -> BlockFile:
     return BlockFile(Descriptor(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)))
 
 
-@pytest.mark.parametrize("blocks", [1, 160, 700], indirect=True)
-@pytest.mark.parametrize("machine", [Stores, StoresWithABudget])
+@pytest.mark.parametrize(
+    ("blocks", "machine"),
+    [
+        *((1, Stores), (160, StoresWithABudget), (700, Stores)),
+        pytest.param(160, Stores, marks=pytest.mark.test_all),
+        *(pytest.param(blocks, StoresWithABudget, marks=pytest.mark.test_all) for blocks in (1, 700)),
+    ],
+    indirect=["blocks"],
+)
 def test_found_frames_are_the_added_frames(blocks: int, machine: type[RuleBasedStateMachine]) -> None:
     run_state_machine_as_test(machine, settings=STEPS)
 

@@ -45,6 +45,7 @@ from tests.cache.store.made import (
     write_files,
     write_segment,
 )
+from tests.lengths import IS_ALL
 
 GOLDEN = Path(__file__).parent / "golden"
 STRANGER = 4242
@@ -375,7 +376,7 @@ def test_C17_a_folder_whose_lock_is_never_released_is_waited_for_once(
 
 def test_C18_many_segments(tmp_path: Path) -> None:
     """Opening takes so many calls of the system a segment, and there are never more than so many open files."""
-    many = 2000
+    many = 2000 if IS_ALL else 500
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
     for number in range(many):

@@ -357,8 +357,10 @@ def predict_rest(
 
     Frames, and pictures that must be decoded for them, are those of the filled clips, and of all.
     """
-    rest_frames, rest_pictures = (max(0, every - own) for every, own in zip(demand, filled, strict=True))
-    num_frames, num_pictures = filled
+    (num_frames, num_pictures), (all_frames, all_pictures) = filled, demand
+    rest_frames = max(0, all_frames - num_frames)
+    # Groups of pictures that have frames of both kinds are decoded again.
+    rest_pictures = all_pictures * rest_frames / max(1, all_frames)
     # Frames that were stored before took no time.
     decoded_pictures = num_pictures * report.frames_stored / num_frames
     nbytes = rest_frames * (report.bytes_written / report.frames_stored + ROW.itemsize)
