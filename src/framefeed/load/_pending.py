@@ -37,13 +37,8 @@ def with_position(
 ) -> FramefeedError:
     """Add position, source and stage to the error of a clip.
 
-    Args:
-        error: Any exception.
-        position: Global position of the clip.
-        source: Name of its source.
-        stage: "plan", "decode" or "transform"; an error that has a stage keeps it.
-        given: Arguments of the transform, for the message about a transform made for other types.
-        where: What failed, for the message about an exception that is not framefeed's: " in the decoder 'mine'".
+    An error that has a stage keeps it. ``given`` are the arguments of the transform, for the message about one that is
+    made for other types; ``where`` is what failed with an exception that is not framefeed's: " in the decoder 'mine'".
 
     Returns:
         The error; a copy of it if it has another position already, because one error may end several clips;
@@ -160,15 +155,9 @@ class BatchFrames:
 class PendingBatch:
     """A batch that workers fill; each slot is written by one worker.
 
-    Attributes:
-        positions: Positions of the plan, which is at the epoch of the batch; of a substitute, its own.
-        rows: Row of the catalog of each slot.
-        memory: Memory for the pixels.
-        lengths: Number of frames of each clip, one for each stream.
-        frames: Times and boxes of the clips, for each stream.
-        errors: Error of each clip, or None.
-        streams: Names of the streams; none if a clip has one without a name.
-        transform_input: Arguments of a transform, for messages.
+    ``positions`` are those of the plan, which is at the epoch of the batch; of a substitute, its own. ``lengths`` and
+    ``frames`` have one number of frames, and the times and boxes, for each stream. There are no ``streams`` if a clip
+    has one without a name.
     """
 
     streams: tuple[str, ...] = ()

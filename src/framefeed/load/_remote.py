@@ -38,14 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClipRequest:
-    """A task for a worker process.
+    """A task for a worker process: global positions of clips, and the length of each stream.
 
-    Attributes:
-        iteration: Number of the iteration in its loader.
-        positions: Global positions of the clips.
-        lengths: Number of frames of each clip, one for each stream.
-        shared: Memory of each slot for a clip or result; None if it must be sent.
-        sent: Bytes of remote sources.
+    ``shared`` is memory of each slot for a clip or result, None if it must be sent; ``sent`` bytes of remote sources.
     """
 
     iteration: int
@@ -75,13 +70,8 @@ class FlushRequest:
 class ClipAnswer:
     """What a worker process returns for a task.
 
-    Arrays and errors are as in a batch, for the clips of the task.
-
-    Attributes:
-        results: Clips or results that are not in shared memory, by their number in the task.
-        process: Number of the process.
-        cache: Counts of the cache in the process, if there is one.
-        fetched: What the process fetched by URL since its last answer.
+    Arrays and errors are as in a batch, for the clips of the task. ``results`` are not in shared memory, by their
+    number in the task; ``fetched`` counts what the process fetched by URL since its last answer.
     """
 
     cost: WorkCost

@@ -82,14 +82,10 @@ def dump_cursor(cursor: BatchCursor, options: LoaderOptions) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _RankState:
-    """The state of one rank.
+    """The state of one rank; None as ``rank`` in states that do not say it.
 
-    Attributes:
-        plan: The plan that its ranks shared, dealt to the ranks of this loader.
-        rank: Number of the rank; None in states that do not say it.
-        clips: Clips that it delivered.
-        delivered: Batches of the epoch that were delivered.
-        is_finished: Whether it delivered its last batch of the epoch.
+    ``plan`` is the one that its ranks shared, dealt to the ranks of this loader. ``clips`` and ``delivered`` batches
+    were delivered; ``is_finished`` says that its last batch of the epoch was.
     """
 
     plan: EpochPlan

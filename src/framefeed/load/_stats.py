@@ -39,12 +39,8 @@ class Stopwatch:
 class WorkCost:
     """Cost of one task, in seconds of its worker.
 
-    Attributes:
-        plan: Seconds for making the requests of the batch; in one of its tasks, 0 in the others.
-        decode: Seconds for decoding, conversion and resizing.
-        transform: Seconds in the user's function, and for copying its results into the batch.
-        nbytes: Bytes of the clips, or of the results.
-        counts: Counts of the decoder.
+    The requests of a batch are made in one of its tasks: ``plan`` is 0 in the others. ``decode`` includes conversion,
+    ``transform`` the copies of results into the batch. ``nbytes`` are of the clips, or of the results.
     """
 
     plan: float = 0.0

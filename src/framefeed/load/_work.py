@@ -48,13 +48,9 @@ from framefeed.request import DecodeRequest
 class DecodeTask:
     """The clips of one source in one batch, or of several pictures.
 
-    Attributes:
-        batch: The batch that they are part of.
-        slots: Their slots in the batch; those of a source follow each other.
-        stage: "plan", "decode" or "transform": the step that a worker is at.
-        cost: Predicted seconds; 0 if it is not known.
-        decoder: Name of the decoder, for messages about workers that it ends.
-        slot: The slot that a worker is at, or the first of several that it is at.
+    Their ``slots`` in the batch are in the order of their sources. ``stage`` ("plan", "decode" or "transform") and
+    ``slot`` say where a worker is, at the first of several slots. ``cost`` is predicted seconds, 0 if it is not known;
+    the name of the decoder is for messages about workers that it ends.
     """
 
     batch: PendingBatch
@@ -98,9 +94,8 @@ _DECODED_PIXELS = 1 << 20
 class Grouping:
     """How many still pictures of a batch are one task, which for each of them alone takes as long as a cached picture.
 
-    Attributes:
-        clips: Most clips of a task of several pictures; 1 makes each source a task.
-        pixels: Most pixels of these pictures as they are stored; a larger picture is a task alone.
+    A task of several pictures has at most ``clips``, where 1 makes each source a task, and ``pixels`` of them as they
+    are stored; a larger picture is a task alone.
     """
 
     clips: int = 1

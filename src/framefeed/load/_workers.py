@@ -35,10 +35,8 @@ class Workers:
 
     They are started when first needed, and again in a forked process, which has no threads of its parent.
 
-    Attributes:
-        count: Number of workers; with 0 the thread that asks for batches does the work.
-        fetches: Counts what they fetch by URL.
-        keep_clips: Whether a worker needs all streams of a clip: to transform them, or to plan them in a process.
+    With a ``count`` of 0 the thread that asks for batches does the work. ``keep_clips`` says that a worker needs all
+    streams of a clip: to transform them, or to plan them in a process.
     """
 
     def __init__(self, options: LoaderOptions) -> None:

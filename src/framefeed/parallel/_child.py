@@ -129,9 +129,8 @@ class _Running:
 class Child:
     """A worker process, started when first needed; one thread owns it, others may `stop` it.
 
-    Attributes:
-        num_lost: Number of processes that died, or were killed because they did not answer.
-        start_seconds: Time until processes were ready for their first call, the imports of its function included.
+    ``num_lost`` processes died, or were killed because they did not answer. ``start_seconds`` passed until processes
+    were ready for their first call, the imports of its function included.
     """
 
     def __init__(self, options: StartOptions) -> None:
@@ -316,8 +315,8 @@ class Child:
         """Close the channel, wait for the process, kill it if it does not end; describe how it ended."""
         process, self._running.value.process = self._running.value.process, None
         assert process is not None
-        is_wanted = self._stopped or self._ended
-        self.num_lost += not is_wanted
+        is_expected = self._stopped or self._ended
+        self.num_lost += not is_expected
         if self._running.value.channel is not None:
             self._running.value.channel.close()
         is_killed_here = False
@@ -332,7 +331,7 @@ class Child:
         end = _describe_status(process.returncode)
         if is_killed_here and process.returncode == -signal.SIGKILL:
             # Not for lack of memory.
-            end = "was ended, because its pool no longer works" if is_wanted else "closed its channel and was killed"
+            end = "was ended, because its pool no longer works" if is_expected else "closed its channel and was killed"
         return f"worker process {process.pid} {end}"
 
 

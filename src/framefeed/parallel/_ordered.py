@@ -88,11 +88,7 @@ class OrderedRun(Generic[T, R]):
         # A call that hangs keeps its run alive, which must not keep another owner's pool alive.
         self._pool: Pool = pool if owns_pool else proxy(pool)
         self._owns_pool = owns_pool
-        self._size_of = options.size_of if options.max_bytes is not None else None
-        self._cost_of = options.cost_of
-        self._weight_of = options.weight_of
-        self._step_of = options.step_of
-        self._deadline_seconds = options.deadline_seconds
+        self._options = options
         # Inline nothing runs ahead: an item is read when its result is requested.
         max_in_flight = options.max_in_flight if pool.workers else 1
         self._buffer: ReorderBuffer[T, Ok[R] | Err] = ReorderBuffer(max_in_flight, options.max_bytes)
@@ -119,8 +115,9 @@ class OrderedRun(Generic[T, R]):
 
     def add(self, item: T) -> None:
         """Add an item, and submit tickets to the pool."""
-        cost = 0.0 if self._cost_of is None else self._cost_of(item)
-        weight = 1 if self._weight_of is None else self._weight_of(item)
+        options = self._options
+        cost = 0.0 if options.cost_of is None else options.cost_of(item)
+        weight = 1 if options.weight_of is None else options.weight_of(item)
         with self._changed:
             self._buffer.admit(item, cost, weight)
             tickets = self._count_tickets()
@@ -142,8 +139,8 @@ class OrderedRun(Generic[T, R]):
                 if position is None or self._buffer.is_blocked:
                     break
                 step = position, self._read_step(position)
-                if step != waited_for and self._deadline_seconds is not None:
-                    until = monotonic() + self._deadline_seconds
+                if step != waited_for and self._options.deadline_seconds is not None:
+                    until = monotonic() + self._options.deadline_seconds
                 waited_for = step
                 left = LIVENESS_SECONDS if until is None else until - monotonic()
                 if left <= 0:
@@ -229,7 +226,8 @@ class OrderedRun(Generic[T, R]):
         except ProcessDied as death:
             message = f"item {position} ({shorten_repr(item)}) is lost: {death}"
             raise WorkerLost(message, position=position, stage=STAGE) from death
-        return value, 0 if self._size_of is None else max(0, operator.index(self._size_of(value)))
+        size_of = None if self._options.max_bytes is None else self._options.size_of
+        return value, 0 if size_of is None else max(0, operator.index(size_of(value)))
 
     def _complete(self, position: int, measured: Ok[tuple[R, int]] | Err) -> None:
         with self._changed:
@@ -260,8 +258,8 @@ class OrderedRun(Generic[T, R]):
             self.gauge.record(len(self._workers))
 
     def _read_step(self, position: int) -> Hashable:
-        item = None if self._step_of is None else self._buffer.item_at(position)
-        return None if item is None or self._step_of is None else self._step_of(item)
+        item, step_of = self._buffer.item_at(position), self._options.step_of
+        return None if item is None or step_of is None else step_of(item)
 
     def _deadline_error(self, position: int) -> DeadlineExceeded:
         worker = self._late = self._workers.get(position)
@@ -269,7 +267,7 @@ class OrderedRun(Generic[T, R]):
             self._pool.stop(worker)
         state = "no worker was free for it" if worker is None else f"{worker.name} is still working on it"
         return DeadlineExceeded(
-            f"no result for {self._name_item(position)} within {self._deadline_seconds} s: {state}; {_LATE_ADVICE}",
+            f"no result for {self._name_item(position)} within {self._options.deadline_seconds} s: {state}; {_LATE_ADVICE}",
             position=position,
             stage=STAGE,
         )

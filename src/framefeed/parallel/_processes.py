@@ -26,12 +26,7 @@ from framefeed.parallel._worker import FOREIGN, UNSENDABLE, UNUSABLE, VALUE, dum
 
 @dataclass(frozen=True, slots=True)
 class ProcessCounts:
-    """What happened to the processes of a pool.
-
-    Attributes:
-        num_lost: Number of processes that died, or were killed because they did not answer; each was replaced.
-        start_seconds: Time of the workers until their processes were ready.
-    """
+    """What happened to the processes of a pool, as a `Child` counts it. Those that were lost were replaced."""
 
     num_lost: int = 0
     start_seconds: float = 0.0
