@@ -266,8 +266,9 @@ class OrderedRun(Generic[T, R]):
         if worker is not None:
             self._pool.stop(worker)
         state = "no worker was free for it" if worker is None else f"{worker.name} is still working on it"
+        seconds = self._options.deadline_seconds
         return DeadlineExceeded(
-            f"no result for {self._name_item(position)} within {self._options.deadline_seconds} s: {state}; {_LATE_ADVICE}",
+            f"no result for {self._name_item(position)} within {seconds} s: {state}; {_LATE_ADVICE}",
             position=position,
             stage=STAGE,
         )
