@@ -14,7 +14,8 @@ from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from tests.patience import PATIENCE_SECONDS
 
-STALLED = "open_gop.mkv"
+STALLED = "base.mp4"
+"""Of a container whose packets are asked for ahead."""
 
 
 class _Clock(threading.local):
@@ -29,6 +30,8 @@ class _Clock(threading.local):
 
 
 _clock = _Clock()
+waited: list[float] = []
+"""Seconds that threads of this process seem to have waited for the object, by their clocks."""
 
 
 @contextmanager
@@ -39,6 +42,8 @@ def hurrying(name: str) -> Iterator[None]:
     try:
         yield
     finally:
+        if _clock.step:
+            waited.append(_clock.added)
         _clock.step = _clock.added = 0.0
 
 
