@@ -142,28 +142,28 @@ def test_clips_that_wait_for_a_worker_are_asked_for(
     plan = plan_over(remote[1], shuffle=False, clips_per_video=1)
     with ClipLoader(plan, batch_size=6, workers=1, kind=kind) as loader:
         objects.is_closed = True
-        found: list[ClipBatch] = []
-        reader = threading.Thread(target=lambda: found.extend(loader))
+        batches: list[ClipBatch] = []
+        reader = threading.Thread(target=lambda: batches.extend(loader))
         reader.start()
         with objects.changed:
             # One worker waits for the first of them; none is answered.
             assert objects.changed.wait_for(lambda: len(set(objects.asked)) == 6, PATIENCE_SECONDS)
         objects.open()
         reader.join(PATIENCE_SECONDS)
-    assert found[0].ok.all()
+    assert batches[0].ok.all()
 
 
 def test_the_clips_of_one_batch_are_asked_for_together(remote: tuple[Objects, Catalog], objects: Objects) -> None:
-    plan, found = plan_over(remote[1], shuffle=False, clips_per_video=1), list[ClipBatch]()
+    plan, batches = plan_over(remote[1], shuffle=False, clips_per_video=1), list[ClipBatch]()
     objects.is_closed = True
     decoder = load_decoder(plan)
-    reader = threading.Thread(target=lambda: found.append(load_batch(plan, range(6), decoder, BufferPools(0))))
+    reader = threading.Thread(target=lambda: batches.append(load_batch(plan, range(6), decoder, BufferPools(0))))
     reader.start()
     with objects.changed:
         assert objects.changed.wait_for(lambda: len(set(objects.asked)) == 6, PATIENCE_SECONDS)
     objects.open()
     reader.join(PATIENCE_SECONDS)
-    assert found[0].ok.all()
+    assert batches[0].ok.all()
 
 
 def load_decoder(plan: EpochPlan) -> Any:

@@ -129,8 +129,8 @@ def test_a_crop_comes_before_the_border() -> None:
     plan = plan_of(size=Letterbox(32, 30, fill=FILL), crop=box)
     assert {request.box for request in plan} == {(8, 0, 15, 30)}
     expected = np.concatenate([batch.data for batch in load_all(plan_of(size=(15, 30), crop=box))])
-    found = np.concatenate([batch.data for batch in load_all(plan)])
-    assert np.array_equal(found, compose(plan, expected, Letterbox(32, 30)))
+    pixels = np.concatenate([batch.data for batch in load_all(plan)])
+    assert np.array_equal(pixels, compose(plan, expected, Letterbox(32, 30)))
 
 
 def test_a_cache_knows_the_picture_and_no_border(tmp_path: Any) -> None:

@@ -75,17 +75,17 @@ def test_16_bits_are_the_nearest_to_the_exact_value(mean: list[float], std: floa
     assert (half.table == exact.astype(np.float16)).all()
     every = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
     every = np.unique(every[np.isfinite(every)]).astype(np.float64)
-    found = (brain.table.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    rounded = (brain.table.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     at = np.clip(np.searchsorted(every, exact), 1, len(every) - 1)
     least = np.minimum(np.abs(every[at] - exact), np.abs(every[at - 1] - exact))
-    assert (np.abs(found - exact) == least).all()
+    assert (np.abs(rounded - exact) == least).all()
 
 
 def test_halves_are_rounded_to_even_in_bfloat16() -> None:
     one, step = 1.0, 2.0**-7
     values = np.array([[one + step / 2, one + 3 * step / 2, -(one + step / 2), one + step / 2 + 2.0**-40, 0.0, -one]])
-    found = (_normalise._round_to_bfloat16(values).astype(np.uint32) << 16).view(np.float32)
-    assert found.tolist() == [[one, one + 2 * step, -one, one + step, 0.0, -one]]
+    rounded = (_normalise._round_to_bfloat16(values).astype(np.uint32) << 16).view(np.float32)
+    assert rounded.tolist() == [[one, one + 2 * step, -one, one + step, 0.0, -one]]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -231,9 +231,9 @@ def test_a_description_counts_the_damaged_frames(catalog: Catalog) -> None:
 def test_D01_a_plan_warns_once_where_damage_was_not_looked_for(catalog: Catalog, on_damaged: Any) -> None:
     folder = Path(str(catalog.source(0))).parent
     partly = scan(folder, verify="ends", workers=0)  # the first two are decoded anyway, because of what they are
-    with pytest.warns(UserWarning, match=r"for 1 of 3 rows, .* not scanned with verify='full'") as told:
+    with pytest.warns(UserWarning, match=r"for 1 of 3 rows, .* not scanned with verify='full'") as shown:
         make_plan(partly, on_damaged=on_damaged)
-    assert len(told) == 1
+    assert len(shown) == 1
     with pytest.warns(UserWarning, match="for 1 of 1 rows"):
         make_plan(partly.take([2]), on_damaged=on_damaged)
     make_plan(partly.take([1]), on_damaged=on_damaged)

@@ -115,8 +115,8 @@ def test_a_missing_file_of_a_catalog_says_where_its_paths_start(tmp_path: Path, 
     assert bool(re.search(hint, str(caught.value))) == is_relative
     assert str(caught.value).endswith("(clip at position 0)")
     if is_relative:
-        found = plan_clips(Catalog.open(tmp_path / "cat.parquet", root=videos), Uniform(2), seed=0)
-        with ClipLoader(found, batch_size=1) as loader:
+        moved = plan_clips(Catalog.open(tmp_path / "cat.parquet", root=videos), Uniform(2), seed=0)
+        with ClipLoader(moved, batch_size=1) as loader:
             assert next(iter(loader)).ok.all()
 
 

@@ -110,12 +110,12 @@ def test_a_scalar_is_a_result_too(make_loader: MakeLoader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "found"),
+    ("result", "given"),
     [(None, "None: end the function with `return`"), ({"a": 1}, "dict {'a': 1}"), ("text", "'text'")],
 )
-def test_results_that_are_no_array_of_numbers_are_refused(make_loader: MakeLoader, result: Any, found: str) -> None:
+def test_results_that_are_no_array_of_numbers_are_refused(make_loader: MakeLoader, result: Any, given: str) -> None:
     loader = make_loader(plan_of(), batch_size=12, workers=1, backend=FlatDecoder(), transform=lambda clip, rng: result)
-    with pytest.raises(UsageError, match=f"array of numbers, got .*{found}") as caught:
+    with pytest.raises(UsageError, match=f"array of numbers, got .*{given}") as caught:
         next(iter(loader))
     assert (caught.value.stage, caught.value.position) == ("transform", 0)
 

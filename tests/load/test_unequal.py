@@ -65,9 +65,9 @@ def test_batches_are_lists_of_the_planned_frames(pictures: Catalog, workers: int
     assert [len(batch.data) for batch in batches] == [4, 2]
     assert all(isinstance(batch.data, list) for batch in batches)
     got = [clip for batch in batches for clip in batch.data]
-    for position, (clip, wanted) in enumerate(zip(got, expected, strict=True)):
+    for position, (clip, frames) in enumerate(zip(got, expected, strict=True)):
         assert clip.shape == plan.clip_shape_at(position)
-        np.testing.assert_array_equal(clip, wanted)
+        np.testing.assert_array_equal(clip, frames)
     assert repr(batches[0]) == "ClipBatch(4 clips of any size)"
 
 
@@ -164,8 +164,8 @@ def test_through_a_cache(pictures: Catalog, tmp_path: Path, size: int | None) ->
     for _ in range(2):
         with ClipLoader(plan, batch_size=4, workers=0, cache=cache) as loader:
             got = [clip for batch in loader for clip in batch.data]
-        for clip, wanted in zip(got, expected, strict=True):
-            np.testing.assert_array_equal(clip, wanted)
+        for clip, frames in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(clip, frames)
         cached = loader.stats().counts.frames_cached
     assert cached == 6
     cache.close()
@@ -179,5 +179,5 @@ def test_frames_named_by_a_column_may_be_of_unequal_pictures(pictures: Catalog, 
         plan = plan_clips(catalog, at="frame", seed=0, shuffle=False, unequal=True, **options)
         expected = decode_each(plan_of(pictures, **options))
         with ClipLoader(plan, batch_size=len(SIZES)) as loader:
-            for clip, wanted in zip(next(iter(loader)).data, expected, strict=True):
-                assert np.array_equal(clip, wanted)
+            for clip, frames in zip(next(iter(loader)).data, expected, strict=True):
+                assert np.array_equal(clip, frames)

@@ -31,10 +31,10 @@ def test_busy_and_idle_add_up(workers: int, steps: list[tuple[int, int, int]], r
         patch.setattr("framefeed.parallel._gauge.monotonic", lambda: now[0])
         gauge = Gauge(workers, 8, lambda: counts[-1])
         busy, running, began = 0, 0, steps[0][0]
-        for seconds, wanted_running, ready in steps:
+        for seconds, most_running, ready in steps:
             now[0] += seconds
             busy += running * (seconds if now[0] > began else 0)
-            running = min(wanted_running, workers)
+            running = min(most_running, workers)
             counts.append(ready)
             gauge.record(running)
         now[0] += rest

@@ -55,12 +55,12 @@ def test_a_pool_without_threads_is_refused() -> None:
 
 def test_threads_are_named_and_wait_for_their_work_at_exit() -> None:
     with ThreadPool(1, name="decode") as pool:
-        found: list[threading.Thread] = []
+        threads: list[threading.Thread] = []
         done = threading.Event()
-        pool.submit(lambda: (found.append(threading.current_thread()), done.set()))
+        pool.submit(lambda: (threads.append(threading.current_thread()), done.set()))
         assert done.wait(PATIENCE_SECONDS)
-    assert found[0].name == "framefeed-decode-0"
-    assert not found[0].daemon
+    assert threads[0].name == "framefeed-decode-0"
+    assert not threads[0].daemon
 
 
 def test_threads_are_reused_from_run_to_run() -> None:

@@ -683,19 +683,19 @@ def test_a_worker_has_the_path_and_options_of_its_parent_and_nothing_else(monkey
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)
     with ProcessPool(1) as pool:
-        (found,) = ordered_map(functions.surroundings, [0], pool=pool, max_in_flight=1)
+        (seen,) = ordered_map(functions.surroundings, [0], pool=pool, max_in_flight=1)
     os.close(reading)
     os.close(writing)
-    assert found["path"] == sys.path
-    assert found["warnings"] == sys.warnoptions
-    assert found["optimize"] == sys.flags.optimize
-    assert found["threads"]["OMP_NUM_THREADS"] == found["threads"]["OPENCV_FOR_THREADS_NUM"] == "1"  # L02
-    assert found["threads"]["MKL_NUM_THREADS"] == "3"  # what the user says holds
-    assert found["threads"]["FRAMEFEED_THREADS"] == "1"
-    assert found["descriptors"] == 5  # three that every program has, and two lines to the parent
-    assert found["input"] == "/dev/null"
-    assert found["main"].endswith("_worker.py")
-    assert signal.SIGINT in found["blocked"]
+    assert seen["path"] == sys.path
+    assert seen["warnings"] == sys.warnoptions
+    assert seen["optimize"] == sys.flags.optimize
+    assert seen["threads"]["OMP_NUM_THREADS"] == seen["threads"]["OPENCV_FOR_THREADS_NUM"] == "1"  # L02
+    assert seen["threads"]["MKL_NUM_THREADS"] == "3"  # what the user says holds
+    assert seen["threads"]["FRAMEFEED_THREADS"] == "1"
+    assert seen["descriptors"] == 5  # three that every program has, and two lines to the parent
+    assert seen["input"] == "/dev/null"
+    assert seen["main"].endswith("_worker.py")
+    assert signal.SIGINT in seen["blocked"]
 
 
 def test_worker_processes_may_have_worker_processes(processes: ProcessPool) -> None:

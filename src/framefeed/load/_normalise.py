@@ -111,7 +111,7 @@ class Normaliser:
         for picture, target in zip(clip, out, strict=True):
             for channel, plane in enumerate(picture):
                 pixels = np.ascontiguousarray(plane).reshape(-1)
-                self._look_up(channel % len(self.table), pixels, target[channel].reshape(-1))
+                self._write_plane(channel % len(self.table), pixels, target[channel].reshape(-1))
 
     def deliver(self, data: Any) -> Any:
         """Return arrays of a batch, or a list of them, as the caller gets them: of bfloat16 as tensors of PyTorch."""
@@ -184,7 +184,7 @@ class Normaliser:
         pairs = np.arange(1 << 16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
         return [np.ascontiguousarray(values[pairs]).view(np.uint32).reshape(-1) for values in self.table]
 
-    def _look_up(self, channel: int, pixels: Pixels, target: AnyArray) -> None:
+    def _write_plane(self, channel: int, pixels: Pixels, target: AnyArray) -> None:
         even = len(pixels) // 2 * 2
         indices, words = pixels[:even].view(np.uint16), target[:even].view(np.uint32)
         for first in range(0, len(indices), _PAIRS_AT_ONCE):
