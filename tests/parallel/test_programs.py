@@ -269,7 +269,7 @@ def test_L09_128_descriptors_are_enough_for_many_workers_and_runs(program: Progr
     ended = program.run("""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
-for _ in range(4):
+for _ in range(2):
     results = ordered_map(functions.tenfold, range(8), workers=2, kind="processes", max_in_flight=8)
     assert list(results) == list(range(0, 80, 10))
 with ProcessPool(20) as pool:

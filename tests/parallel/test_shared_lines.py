@@ -25,7 +25,7 @@ def append_many(lines: SharedLines, name: str) -> None:
 def test_lines_of_several_processes_do_not_mix(method: str) -> None:
     lines = SharedLines(1 << 20)
     context = multiprocessing.get_context(method)
-    workers = [context.Process(target=append_many, args=(lines, name)) for name in "abc"]  # type: ignore[attr-defined]
+    workers = [context.Process(target=append_many, args=(lines, name)) for name in "ab"]  # type: ignore[attr-defined]
     for worker in workers:
         worker.start()
     append_many(lines, "parent")
@@ -33,9 +33,9 @@ def test_lines_of_several_processes_do_not_mix(method: str) -> None:
         worker.join()
         assert worker.exitcode == 0
     got = [line.split() for line in lines.read()]
-    for name in (b"a", b"b", b"c", b"parent"):
+    for name in (b"a", b"b", b"parent"):
         assert [int(number) for each, number, _ in got if each == name] == list(range(LINES))
-    assert len(got) == 4 * LINES
+    assert len(got) == 3 * LINES
     assert lines.read() == []
 
 
