@@ -158,13 +158,8 @@ _LOCKING_ATTEMPTS = 100
 def lock_folder(folder: str | os.PathLike[str], name: str | None = None) -> int:
     """Create a folder if there is none, lock it, and return the locked descriptor.
 
-    Args:
-        folder: The folder.
-        name: File in it that is made and locked in its place: on NFS a folder is locked for its own machine alone, and
-            a file that is not open for writing not at all.
-
-    Raises:
-        BlockingIOError: Another process has locked it.
+    If another process has locked it, BlockingIOError is raised. With ``name``, a file in it is made and locked in its
+    place: on NFS a folder is locked for its own machine alone, and a file that is not open for writing not at all.
     """
     path = os.fspath(folder) if name is None else os.path.join(folder, name)
     flags = os.O_RDONLY | os.O_DIRECTORY if name is None else os.O_RDWR | os.O_CREAT

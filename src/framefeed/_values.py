@@ -165,14 +165,8 @@ def make_limit_error(limits: Limits, limit: str, claim: str, name: str, stage: s
 class PictureFormat:
     """Format of a picture before rotation, as libav has it of a decoded frame.
 
-    Colours are facts of the stream, not of a picture: see `StreamColors`.
-
-    Attributes:
-        width: Columns behind the codec's own cropping.
-        height: Rows behind the codec's own cropping.
-        pixel_format: libav's name.
-        coded_width: Columns as stored.
-        coded_height: Rows as stored.
+    Colours are facts of the stream, not of a picture: see `StreamColors`. Width and height are those behind the codec's
+    own cropping; those that are coded, as they are stored.
     """
 
     width: int

@@ -231,19 +231,11 @@ def _allocate_aligned(size: int) -> npt.NDArray[np.uint8]:
 
 
 class BufferPools:
-    """The buffers of a loader.
+    """The buffers of a loader: of batches, of clips for a transform, of ``singles`` of any size, of unfinished clips.
 
-    Args:
-        batches: Most idle batches kept.
-        clips: Most idle clips kept, for a transform; None if clips are decoded into the batches themselves.
-        shared: Memory that worker processes can write to; None for memory of this process.
-        scratch: Most idle clips kept that are decoded and not finished.
-        dtype: Dtype of the batches; None for that of the results that are put into them.
-
-    Attributes:
-        singles: Lends memory for clips of any size.
-        scratch: Lends memory for clips that are not finished.
-        form: Shape and dtype of the last result of the transform; None before the first.
+    The numbers are those of idle blocks that are kept; no ``clips`` are needed if these are decoded into the batches
+    themselves. Without ``dtype``, batches have that of the results that are put into them. ``form`` is that of the last
+    result of the transform, None before the first.
     """
 
     def __init__(

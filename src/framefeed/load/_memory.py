@@ -284,12 +284,7 @@ class TaskMemory(ClipMemory):
 
 
 class StreamsMemory(ClipMemory):
-    """The memories of the streams of a batch: slot s * B + b is clip b of stream s.
-
-    Args:
-        parts: Memory of each stream.
-        count: B.
-    """
+    """The memories of the streams of a batch: slot s * B + b is clip b of stream s, and ``count`` is B."""
 
     def __init__(self, parts: Sequence[ClipMemory], count: int) -> None:
         self.parts = list(parts)
