@@ -31,6 +31,12 @@ def pairwise(*axes: Sequence[Any]) -> list[Any]:
     return [case if number in chosen else pytest.param(*case, marks=left_out) for number, case in enumerate(cases)]
 
 
+def choose_pairs(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Combine the values of axes as `pairwise` does, for a loop within one test."""
+    cases = list(product(*axes))
+    return cases if IS_ALL else [cases[number] for number in cover_pairs(cases)]
+
+
 def cover_pairs(cases: Sequence[tuple[Any, ...]]) -> list[int]:
     """Choose cases greedily until each pair of values that occurs in one of them is covered; return their numbers."""
     pairs = [set(combinations(enumerate(map(repr, case)), 2)) for case in cases]

@@ -30,7 +30,7 @@ from framefeed.testing import ClipSpec, find_stamp, read_stamp, write_clip
 from tests.corpus import clip_file, corpus_file
 from tests.decode.damaged import copy_native_planes
 from tests.judges import psnr
-from tests.lengths import pairwise
+from tests.lengths import choose_pairs
 from tests.makers import open_corpus, slot_of
 from tests.media.files import READABLE, readable_path
 from tests.reference import packed_planes
@@ -635,7 +635,7 @@ def noise_frame(height: int, width: int, pixel_format: str) -> VideoFrame:
     return frame
 
 
-PAINTED = pairwise((*range(2, 70), 340, 360, 854, 1080), (2, 7, 34), (1, 2, 5, 9))
+PAINTED = choose_pairs((*range(2, 70), 340, 360, 854, 1080), (2, 7, 34), (1, 2, 5, 9))
 """Width, height, and matrix."""
 
 
