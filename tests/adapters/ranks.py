@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lengths import IS_ALL
+from tests.makers import catalog
 from tests.programs import running
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,7 @@ def report_of_ranks(module: str, folder: Path) -> list[Any]:
 def main() -> None:
     """Import a module, which takes seconds, once, and fork a process for each rank: they meet at a free port."""
     module, folder = importlib.import_module(sys.argv[1]), Path(sys.argv[2])
+    catalog()  # made once too, and removed by this process
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -53,3 +53,8 @@ def test_a_long_video_is_compared_with_the_short_one_that_it_repeats(
     }  # fmt: skip
     assert [comparison["key"] for comparison in row["comparisons"]] == ["ours", "peers"]
     assert row["facts"]["long_video"]["frames"] == 128
+
+
+def test_memory_must_be_flat_once_settled() -> None:
+    assert loader.judge_memory([100.0] * 10 + [300.0] * 53).facts["is_flat_after_50"]
+    assert not loader.judge_memory([300.0] * 50 + [310.0]).facts["is_flat_after_50"]

@@ -78,6 +78,14 @@ def test_an_engine_that_is_wrong_about_one_file_is_caught(tree: Tree, originals:
     assert "WRONG" in "\n".join(describe_row(row))
 
 
+def test_an_engine_that_is_wrong_only_while_it_is_timed_is_caught(tree: Tree, originals: Originals) -> None:
+    def hasty(path: str) -> Size:
+        return (1, 1) if "tree" in path and path.endswith("00000007.png") else size_of(path)
+
+    row = run_headers(tree, originals, [OUR_ENGINES[0], Engine("hasty", one_by_one(hasty), "quick")])
+    assert [engine["num_wrong"] for engine in row["contenders"]] == [0, 1]
+
+
 def test_a_whole_scan_has_every_file(originals: Originals, tree: Tree, tmp_path: Path) -> None:
     with linked_tree(originals.stills, tmp_path / "small", 16, ONCE) as small, ExitStack() as stack:
         row = run_row(scan_row(Pair(small, tree), Pair(small, tree), tmp_path, 1, stack), ONCE)

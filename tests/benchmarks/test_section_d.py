@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.media import OwnStore
 from benchmarks.sections import d
+from benchmarks.sections.chart import draw_lengths
 from framefeed.bench import BenchOptions, BenchVideo, Rounds, run_row
 from framefeed.bench.baselines import Peers
 from framefeed.testing import ClipSpec, write_clip
@@ -46,3 +47,16 @@ def test_routes_that_need_a_gpu_say_so(tmp_path: Path) -> None:
     assert set(d.ON_GPU) < set(d.PUBLISHED)
     with ExitStack() as stack, pytest.raises(d.MissingMedia, match="MEDIA"):
         rows["D:trailer"](tmp_path, stack)
+
+
+def test_a_route_whose_frames_were_wrong_has_no_line_in_the_picture() -> None:
+    contenders = [
+        {"name": f"{route}, {length} s", "rule": route, "num_wrong": number, "wall_seconds": [1.0 + length / 60]}
+        for number, route in enumerate((d.OURS, "decord2"))
+        for length in (60, 3000)
+    ]
+    facts = {"indexing_seconds": {"60": 1, "3000": 1}}
+    row = {"key": "D:test", "title": "clips: 8", "contenders": contenders, "facts": facts}
+    drawn = draw_lengths({"rows": [row], "machine": {"processor": "a", "cores": 2}})
+    assert drawn.count("<polyline") == 1
+    assert "decord2" not in drawn

@@ -76,10 +76,7 @@ def test_a_signature_stands_in_no_file_name_and_no_error(folder: Path, tmp_path:
 
 
 @pytest.mark.parametrize("after", [0, 100])
-def test_a_copy_that_breaks_off_is_no_copy(
-    folder: Path, tmp_path: Path, after: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("framefeed.media.remote._client._FIRST_PAUSE_SECONDS", 0.0)
+def test_a_copy_that_breaks_off_is_no_copy(folder: Path, tmp_path: Path, after: int) -> None:
     faults = [Fault(after=after, end="close")] * 8
     with faulty(serve(folder)) as server:
         url = server.plan("/data/cat.parquet", *faults)

@@ -15,7 +15,6 @@ from framefeed._values import BytesReader, Limits, SourceStat
 from framefeed.archives import LOCAL_READS, NULL
 from framefeed.catalog import PackedFile, find_kept_value
 from framefeed.errors import CorruptMedia, LimitExceeded, MediaError, MissingMedia, UnreadableMedia
-from tests.lengths import IS_ALL
 from tests.patience import PATIENCE_SECONDS
 
 MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -201,7 +200,7 @@ def test_what_is_no_parquet_file_is_refused(data: bytes) -> None:
 def test_damaged_files_give_typed_errors(written: str) -> None:
     data, rng = write(ROWS, **WRITTEN[written]), random.Random(written)
     failures = 0
-    for _ in range(300 if IS_ALL else 100):
+    for _ in range(300):
         changed = bytearray(data)
         for _ in range(rng.randint(1, 3)):
             changed[rng.randrange(4, len(data))] = rng.randrange(256)

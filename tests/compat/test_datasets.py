@@ -161,6 +161,15 @@ def check_fold(data: HMDB51 | UCF101, names: list[str]) -> None:
     assert (video.shape, video.dtype, audio.shape) == ((6, 96, 128, 3), torch.uint8, (1, 0))
 
 
+def test_another_choice_is_noticed(root: Path, hmdb: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["brush hair/b1.avi", "walk/w2.avi"]
+    with pytest.raises(AssertionError):
+        check_fold(HMDB51(root, hmdb, 6, train=True), names)
+    monkeypatch.setattr(HMDB51, "_select_videos", lambda data, lists: list(range(6)))
+    with pytest.raises(AssertionError):
+        check_fold(HMDB51(root, hmdb, 6, train=False), names)
+
+
 def test_classes_are_sorted_by_code_points(tmp_path: Path) -> None:
     clip = clip_file("tvset0.avi", ClipSpec(num_frames=6, codec="mpeg4", b_frames=0))
     for name in ("apply", "Zumba", "ApplyEyeMakeup"):

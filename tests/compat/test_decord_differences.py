@@ -198,3 +198,18 @@ def test_figures_are_those_of_the_results() -> None:
     assert shown is not None
     assert shown[1] == tabulate(result)
     assert f"on {len(result['files'])} MP4 files" in PAGE.read_text(encoding="utf-8")
+
+
+def test_a_reader_that_goes_on_elsewhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    get_batch = decord.VideoReader.get_batch
+
+    def get_batch_and_stay(reader: Any, indices: Any) -> Any:
+        before = reader._position
+        batch = get_batch(reader, indices)
+        reader._position = before
+        return batch
+
+    monkeypatch.setattr(decord.VideoReader, "seek", decord.VideoReader.seek_accurate)
+    monkeypatch.setattr(decord.VideoReader, "get_batch", get_batch_and_stay)
+    for call in ("seek(1)", "seek(17)", "next after batch 3, 4", "next after [10:13]"):
+        assert not agrees(ask(PLAIN, call), GOLDEN[PLAIN][call]), call

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framefeed.compat.torchvision import read_video, read_video_timestamps
+from framefeed.compat.torchvision import _reading, read_video, read_video_timestamps
 from framefeed.errors import MediaError, MissingMedia, UsageError
 from framefeed.index import build_index
 from framefeed.testing import read_stamps
@@ -62,6 +62,16 @@ def test_a_start_past_the_end_gives_the_last_frame_and_an_end_before_the_first_n
     check_ticks("closed_gop.ts", 1, first - 1)
     empty = read_video(str(corpus_file("closed_gop.ts")), 1, first - 1, output_format="TCHW")[0]
     assert (empty.shape, empty.dtype) == ((0, 3, 1, 1), torch.uint8)
+
+
+@pytest.mark.parametrize("leave_out", [lambda found: found[:-1], lambda found: found[1:]], ids=["last", "first"])
+def test_another_range_is_noticed(leave_out: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the frame at the end, or without the one that is shown at the start."""
+    find_range = _reading._find_range
+    monkeypatch.setattr(_reading, "_find_range", lambda *given: leave_out(find_range(*given)))
+    pts = pts_of("base.mp4")
+    with pytest.raises(AssertionError):
+        check_ticks("base.mp4", pts[3] + 1, pts[9])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -47,6 +47,16 @@ def test_random(counts: list[int], most: int, seed: int) -> None:
     assert len(chosen) == len(sampler) == len(set(chosen)) == sum(min(count, most) for count in counts)
 
 
+def test_nearly_the_same_draws_are_noticed() -> None:
+    counts = [9, 0, 30]
+    torch.manual_seed(3)
+    right = sample_at_random(counts, 4)
+    torch.manual_seed(3)
+    by_video = [first + clip for first, count in ((0, 9), (9, 30)) for clip in torch.randperm(count).tolist()[:4]]
+    for wrong in (by_video, sorted(right), [1, 3, 5, 7, 13, 19, 25, 31]):
+        assert wrong not in (right, sample_uniformly(counts, 4))
+
+
 @pytest.mark.parametrize("count", [4_344_884, 10_997_452])
 def test_uniform_rounds_as_float32_does(count: int) -> None:
     clips = make([1, 1])

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -124,6 +125,13 @@ def test_memory_of_a_clip_is_its_own_while_any_view_of_it_lives(paths: list[str]
     expected = expect(6, 2, 12)
     for idx, frames in kept:
         assert read_stamps(frames.permute(0, 2, 3, 1).numpy()) == expected[idx][1][1:3]
+
+
+def test_memory_that_is_lent_twice_would_be_noticed(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = np.zeros((6, 96, 128, 3), np.uint8)
+    monkeypatch.setattr(_videos._buffers.value, "scratch", SimpleNamespace(lease=lambda shape: memory.reshape(shape)))
+    with pytest.raises(AssertionError):
+        test_memory_of_a_clip_is_its_own_while_any_view_of_it_lives(paths)
 
 
 def test_other_clips_of_the_same_videos_read_no_file(paths: list[str], tmp_path: Path) -> None:
@@ -244,6 +252,12 @@ def test_metadata_that_count_other_frames_find_frames_by_their_times() -> None:
         clips.get_clip(13)
     assert str(raised.value.source).endswith("late_key.mp4")
     assert isinstance(pickle.loads(pickle.dumps(raised.value)), StaleSource)
+
+
+def test_frames_by_the_numbers_of_other_metadata_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_videos.VideoTable, "_find_numbers", lambda table, video, numbers, index: numbers)
+    with pytest.raises(AssertionError):
+        test_metadata_that_count_other_frames_find_frames_by_their_times()
 
 
 def test_metadata_with_other_times_are_of_another_file() -> None:

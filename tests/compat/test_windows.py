@@ -1,8 +1,10 @@
-"""The frames of each clip are those of torchvision's documented rule."""
+"""The frames of each clip are those of torchvision's documented rule, and rules that are nearly the same are caught."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +49,40 @@ def test_a_rate_of_0_is_no_rate() -> None:
     windows = Windows(4, 2, 10)
     assert windows.count_clips(20, 0.0) == windows.count_clips(20, None) == 9
     assert windows.find_frames(8, 20, 0.0).tolist() == [16, 17, 18, 19]
+
+
+WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
+    "float64": ("_resample", lambda self, at, num_frames, fps: np.floor(at * self._find_ratio(fps)).astype(np.int64)),
+    "nearest": ("_resample", lambda self, at, num_frames, fps: np.rint(at * self._find_ratio(fps)).astype(np.int64)),
+    "floor of a whole ratio": (
+        "_count_resampled", lambda self, num_frames, fps: math.floor(num_frames / self._find_ratio(fps))
+    ),
+    "ratio first": (
+        "_count_resampled",
+        lambda self, num_frames, fps: (math.ceil if self._find_ratio(fps).is_integer() else math.floor)(
+            num_frames / self._find_ratio(fps)
+        ),
+    ),
+    "one more": (
+        "count_clips",
+        lambda self, *video: max(0, (self._count_resampled(*video) - self.size + self.step) // self.step + 1),
+    ),
+    "step of the video": (
+        "find_frames", lambda self, clip, *video: self._resample(np.arange(self.size), *video) + clip * self.step
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "wrong"), WRONG.values(), ids=WRONG)
+def test_a_wrong_rule_is_caught(method: str, wrong: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Windows, method, wrong)
+    with pytest.raises(AssertionError):
+        check_many()
+
+
+def check_many() -> None:
+    for num_frames, fps, frame_rate in [(37, 30.0, 15.0), (35, 25.0, 12.0), (1000, 24000 / 1001, 24.0), *LONG]:
+        check_windows(num_frames, fps, 3, 2, frame_rate)
 
 
 def test_a_rate_far_above_that_of_the_video_stays_within_it() -> None:

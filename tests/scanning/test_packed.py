@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ pytest.importorskip("urllib3", reason="the tests' server needs it")
 import framefeed as ff
 from framefeed.catalog import SurveyOptions
 from framefeed.errors import UsageError
+from framefeed.media import Part
 from framefeed.scanning import ScanRequest, scan_roots
+from framefeed.scanning._tar_rows import ArchiveRows, TarRowMaker
 from tests.judges import assert_same_arrays
 from tests.media.files import READABLE, readable_path
 from tests.media.remote.faults import FaultServer, faulty
@@ -213,3 +216,33 @@ def test_a_catalog_moves_with_its_archives(media: Members, folder: Path, tmp_pat
     expected = read_frames(catalog)
     (tmp_path / "data").rename(tmp_path / "moved")
     assert_same_arrays(read_frames(ff.Catalog.open(tmp_path / "moved/cat.parquet")), expected)
+
+
+MISTAKES: dict[str, Callable[[ArchiveRows], ArchiveRows]] = {
+    "the header is taken for the first bytes": lambda rows: replace(rows, offset=rows.offset - 512),
+    "each name has the next bytes": lambda rows: replace(
+        rows, offset=np.roll(rows.offset, 1), size=np.roll(rows.size, 1)
+    ),
+    "the padding is taken for data": lambda rows: replace(rows, size=-(-rows.size // 512) * 512),
+    "another order": lambda rows: replace(
+        rows, names=rows.names[::-1], offset=rows.offset[::-1].copy(), size=rows.size[::-1].copy()
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_law_catches_mistakes(
+    mistake: str, media: Members, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = TarRowMaker.finish
+    monkeypatch.setattr(TarRowMaker, "finish", lambda *given: MISTAKES[mistake](finish(*given)))
+    with pytest.raises((AssertionError, ff.FramefeedError)):
+        test_a_scan_of_an_archive_is_that_of_the_unpacked_folder("pax", media, folder, tmp_path)
+
+
+def test_a_source_that_compares_nothing_is_caught(
+    media: Members, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Part, "_compare_identity", lambda part, _: (part.path, part.offset))
+    with pytest.raises((AssertionError, pytest.fail.Exception, ff.CorruptMedia)):
+        test_an_archive_that_was_replaced_is_stale("other media", media, tmp_path)

@@ -87,7 +87,6 @@ def test_a_root_that_is_a_url_without_fsspec_ends_the_scan(monkeypatch: pytest.M
 def test_a_root_that_is_read_by_ranges_needs_no_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("urllib3", reason="our own reader needs urllib3")
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    monkeypatch.setattr("framefeed.media.remote._client._FIRST_PAUSE_SECONDS", 0.0)
     with socket.socket() as closed:  # bound, and without listen() it refuses
         closed.bind(("127.0.0.1", 0))
         catalog = scan([f"http://127.0.0.1:{closed.getsockname()[1]}/a.mp4"], workers=0)

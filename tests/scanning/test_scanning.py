@@ -230,8 +230,7 @@ def test_S16_special_files_are_rows_and_not_waited_for(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_impossible_names_in_a_manifest_are_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("framefeed.media.remote._client._FIRST_PAUSE_SECONDS", 0.0)
+def test_impossible_names_in_a_manifest_are_rows(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_bytes(b"path,take\n,1\nhttps://host/a.mp4,2\n" + b"x" * 5000 + b",3\n")
     made = scan(tmp_path / "list.csv", out=tmp_path / "cat.parquet", root=tmp_path)
     assert len(made.failures) == 3

@@ -86,7 +86,6 @@ def _make_path(files: Files, camera: str, names: list[str], options: SurveyOptio
 
 
 def _refuse(catalog: Catalog, camera: str, count: int, chosen: IntArray) -> None:
-    """Raise the error of the first row that failed."""
     name, kind, message = catalog.failures[0]
     more = f" ({count} files of this camera cannot be read)" if count > 1 else ""
     error = getattr(errors, kind, UnreadableMedia)

@@ -46,7 +46,6 @@ class Files:
     storage_options: StorageOptions | None = field(default=None, repr=False)
 
     def join(self, name: str) -> str:
-        """Make the path or URL of a file."""
         return make_absolute(name, self.root)
 
     def is_there(self, name: str) -> bool:

@@ -76,7 +76,6 @@ class CameraFrames:
         return ClipFrames(numbers + timeline.first, errors, ~is_pad, segments)
 
     def _refuse(self, timeline: Timeline, row: int, seconds: float, distance: float) -> None:
-        """Raise FrameNotFound for the frame that is furthest from its time."""
         episode = int(self.spans.find_episodes(np.array([row], np.int64))[0])
         begin, end = timeline.span_seconds
         what = (

@@ -389,7 +389,6 @@ class LeRobotDatasetMetadata(Metadata):
 
 
 def _find_root(repo_id: str, root: str | os.PathLike[str] | None) -> str:
-    """Find the folder of a data set, or its URL."""
     if not isinstance(repo_id, str) or not repo_id:
         raise expected("repo_id", 'a name such as "me/mydata", with root= for a folder', repo_id)
     if root is not None and os.fspath(root):

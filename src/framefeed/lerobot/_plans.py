@@ -45,7 +45,6 @@ class CameraClips:
 
     @property
     def is_pictures(self) -> bool:
-        """Whether the pictures lie in the tables."""
         return self.source.info.features[self.camera].dtype == "image"
 
     def split_times(self) -> dict[str, CameraClips]:
@@ -138,7 +137,6 @@ def _find_files(catalog: Catalog, clips: CameraClips) -> IntArray:
 
 
 def _warn_of_missing_frames(catalog: Catalog, clips: CameraClips) -> None:
-    """Warn of videos that have fewer frames than their episodes have rows."""
     episodes, chosen = clips.source.episodes, clips.list_chosen()
     files = _find_files(catalog, clips)
     needed = np.bincount(files, episodes.starts[chosen + 1] - episodes.starts[chosen], len(catalog)).astype(np.int64)

@@ -382,3 +382,20 @@ def test_dali_holds_the_memory_of_a_batch_until_it_has_used_it(
     monkeypatch.setattr(source.converter, "convert", note)
     assert count_wrong_batches(reference, source, epochs=5) == 0
     assert len(set(addresses)) < len(addresses) == 15  # memory is used again
+
+
+def test_memory_that_is_used_again_too_early_would_be_seen(
+    make_loader: Loaders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader, reference = (make_loader(backend=FlatDecoder(), workers=0, prefetch=1) for _ in range(2))
+    source, memory = ff.dali.external_source(loader), np.empty((5, 4, 3, *SIZE), np.uint8)
+    convert = source.converter.convert
+
+    def give_same_memory(batch: Any) -> list[Any]:
+        outputs = convert(batch)
+        outputs[0] = memory[: len(batch)]
+        outputs[0][:] = batch.data
+        return outputs
+
+    monkeypatch.setattr(source.converter, "convert", give_same_memory)
+    assert count_wrong_batches(reference, source, epochs=5) > 0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import pickle
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from framefeed.parallel import release_idle
 from tests.corpus import corpus_file
 from tests.media.remote.faults import Asked, FaultServer, Stored, faulty
 from tests.media.remote.getting import forget
+from tests.packed import pack
 from tests.programs import run_python
 
 SECRET = "Zq7Secret"
@@ -34,6 +33,14 @@ def guarded() -> Iterator[FaultServer]:
     with faulty({name: corpus_file("base.mp4").read_bytes() for name in NAMES}) as server:
         server.is_refused = lambda asked: asked.headers.get("Authorization") != HEADERS["Authorization"]
         yield server
+
+
+@pytest.fixture
+def signed(server: FaultServer) -> FaultServer:
+    """A server of a clip that answers only requests with the signature."""
+    server.objects["/a.mp4"] = Stored(corpus_file("base.mp4").read_bytes())
+    server.is_refused = lambda asked: SECRET not in asked.target
+    return server
 
 
 def options_for(server: FaultServer) -> dict[str, dict[str, Any]]:
@@ -95,30 +102,26 @@ def test_options_go_with_catalogs_and_plans_to_workers_and_into_no_file(
 
 @pytest.mark.parametrize(("kind", "copied"), KINDS)
 def test_signed_urls_are_read_by_the_process_that_has_them_and_its_workers(
-    server: FaultServer, kind: str, copied: str, tmp_path: Path
+    signed: FaultServer, kind: str, copied: str, tmp_path: Path
 ) -> None:
-    server.objects["/a.mp4"] = Stored(corpus_file("base.mp4").read_bytes())
-    server.is_refused = lambda asked: SECRET not in asked.target
-    catalog = ff.scan([f"{server.url}/a.mp4{SIGNED}"], out=tmp_path / "cat.parquet")
+    catalog = ff.scan([f"{signed.url}/a.mp4{SIGNED}"], out=tmp_path / "cat.parquet")
     copy = COPIES[copied](catalog)
     deliver(ff.plan_clips(copy, ff.Dense(2), seed=1), kind=kind)
     ff.VideoDecoder(copy[0])[0]
 
 
-def test_signatures_are_in_no_file_and_asked_for_by_who_opens_it(server: FaultServer, tmp_path: Path) -> None:
-    server.objects["/a.mp4"] = Stored(corpus_file("base.mp4").read_bytes())
-    server.is_refused = lambda asked: SECRET not in asked.target
+def test_signatures_are_in_no_file_and_asked_for_by_who_opens_it(signed: FaultServer, tmp_path: Path) -> None:
     out = tmp_path / "cat.parquet"
-    catalog = ff.scan([f"{server.url}/a.mp4{SIGNED}"], out=out)
-    assert catalog.table["source"].to_pylist() == [f"{server.url}/a.mp4?v=1"]
+    catalog = ff.scan([f"{signed.url}/a.mp4{SIGNED}"], out=out)
+    assert catalog.table["source"].to_pylist() == [f"{signed.url}/a.mp4?v=1"]
     assert all(SECRET.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     opened = ff.Catalog.open(out)  # as another process would
-    before = server.count()
+    before = signed.count()
     with pytest.raises(UsageError, match=r"scan the signed URLs in the process that trains.*storage_options"):
         deliver(ff.plan_clips(opened, ff.Dense(2), seed=1))
-    assert server.count() == before
-    server.is_refused = lambda asked: False
-    given = {server.url: {"headers": {"X-A": "b"}}}
+    assert signed.count() == before
+    signed.is_refused = lambda asked: False
+    given = {signed.url: {"headers": {"X-A": "b"}}}
     deliver(ff.plan_clips(ff.Catalog.open(out, storage_options=given), ff.Dense(2), seed=1))
 
 
@@ -193,14 +196,9 @@ def test_a_catalog_without_versions_compares_fingerprints(server: FaultServer, t
 
 
 def test_a_part_of_a_remote_archive_is_read_by_ranges(guarded: FaultServer) -> None:
-    buffer = io.BytesIO()
     data = corpus_file("base.mp4").read_bytes()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, content in (("one.bin", bytes(3 << 20)), ("a/b.mp4", data), ("two.bin", bytes(3 << 20))):
-            fact = tarfile.TarInfo(name)
-            fact.size = len(content)
-            archive.addfile(fact, io.BytesIO(content))
-    guarded.objects["/x.tar"] = Stored(buffer.getvalue())
+    archive = pack([("one.bin", bytes(3 << 20)), ("a/b.mp4", data), ("two.bin", bytes(3 << 20))])
+    guarded.objects["/x.tar"] = Stored(archive)
     text = f"tar://a/b.mp4::{guarded.url}/x.tar"
     request = ff.DecodeRequest(source=text, indices=[0, 5])
     plan = ff.plan_requests([request], storage_options=options_for(guarded))
@@ -213,10 +211,10 @@ def test_a_part_of_a_remote_archive_is_read_by_ranges(guarded: FaultServer) -> N
     before = guarded.count()
     deliver(plan)
     assert guarded.count() == before + 1  # the clip alone: its place and its version are known
-    guarded.objects["/x.tar"] = Stored(buffer.getvalue(), '"two"')
+    guarded.objects["/x.tar"] = Stored(archive, '"two"')
     forget()
     np.testing.assert_array_equal(deliver(plan)[0], frames)
-    changed = buffer.getvalue().replace(data, data[:-1] + bytes([data[-1] ^ 1]))
+    changed = archive.replace(data, data[:-1] + bytes([data[-1] ^ 1]))
     guarded.objects["/x.tar"] = Stored(changed, '"three"')
     forget()
     with pytest.raises(StaleSource):
@@ -229,10 +227,8 @@ def test_options_are_in_no_repr(guarded: FaultServer) -> None:
     assert SECRET not in repr(ff.scan([f"{guarded.url}/a.mp4"], storage_options=options_for(guarded))[0])
 
 
-def test_a_spawned_worker_has_the_signature(server: FaultServer, tmp_path: Path) -> None:
-    server.objects["/a.mp4"] = Stored(corpus_file("base.mp4").read_bytes())
-    server.is_refused = lambda asked: SECRET not in asked.target
-    catalog = ff.scan([f"{server.url}/a.mp4{SIGNED}"], out=tmp_path / "cat.parquet")
+def test_a_spawned_worker_has_the_signature(signed: FaultServer, tmp_path: Path) -> None:
+    catalog = ff.scan([f"{signed.url}/a.mp4{SIGNED}"], out=tmp_path / "cat.parquet")
     plan = ff.plan_clips(catalog, ff.Dense(2), seed=1)
     (tmp_path / "plan").write_bytes(pickle.dumps(plan))
     script = "import sys, pickle; plan = pickle.load(open(sys.argv[1], 'rb')); import framefeed as ff; " \

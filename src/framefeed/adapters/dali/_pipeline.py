@@ -144,7 +144,6 @@ def _check_channels(name: str, value: Any, *, has_zero: bool) -> tuple[float, ..
 
 
 def check_device(device: int) -> None:
-    """Check that DALI can use a GPU."""
     number, count = check_integer("device", device, least=0), int(GetCUDADeviceCount())
     if number < count:
         return

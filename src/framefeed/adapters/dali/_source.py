@@ -275,7 +275,6 @@ class SourceEpoch(Iterator[list[Any]]):
         return number in self._states or not (number or self._states)
 
     def state_after(self, number: int) -> dict[str, Any]:
-        """Return the state of the loader after so many batches."""
         return self._states[number] if self._states else self._loader.state_dict()
 
     def name_clips(self, number: int) -> tuple[list[int], list[str]]:
@@ -305,7 +304,6 @@ class _Converter:
         return arrays
 
     def _take(self, values: Any) -> list[Any]:
-        """List the values of each stream."""
         return [values[name] for name in self._streams] if self._streams else [values]
 
 

@@ -22,7 +22,6 @@ read for ever."""
 
 
 def check_cluster(what: str) -> None:
-    """Check that this process is connected to a cluster."""
     if not ray.is_initialized():
         raise UsageError(
             f'{what} needs a running Ray: call ray.init() first, for this machine alone, or ray.init(address="auto") '
@@ -61,12 +60,10 @@ def check_retries(what: str, advice: str, position: int | None = None) -> None:
 
 
 def get_node_name() -> str:
-    """Name this node, for messages."""
     return f"{platform.node()} ({ray.util.get_node_ip_address()})"
 
 
 def check_nodes() -> None:
-    """Check that all nodes with CPUs have this version of framefeed."""
 
     # Ray sends it by value, as it is none of a module: a node may lack ours.
     def find_version() -> tuple[str, str | None]:

@@ -69,7 +69,6 @@ def _survey_chunk(survey: Survey, chunk: Chunk) -> Answer:
 
 
 def _survey_all(survey: Survey, chunks: Sequence[Chunk], *, most: int | None) -> Generator[ChunkResult]:
-    """Survey chunks in tasks, and return their results in order."""
     check_nodes()
     # A task that was lost with its node gives the same result again.
     task = ray.remote(num_cpus=1, max_retries=MOST_RETRIES)(_survey_chunk)

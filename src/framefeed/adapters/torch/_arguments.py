@@ -55,7 +55,6 @@ def as_thread_count(threads: Any) -> int:
 
 
 def as_stream(stream_index: Any) -> int | None:
-    """Convert TorchCodec's ``stream_index``."""
     return None if stream_index is None else _as_integer(stream_index, "stream_index")
 
 

@@ -34,7 +34,6 @@ class RecyclingCollate:
         self._pools: OrderedDict[Form, BufferPools] = OrderedDict()
 
     def __call__(self, batch: list[Any]) -> Any:
-        """Collate the items of a batch."""
         return _BatchMemory(self, len(batch)).collate(batch)
 
     def load(self, dataset: Any, indices: Sequence[Any]) -> Any:

@@ -127,16 +127,12 @@ class CountingIterator(_BaseDataLoaderIter):
 
 
 class InlineIterator(CountingIterator, _SingleProcessDataLoaderIter):
-    """Torch's iterator without workers."""
-
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         self._progress = loader._progress
 
 
 class ProcessIterator(CountingIterator, _MultiProcessingDataLoaderIter):
-    """Torch's iterator with worker processes."""
-
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         # At the beginning of each epoch.
         self._progress = loader._progress

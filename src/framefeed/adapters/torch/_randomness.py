@@ -65,7 +65,6 @@ class Randomness:
         return states
 
     def dump_own(self) -> States:
-        """Save the generators of the loader and its samplers."""
         return self.dump(self._own)
 
     def find_changed(self, before: States) -> States:
