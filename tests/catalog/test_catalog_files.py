@@ -388,6 +388,15 @@ def test_a_column_of_another_type(tmp_path: Path) -> None:
         Catalog.open(path)
 
 
+def test_C12_a_damaged_sidecar(tmp_path: Path) -> None:
+    path = saved(tmp_path, catalog(names(3)))
+    whole = frames(tmp_path).read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"\0" * len(whole)):
+        frames(tmp_path).write_bytes(damaged)
+        with pytest.raises(UnreadableMedia, match=r"cat\.frames\.arrow"):
+            Catalog.open(path)
+
+
 def test_C12_flipped_bytes_of_the_facts(tmp_path: Path) -> None:
     path = saved(tmp_path, catalog(names(200), take=range(200)))
     expected = Catalog.open(path).table
