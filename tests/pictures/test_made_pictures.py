@@ -13,6 +13,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from framefeed._values import DEFAULT_LIMITS, Limits
+from framefeed.decode import VideoDecoder
 from framefeed.errors import LimitExceeded, UnreadableMedia, UnsupportedCodec
 from framefeed.index import build_index, probe
 from framefeed.media import MediaSource
@@ -57,6 +58,15 @@ def test_I10_pages_of_a_large_tiff_are_counted_and_a_broken_chain_is_damage() ->
     struct.pack_into("<I", data, begin + 2 + 12 * struct.unpack_from("<H", data, begin)[0], len(data) + 9)
     with pytest.raises(UnreadableMedia, match="damaged picture header"):
         probe(bytes(data))
+
+
+@pytest.mark.parametrize("missing", [1, 2, 4])
+def test_a_tiff_that_ends_with_its_directory_is_one_picture(missing: int) -> None:
+    entries = [(256, 4, 4), (257, 4, 4), (258, 3, 8), (259, 3, 1), (262, 3, 1), (273, 4, 8), (278, 4, 4), (279, 4, 16)]
+    rows = b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in entries)
+    data = struct.pack("<4sI16sH", b"II*\0", 24, bytes(range(16)), len(entries)) + rows + bytes(4 - missing)
+    assert probe(data).num_frames_from_header == 1
+    assert VideoDecoder(data)[0].sum() == 3 * sum(range(16))
 
 
 def test_I10_pages_without_end_are_not_counted() -> None:

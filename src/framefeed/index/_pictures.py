@@ -49,8 +49,8 @@ def index_sequence(
     Raises:
         EmptyVideo: There is no file, or none decodes.
     """
-    _check_stream(media, stream_index)
     identity = media.identity()
+    _check_stream(media, stream_index)
     files = media.files()
     info = probe_sequence(media, limits, first_only=verify == "none")
     times = media.sequence.times(len(files))

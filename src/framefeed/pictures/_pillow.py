@@ -359,7 +359,7 @@ def _read_header(
             tag = 1
         name = str(image.format).lower()
         if name == "tiff":
-            num_frames = _count_pages(file)
+            num_frames = _count_pages(file, size)
         elif name == "gif" and size > _COUNTED_BYTES:
             num_frames = 0  # not counted
         else:
@@ -368,7 +368,7 @@ def _read_header(
         return StillHeader(name, codec, width, height, image.mode, check_orientation(tag), num_frames)
 
 
-def _count_pages(file: PictureFile) -> int:
+def _count_pages(file: PictureFile, size: int) -> int:
     """Count the directories of a TIFF, of a ring each once; Pillow would read all of their values to do so."""
 
     def read_number(offset: int, letter: str) -> int:
@@ -387,8 +387,10 @@ def _count_pages(file: PictureFile) -> int:
         seen.add(directory)
         if len(seen) > _MOST_PAGES:
             return 0
-        entries = read_number(directory, count_letter)
-        directory = read_number(directory + count_bytes + entry_bytes * entries, offset_letter)
+        end = directory + count_bytes + entry_bytes * read_number(directory, count_letter)
+        if len(seen) == 1 and end + struct.calcsize(order + offset_letter) > size:
+            break  # Pillow has read this directory, although the file ends in it or without the next one's offset.
+        directory = read_number(end, offset_letter)
     return len(seen)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import socket
 import ssl
 import subprocess
 from collections import Counter
@@ -393,6 +394,14 @@ def test_a_proxy_that_refuses_https_is_named(server: FaultServer, monkeypatch: p
     with pytest.raises(UnreadableMedia, match=r"a\.mp4\?\.\.\.: the proxy cannot be reached \(Tunnel .* 403"):
         get("https://framefeed.invalid/a.mp4?sig=1")
     assert {(each.method, each.target) for each in server.asked} == {("CONNECT", "framefeed.invalid:443")}
+
+
+def test_a_proxy_with_https_is_asked_for_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:  # bound, and without listen() it refuses
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("http_proxy", f"https://127.0.0.1:{closed.getsockname()[1]}")
+        with pytest.raises(UnreadableMedia, match=r"a\.mp4: the proxy cannot be reached"):
+            get("http://8.8.8.8/a.mp4")
 
 
 @pytest.mark.parametrize("proxy", ["socks5://h:1", "http://[::1", "http://h:port", "http://", "ftp://me:secret@h"])

@@ -309,7 +309,8 @@ class HttpClient:
         if proxy and not may_ask(parts.hostname or "", reach):
             raise PrivateAddressError(reach)
         pool = self._find_manager(reach, proxy).connection_from_url(f"{parts.scheme}://{parts.netloc}")
-        pool.ConnectionCls = _HttpsConnection if parts.scheme == "https" else _HttpConnection
+        # The pool's scheme: a proxy that is asked for http may itself have https.
+        pool.ConnectionCls = _HttpsConnection if pool.scheme == "https" else _HttpConnection
         # Through a proxy, addresses are those of the proxy, and not checked.
         _THREAD.reach = Reach.ANY if proxy else reach
         # Not by the manager, which resolves ".." in paths, and not by urlunsplit, which takes "//" for a host: the key
