@@ -26,7 +26,7 @@ setup: .venv/.dev
 check: lint types contracts fast
 
 test:
-	@echo "Lint, types, import contracts and all tests: about 15 minutes on two cores, after what is not yet installed"
+	@echo "Lint, types, import contracts and all tests: about 10 minutes on two cores, after what is not yet installed"
 	$(MAKE) --jobs=3 --output-sync=line lint types contracts tests
 
 # Before each landing, by whoever lands: whole products, and the tests that are marked test_all.
@@ -47,10 +47,10 @@ contracts: .venv/.dev
 fast: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
-# Three processes for two cores, because many tests wait: or CI takes longer than 15 minutes. The tests of a file stay in
-# one; files that take long come first, not those with many tests (tests/tiers.py).
+# Four processes for two cores, because many tests wait. The tests of a file stay in one; files that take long come first,
+# not those with many tests (tests/tiers.py).
 tests: .venv/.dev
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The wheel without the checkout: with the oldest dependencies, and with the newest on Python 3.13, where that is there.
 installed: installed-oldest installed-newest

@@ -94,7 +94,8 @@ def run_tests(room: str, *, everything: bool, seconds: float) -> str:
     paths = [f"tests/{name}" for name in REACHED.get(room, "index decode plan load").split()]
     left_out = ["-m", "test_all"] if everything else []
     command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *left_out, *paths]
-    environment = {**os.environ, "FRAMEFEED_ALL_TESTS": str(int(everything))}
+    # An editable install may be of another checkout.
+    environment = {**os.environ, "FRAMEFEED_ALL_TESTS": str(int(everything)), "PYTHONPATH": str(SRC)}
     with subprocess.Popen(command, stdout=PIPE, stderr=DEVNULL, text=True, env=environment, process_group=0) as run:
         try:
             shown, _ = run.communicate(timeout=seconds)

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     times: Path | None = parser.parse_args(arguments).times
     if times is None:
         times = Path(tempfile.mkdtemp(prefix="framefeed-test-times-")) / "times.txt"
-        command = [sys.executable, "-m", "pytest", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+        command = [sys.executable, "-m", "pytest", "-n", "4", "--dist", "loadfile", "--no-loadscope-reorder"]
         if code := subprocess.run([*command, "-p", "tests.times"], env={**os.environ, VARIABLE: str(times)}).returncode:
             return code
         print(f"times of all tests: {times}")
