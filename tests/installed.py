@@ -167,7 +167,7 @@ def run_tests(programs: Path, chosen: Installation) -> None:
     options = ("-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
     # The goldens, which are one test, come first: they take one of the processes for long.
     tests = ("-m", "not slow or golden", GOLDENS, *chosen.tests)
-    _run([programs / "python", "-m", "pytest", *options, *tests], cwd=CHECKOUT)
+    _run([programs / "python", "-m", "pytest", *options, *tests], cwd=CHECKOUT, FRAMEFEED_SLOW_SECONDS="1")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -200,8 +200,9 @@ def _timed(what: str) -> Iterator[None]:
     print(f"{what}: {time.monotonic() - before:.0f} s", flush=True)
 
 
-def _run(command: Sequence[str | Path], cwd: Path | None = None, *, quiet: bool = False) -> None:
+def _run(command: Sequence[str | Path], cwd: Path | None = None, *, quiet: bool = False, **variables: str) -> None:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PIP_REQUIRE"))}
+    environment |= variables
     stdout = subprocess.DEVNULL if quiet else None
     if subprocess.run(command, cwd=cwd, env=environment, stdout=stdout).returncode:
         raise SystemExit(f"failed: {' '.join(map(str, command))[:300]}")
