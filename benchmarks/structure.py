@@ -62,7 +62,7 @@ CONCERNS = [
     ("cache", 1_830, "decoded frames are kept for the next epoch, on any disk", "cache"),
     ("cache: codecs", 644, "smaller stored frames, exact or lossy", "cache.codecs"),
     ("cache: files", 2_310, "several processes write at once, nothing torn after a crash", "cache.store"),
-    ("cache: filled ahead", 593, "the first epoch is fast too; size and speed are known before", "cache.prefill"),
+    ("cache: filled ahead", 606, "the first epoch is fast too; size and speed are known before", "cache.prefill"),
     ("written pictures and videos", 2_040, "stills, contact sheets, videos that are joined from parts", "encode"),
     ("videos through a function", 2_394, "`map_video`: parallel, in order, continued after a stop", "transcode"),
     ("PyTorch", 3_185, "data sets, a drop-in `DataLoader` and `VideoDecoder`", "adapters.torch torch"),

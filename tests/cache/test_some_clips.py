@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -177,12 +178,47 @@ def test_compressed_frames_are_predicted_about(form: Any, codec: str, ten_videos
         assert first.rest_bytes == pytest.approx(cache.info().bytes_on_disk - before, rel=0.3)
 
 
+@pytest.mark.parametrize("is_sampled", [False, True])
+def test_frames_that_are_there_are_not_predicted(
+    is_sampled: bool, ten_videos: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_sampled:
+        monkeypatch.setattr(framefeed.cache.prefill._demand, "PLANNED_CLIPS", 300)
+    plan = plan_clips(ten_videos, EveryFrame(), seed=0, shuffle=False, size=(24, 32))
+    with FrameCache(tmp_path / "c", codec="raw") as cache:
+        built(plan_clips(ten_videos, EveryFrame(), seed=0, shuffle=False, size=(24, 32), rank=0, world_size=2), cache)
+    with FrameCache(tmp_path / "c", codec="raw") as cache:
+        first = built(plan, cache, clips=16)
+        rest = built(plan, cache)
+        assert rest.frames_stored == len(plan) // 2 - first.frames_stored
+        taken = rest.bytes_written + rest.frames_stored * ROW.itemsize
+        assert first.rest_bytes == pytest.approx(taken, rel=0.3 if is_sampled else 0)
+
+
+def test_frames_of_a_source_that_is_gone_are_predicted(tmp_path: Path) -> None:
+    make_folder(tmp_path / "videos", videos_per_class=2, seconds=1)
+    plan = plan_clips(scan(tmp_path / "videos", workers=0), Uniform(4), seed=0, size=(24, 32))
+    with FrameCache(tmp_path / "c", codec="raw") as cache:
+        built(plan, cache, clips=1)
+        for path in sorted((tmp_path / "videos").rglob("*.mp4"))[:-1]:
+            path.unlink()
+        report = built(plan, cache, clips=2)
+        assert (report.frames_stored, len(report.failed)) == (4, 1)
+        assert report.rest_bytes == 8 * (24 * 32 * 3 + ROW.itemsize)
+
+
 def test_seconds_are_scaled_by_pictures_and_workers() -> None:
-    report = BuildReport(clips=2, frames_stored=10, frames_present=10, bytes_written=1000, workers=4)
-    # Half of the frames were stored before, so 100 of 200 pictures took 8 seconds of four threads. Three fifths of the
-    # frames are left, and so three fifths of the pictures, some of them for the second time.
-    assert predict_rest(report, 8.0, filled=(20, 200), demand=(50, 500)) == (30 * (100 + ROW.itemsize), 8 / 4 * 3)
-    assert predict_rest(report, 8.0, filled=(20, 200), demand=(18, 190)) == (0, 0.0), "a sample may find less"
+    # Half of what the cache lacked was stored, in 8 seconds of four threads, and a second more.
+    report = BuildReport(clips=2, frames_stored=10, bytes_written=1000, workers=4, seconds=3.0)
+    nbytes = 100 + ROW.itemsize
+    # Three times the frames and three times the pictures of those that took the time.
+    assert predict_rest(report, 8.0, (20, 200), (30, 300)) == (30 * nbytes, 1.0 + 2 * 3)
+    # Four times the frames, and as many pictures.
+    assert predict_rest(report, 8.0, (20, 200), (40, 100)) == (40 * nbytes, 1.0 + 2 * 2)
+    assert predict_rest(report, 8.0, (20, 200), (0, 0)) == (0, 1.0)
+    failed = replace(report, frames_failed=5)
+    assert predict_rest(failed, 8.0, (20, 200), (30, 300))[0] == 25 * nbytes
+    assert predict_rest(failed, 8.0, (20, 200), (3, 30))[0] == 0, "a sample may find less"
 
 
 def test_where_nothing_was_stored_nothing_is_predicted(tmp_path: Path) -> None:

@@ -128,11 +128,46 @@ def test_some_clips_are_filled_and_what_the_others_would_take_is_printed(
     assert out[3].endswith(" with 1 worker: the same command without --clips fills them")
     assert len(out) == 4
     out, _ = said(answer, *words, "--clips", "2", "--max-bytes", "50kB")
-    assert out[3] == "2 clips filled; no frame was stored, so what the other 4 would take is not known"
+    assert out[3] == (
+        "8 frames of 2 clips were stored before, and none now, so what the other 4 would take is not known: give a "
+        "larger --clips, or none to fill all"
+    )
     assert document(answer, *words)["build"]["frames_present"] == 8
-    narrow = [*words[:2], f"{cache}2", *words[3:], "--clips", "2", "--max-bytes", "100kB"]
-    out, _ = said(answer, *narrow)
-    assert "the other 4 would take about 74.6 kB, more than max_bytes leaves (" in out[3]
+
+
+def test_where_max_bytes_is_too_small_for_the_others_a_larger_one_is_advised(
+    catalog: str, cache: str, answer: Answer
+) -> None:
+    words = ["build", catalog, cache, *RATES, "--codec", "raw"]
+    out, _ = said(answer, *words, "--clips", "2", "--max-bytes", "100kB")
+    assert "2 clips filled; by these, the other 4 would take about 74.6 kB, more than max_bytes leaves (" in out[3]
+    assert out[3].endswith(": give a larger --max-bytes")
+    # Two thirds of the frames are there, and the others have room.
+    said(answer, *words, "--clips", "4")
+    out, _ = said(answer, *words, "--clips", "5", "--max-bytes", "120kB")
+    assert "5 clips filled; by these, the other 1 would take about 18.7 kB, and " in out[3]
+
+
+def test_clips_are_called_filled_only_if_they_are(catalog: str, cache: str, tmp_path: Path, answer: Answer) -> None:
+    words = [*RATES, "--codec", "raw", "--workers", "0"]
+    out, _ = said(answer, "build", catalog, cache, *words, "--clips", "4", "--max-bytes", "60kB")
+    assert out[-1].startswith(
+        "of 4 clips, not all frames are stored; by those that are, all that is missing would take"
+    )
+    assert out[-1].endswith(": give a larger --max-bytes")
+    shutil.copytree(Path(catalog).parent / "videos", tmp_path / "videos")
+    late = os.fspath(tmp_path / "late.parquet")
+    scan(tmp_path / "videos", out=late)
+    for number, path in enumerate(sorted((tmp_path / "videos").rglob("*.mp4"))):
+        if number:
+            path.unlink()
+    out, _ = said(answer, "build", late, f"{cache}2", *words, "--clips", "3", code=3)
+    assert out[-1].startswith(
+        "of 3 clips, not all frames are stored; by those that are, all that is missing would take"
+    )
+    shutil.rmtree(tmp_path / "videos")
+    out, _ = said(answer, "build", late, f"{cache}3", *words, "--clips", "3", code=3)
+    assert out[-1] == "no frame was stored now, so what the other 3 would take is not known"
 
 
 def test_built_frames_are_read_from_the_cache(catalog: str, cache: str) -> None:

@@ -295,16 +295,24 @@ def _describe_build(args: argparse.Namespace, plan: EpochPlan, report: BuildRepo
 
 
 def _describe_rest(report: BuildReport, max_bytes: int | None, bytes_on_disk: int) -> str:
-    filled, rest = format_count(report.clips, "clip"), f"the other {report.rest_clips:,}"
+    clips, rest = format_count(report.clips, "clip"), f"the other {report.rest_clips:,}"
+    filled = f"{clips} filled; by these, {rest}"
+    if report.stopped_because is not None or report.failed:
+        filled = f"of {clips}, not all frames are stored; by those that are, all that is missing"
     if report.rest_bytes is None or report.rest_seconds is None:
-        return f"{filled} filled; no frame was stored, so what {rest} would take is not known"
-    lack = ""
+        if report.frames_present and report.stopped_because is None and not report.failed:
+            return (
+                f"{format_count(report.frames_present, 'frame')} of {clips} were stored before, and none now, so what "
+                f"{rest} would take is not known: give a larger --clips, or none to fill all"
+            )
+        return f"no frame was stored now, so what {rest} would take is not known"
+    lack, advice = "", "the same command without --clips fills them"
     if max_bytes is not None and report.rest_bytes > max_bytes - bytes_on_disk:
         lack = f", more than max_bytes leaves ({format_bytes(max(0, max_bytes - bytes_on_disk))})"
+        advice = "give a larger --max-bytes"
     return (
-        f"{filled} filled; by these, {rest} would take about {format_bytes(report.rest_bytes)}{lack}, and "
-        f"{format_seconds(report.rest_seconds)} with {format_count(max(1, report.workers), 'worker')}: the same "
-        "command without --clips fills them"
+        f"{filled} would take about {format_bytes(report.rest_bytes)}{lack}, and "
+        f"{format_seconds(report.rest_seconds)} with {format_count(max(1, report.workers), 'worker')}: {advice}"
     )
 
 

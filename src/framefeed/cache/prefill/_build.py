@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from math import sqrt
 from time import perf_counter
 from typing import Any, Literal, Self
 
@@ -26,7 +27,7 @@ from framefeed.cache.prefill._demand import (
 )
 from framefeed.cache.store._format import ROW
 from framefeed.decode import ClipSlot, Decoder, as_decoder, find_reduction
-from framefeed.errors import CacheError, UsageError
+from framefeed.errors import CacheError, FramefeedError, UsageError
 from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource, source_name
 from framefeed.parallel import (
@@ -193,6 +194,15 @@ class Filler:
                 raise error
         return [(run, error) for run, error in zip(runs, report.errors, strict=True) if error is not None]
 
+    def select_missing(self, task: FillTask) -> FillTask:
+        """Return a task for the frames that the cache lacks; for all, where the source cannot be read."""
+        try:
+            source, index = self._plan.catalog.media_source(task.row), self._plan.catalog.frame_index(task.row)
+            missing = [self._find_missing(source, index, run) for run in task.runs]
+        except (FramefeedError, OSError):
+            return task
+        return replace(task, runs=[run for run in missing if len(run)])
+
     def _find_missing(self, source: MediaSource, index: FrameIndex, run: FrameRun) -> FrameRun:
         """Return the frames of a run that the cache lacks; frames of a changed source count as lacking."""
         missing = self._decoder.find_missing(source, index, run.ordinals, run.output)
@@ -219,7 +229,7 @@ class BuildReport:
     """Result of ``build``.
 
     Attributes:
-        clips: Clips that were filled: of the plan, all epochs together; with ``clips=``, at most that many.
+        clips: Clips that were to be filled: of the plan, all epochs together; with ``clips=``, at most that many.
         frames_stored: Frames that were decoded and stored.
         frames_present: Frames that the cache already had.
         frames_failed: Frames that could not be decoded or stored.
@@ -229,9 +239,9 @@ class BuildReport:
         workers: Threads that decoded; 0 is the calling thread alone.
         stopped_because: Why ``build`` stopped before the end of the plan, or None.
         rest_clips: With ``clips=``, the number of the other clips, else 0.
-        rest_bytes: About what the frames of the other clips will take on disk, by those that were stored; None without
-            ``clips=``, or if no frame was stored.
-        rest_seconds: About how long a build of the other clips will take with the same workers, likewise.
+        rest_bytes: With ``clips=``, about what the frames that the cache still lacks will take on disk, by those that
+            were stored; None if no frame was stored.
+        rest_seconds: About how long a build of them will take with the same workers, likewise.
     """
 
     clips: int
@@ -304,7 +314,7 @@ def build(
     num_clips, plan = len(plan) * epochs, flatten_streams(plan)
     num_filled = num_clips if clips is None else min(clips, num_clips)
     count = thread_budget().threads if workers == "auto" else check_integer("workers", workers, least=0)
-    done = FillCounts()
+    done, lacking = FillCounts(), (0, 0)
     total = None if plan.frames_per_clip is None else len(plan) * plan.frames_per_clip * epochs
     try:
         filler = Filler(plan, cache, as_decoder(backend, limits), epochs)
@@ -313,6 +323,8 @@ def build(
         if clips is not None:
             tasks = list(tasks)
             total = sum(task.clip_frames for task in tasks)
+            cache.store.refresh()
+            lacking = count_frames(plan, map(filler.select_missing, tasks))
         possible = takewhile(lambda _: cache.is_filling, tasks)
         with (
             showing_progress(total, progress, unit_scale=True) as show,
@@ -345,23 +357,22 @@ def build(
     )
     if clips is None or not report.frames_stored:
         return report
-    filled, demand = count_frames(plan, tasks), count_demand(plan, epochs, options)
-    rest_bytes, rest_seconds = predict_rest(report, done.busy_seconds, filled, demand)
+    rest = count_demand(plan, epochs, options, filler.select_missing)
+    rest_bytes, rest_seconds = predict_rest(report, done.busy_seconds, lacking, rest)
     return replace(report, rest_bytes=rest_bytes, rest_seconds=rest_seconds)
 
 
 def predict_rest(
-    report: BuildReport, busy_seconds: float, filled: tuple[int, int], demand: tuple[int, int]
+    report: BuildReport, busy_seconds: float, lacking: tuple[int, int], rest: tuple[int, int]
 ) -> tuple[int, float]:
-    """Predict the bytes and seconds of a plan's other frames: bytes by frames, seconds by the pictures to decode.
+    """Predict the bytes and seconds of what a cache lacks of a plan, by what it lacked of the clips before the build.
 
-    Frames, and pictures that must be decoded for them, are those of the filled clips, and of all.
+    Both are frames, and the pictures that must be decoded for them.
     """
-    (num_frames, num_pictures), (all_frames, all_pictures) = filled, demand
-    rest_frames = max(0, all_frames - num_frames)
-    # Groups of pictures that have frames of both kinds are decoded again.
-    rest_pictures = all_pictures * rest_frames / max(1, all_frames)
-    # Frames that were stored before took no time.
-    decoded_pictures = num_pictures * report.frames_stored / num_frames
+    (num_frames, num_pictures), (rest_frames, rest_pictures) = lacking, rest
+    rest_frames = max(0, rest_frames - report.frames_failed)  # which will fail again
     nbytes = rest_frames * (report.bytes_written / report.frames_stored + ROW.itemsize)
-    return round(nbytes), busy_seconds / max(1, report.workers) * rest_pictures / decoded_pictures
+    # Which takes more time is not known: storing, by frames, or decoding, by pictures.
+    times = sqrt(rest_frames * rest_pictures / max(1, num_frames * num_pictures)) * num_frames / report.frames_stored
+    busy = busy_seconds / max(1, report.workers)
+    return round(nbytes), max(0.0, report.seconds - busy) + busy * times

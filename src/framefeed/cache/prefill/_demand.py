@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -190,11 +190,13 @@ def _cut_long_clip(index: FrameIndex, ordinals: IntArray, most_frames: int, by_o
         first = stop
 
 
-def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> tuple[int, int]:
-    """Count the frames of a plan from its first epoch on as ``count_frames`` does; of a long plan, by a sample."""
+def count_demand(
+    plan: EpochPlan, epochs: int, options: FillOptions, select: Callable[[FillTask], FillTask] = lambda task: task
+) -> tuple[int, int]:
+    """Count frames of a plan from its first epoch on as ``count_frames`` does; of a long plan, by a sample."""
     plan = flatten_streams(plan)
     if len(plan) * epochs <= PLANNED_CLIPS:
-        return count_frames(plan, make_tasks(plan, epochs, options))
+        return count_frames(plan, map(select, make_tasks(plan, epochs, options)))
     plans = [order_by_catalog(plan, number) for number in range(epochs)]
     windows = list(sample_windows(plans[0], _WINDOWS, PLANNED_CLIPS // epochs))
     share = len(plan) / sum(map(len, windows))
@@ -204,7 +206,7 @@ def count_demand(plan: EpochPlan, epochs: int, options: FillOptions) -> tuple[in
         for row, window in zip(rows, windows, strict=True)
         for task in make_source_tasks(row, plan.catalog.frame_index(row), list_requests(plans, window), options)
     )
-    num_frames, num_pictures = count_frames(plan, tasks)
+    num_frames, num_pictures = count_frames(plan, map(select, tasks))
     return round(num_frames * share), round(num_pictures * share)
 
 
