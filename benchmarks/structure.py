@@ -44,10 +44,10 @@ CONCERNS = [
     ("archives and Parquet", 3_339, "clips in shards as they are: where members lie, their labels; nothing is unpacked",
      "archives catalog._packed_values scanning._archives scanning._packed_rows scanning._tar_rows "
      "scanning._tar_columns scanning._braces media._members"),
-    ("objects by URL", 4_375, "only the bytes of the wanted frames, asked for ahead, from one version of each object; "
+    ("objects by URL", 4_376, "only the bytes of the wanted frames, asked for ahead, from one version of each object; "
      "buckets are listed", "media.remote media._objects load._ahead scanning._objects scanning._targets "
      "catalog._catalog_urls _fetched"),
-    ("pictures", 2_604, "image data sets behind the same calls; a header a file in bulk",
+    ("pictures", 2_606, "image data sets behind the same calls; a header a file in bulk",
      "pictures scanning._still_rows decode.backends.still index._pictures"),
     ("other engines", 1_038, "OpenCV, TorchCodec, decord and DALI by name, checked against the index frame by frame",
      "decode.backends._engine decode.backends._engine_facts decode.backends._standard_error decode.backends.opencv "
@@ -69,7 +69,7 @@ CONCERNS = [
     ("other frameworks", 2_148, "batches in TensorFlow, JAX and DALI", "adapters tensorflow jax dali ray lerobot"),
     ("data sets of LeRobot", 2_379, "robots are trained from their data as they are, with exact frames", "lerobot"),
     ("scripts of other libraries", 1_799, "one import is changed, and frames are exact", "compat"),
-    ("command line", 3_776, "all of it without Python", "cli __main__"),
+    ("command line", 3_784, "all of it without Python", "cli __main__"),
     ("measuring on own files", 4_634, "which way is fastest here, against the libraries that are installed", "bench"),
     ("reports", 1_621, "a page that shows what is in a data set", "report"),
     ("exams for other people's parts", 1_521, "a decoder or codec of one's own is checked as ours are", "testing"),
