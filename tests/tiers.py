@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 TIMES = Path(__file__).with_name("times.txt")
-SLOW_CPU_SECONDS = float(os.environ.get("FRAMEFEED_SLOW_SECONDS", "0.3"))
+SLOW_CPU_SECONDS = float(os.environ.get("FRAMEFEED_SLOW_SECONDS", "0.15"))
 """From here on, all parameters of a test together, `make check` leaves it out; tests/installed.py has its own bound."""
 _LISTED_SECONDS = 0.1
 _HEADING = """\
