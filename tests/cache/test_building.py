@@ -319,7 +319,7 @@ def test_C01_killed_builders_leave_exact_frames_or_none(seeds: range) -> None:
     reports = result_of_child(lambda: run_seeds(seeds))  # make chaos: 200
     assert [report["verdict"] for report in reports] == ["exact"] * len(seeds)
     assert sum(report["killed"].count(" at ") for report in reports) >= len(seeds)
-    assert len({report["found"] for report in reports}) > 2, "they died at different places"
+    assert len({report["found"] for report in reports}) > 1, "they died at different places"
 
 
 def test_C01_a_store_that_leaves_half_a_file_is_caught(capfd: pytest.CaptureFixture[str]) -> None:
