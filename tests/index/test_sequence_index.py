@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from framefeed.errors import CorruptMedia, EmptyVideo, FormatChanged, NoVideoStream, UnreadableMedia
+from framefeed.errors import CorruptMedia, EmptyVideo, FormatChanged, MissingMedia, NoVideoStream, UnreadableMedia
 from framefeed.index import Verify, probe
 from framefeed.index._build import build_index, index_media
 from framefeed.index._frame_index import FrameIndex
@@ -177,6 +177,8 @@ def test_pictures_have_one_stream(tmp_path: Path) -> None:
         assert len(build_index(source, stream_index=0)) == 1
         with pytest.raises(NoVideoStream, match="no stream 1"):
             build_index(source, stream_index=1)
+    with pytest.raises(MissingMedia, match="no such folder"):
+        build_index(ImageSequence(tmp_path / "none", fps=25), stream_index=1)
 
 
 def test_pictures_are_distinguished_from_videos() -> None:
