@@ -44,7 +44,7 @@ def test_C05_workers_fill_and_read_one_cache(workers: int, method: str | None, t
         assert_equal(load_clips(dataset, **options), expected)
         if not workers:
             cache.flush()
-        assert not [name for name in (tmp_path / "c").iterdir() if name.suffix == ".part"], "workers seal when they end"
+        assert not [name for name in (tmp_path / "c").iterdir() if name.suffix == ".new"], "workers seal when they end"
         info = cache.info()
         assert info.num_frames > 0
         assert_equal(load_clips(dataset, **options), expected)
