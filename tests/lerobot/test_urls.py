@@ -24,8 +24,6 @@ TABLE = "/data/data/chunk-000/file-000.parquet"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
     return make_lerobot(tmp_path / "robots", cameras=["top"], image_keys=["side"], size=(32, 48))
 
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of scans: media to pack and unpack, and no proxy."""
+"""Shared by the tests of scans: media to pack and unpack."""
 
 from __future__ import annotations
 
@@ -18,10 +18,3 @@ def media(tmp_path_factory: pytest.TempPathFactory) -> Members:
 def folder(media: Members, tmp_path: Path) -> Path:
     """These media, unpacked."""
     return unpack(media, tmp_path / "unpacked")
-
-
-@pytest.fixture
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)

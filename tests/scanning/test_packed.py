@@ -39,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* rows are left out of this pla
 
 
 @pytest.fixture
-def server(media: Members, no_proxy: None) -> Iterator[FaultServer]:
+def server(media: Members) -> Iterator[FaultServer]:
     with faulty({"/m.tar": pack(media)}) as server:
         yield server
 

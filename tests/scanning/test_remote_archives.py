@@ -45,10 +45,7 @@ def list_facts(listing: Listing) -> list[object]:
 
 
 @contextmanager
-def serving(objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, FaultServer]]:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+def serving(objects: dict[str, bytes]) -> Iterator[tuple[str, FaultServer]]:
     with faulty(objects) as server:
         yield f"{server.url}/s.tar", server
 
@@ -59,15 +56,13 @@ def local(tmp_path: Path) -> list[object]:
     return list_facts(scan(tmp_path / "s.tar"))
 
 
-def test_a_remote_archive_has_the_rows_of_a_local_one(local: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving({"/s.tar": SHARD}, monkeypatch) as (url, _):
+def test_a_remote_archive_has_the_rows_of_a_local_one(local: list[object]) -> None:
+    with serving({"/s.tar": SHARD}) as (url, _):
         assert list_facts(scan(url)) == local
 
 
-def test_braces_stand_for_urls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_braces_stand_for_urls() -> None:
     objects = {f"/a-{n}.tar": make_member(b"%d.jpg" % n, b"x") + END for n in range(3)}
-    for name in ("http_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
     with served(objects) as server:
         listing = scan(f"{server}/a-{{0..3}}.tar")
         assert [(split_part(path) or (0, path))[1] for path in listing.paths] == [

@@ -22,7 +22,7 @@ from tests.scanning.test_packed_rows import CONTAINERS, PLAIN, replace_last, wri
 
 
 @pytest.fixture
-def server(media: Members, tmp_path: Path, no_proxy: None) -> Iterator[FaultServer]:
+def server(media: Members, tmp_path: Path) -> Iterator[FaultServer]:
     columns = {"label": [Path(name).parent.name for name, _ in media]}
     paths = [
         zip_media(tmp_path / "m.zip", media),
