@@ -102,7 +102,7 @@ plan = ff.plan_clips(catalog, ff.Uniform(4), seed=1)
 with ff.ClipLoader(plan, batch_size=2) as loader:
     batches = list(loader)
 shown = [read_stamp(frame) for batch in batches for clip in batch.data for frame in clip]
-planned = [number for position in range(len(plan)) for number in plan[position].ordinals.tolist()]
+planned = [number for position in range(len(plan)) for number in plan[position].indices.tolist()]
 assert len(shown) == 8 and shown == planned, (shown, planned)
 """
 

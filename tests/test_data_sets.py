@@ -66,7 +66,7 @@ def load(plan: ff.EpochPlan) -> list[Sample]:
     with ff.ClipLoader(plan, batch_size=2, workers=1) as loader:
         for batch in loader:
             for number, clip in enumerate(batch.data):
-                indices = plan[len(samples)].ordinals.tolist()
+                indices = plan[len(samples)].indices.tolist()
                 columns = {name: values[number] for name, values in batch.columns.items()}
                 samples.append(Sample(read_stamps(clip), indices, int(batch.rows[number]), columns))
     return samples

@@ -209,7 +209,7 @@ def calls_of_plans(media: Media) -> Iterator[Wrong]:
     yield Wrong("without", media.plan.without, "clips", (*NO_INTEGER, None, -1, [1, 2], [None], Nothing()))
     yield Wrong("without", media.plan.without, "world_size", (*NO_INTEGER, 0, -1), others={"clips": 0})
     yield Wrong("without", media.plan.without, "balance", (3, "bytes", True), others={"clips": 0})
-    choose = media.plan.choose_substitute
+    choose = media.plan.order.choose_substitute
     yield Wrong("choose_substitute", choose, "position", (*NO_INTEGER, None, 99, -99), others={"number": 0})
     yield Wrong("choose_substitute", choose, "number", (*NO_INTEGER, None, -1), others={"position": 0})
     yield Wrong("with_state", media.plan.with_state, "state", (3, None, "x", {}, Nothing()))

@@ -44,14 +44,19 @@ class FramefeedError(Exception):
         source: Name of the file or buffer with the problem; None if unknown.
         position: Global position in the plan; None if the error did not come through a plan.
         stage: The step that failed: "open", "index", "plan", "decode", "transform", ...; None if unknown.
-        late_position: The position, if it became known after the message was written: ``str()`` adds it at the end,
-            because PyTorch's workers send nothing else of an error.
+        late_position: The position, if it became known after the message was written.
+        stream: Name of the stream of the clip, if it became known after the message was written.
+        advice: A further next step.
+
+    ``str()`` adds the last three at the end, because PyTorch's workers send nothing else of an error.
     """
 
     source: str | None
     position: int | None
     stage: str | None
     late_position: int | None = None
+    stream: str | None = None
+    advice: str | None = None
 
     def __init__(
         self,
@@ -68,11 +73,14 @@ class FramefeedError(Exception):
 
     def __str__(self) -> str:
         # OSError and ImportError bases print more than the message: every error here prints just that.
-        return self.plain_message + ("" if self.late_position is None else f" (clip at position {self.late_position})")
+        stream = "" if self.stream is None else f" (stream {self.stream!r})"
+        advice = "" if self.advice is None else f"; {self.advice}"
+        position = "" if self.late_position is None else f" (clip at position {self.late_position})"
+        return f"{self.plain_message}{stream}{advice}{position}"
 
     @property
     def plain_message(self) -> str:
-        """The message without ``late_position``."""
+        """The message without what became known later."""
         return str(self.args[0]) if self.args else ""
 
     def __reduce__(self) -> tuple[Any, ...]:

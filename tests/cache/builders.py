@@ -37,7 +37,7 @@ class Watched:
         self.counts = DecodeCounts()
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        self._note(source, [ordinal for slot in slots for ordinal in slot.indices.tolist()])
+        self._note(source, [ordinal for slot in slots for ordinal in slot.ordinals.tolist()])
         report = self._inner.decode(source, index, slots)
         with self._counting:
             self.counts += report.counts
@@ -77,7 +77,7 @@ def needed_frames(plan: EpochPlan, epochs: int = 1) -> dict[int, set[int]]:
     for epoch in range(epochs):
         at = plan.with_epoch(plan.epoch + epoch)
         for position in range(len(at)):
-            frames_by_row.setdefault(at.row_at(position), set()).update(at[position].ordinals.tolist())
+            frames_by_row.setdefault(at.row_at(position), set()).update(at[position].indices.tolist())
     return frames_by_row
 
 
@@ -99,7 +99,7 @@ def clips_through(plan: EpochPlan, cache: FrameCache | None, backend: Any) -> It
         request, row = plan[position], plan.row_at(position)
         index = plan.catalog.frame_index(row)
         shape = request.output.shape(*index.stream.displayed)
-        slot = ClipSlot(request.ordinals, request.output, np.empty((len(request), *shape), dtype=np.uint8))
+        slot = ClipSlot(request.indices, request.output, np.empty((len(request), *shape), dtype=np.uint8))
         try:
             decoder.decode(MediaSource.of(plan.catalog.source(row)), index, [slot]).raise_first()
         except MediaError:

@@ -30,7 +30,7 @@ def frames_of(plan: EpochPlan, epochs: int, by_output: bool) -> Counter[object]:
     frames: Counter[object] = Counter()
     for epoch in range(plan.epoch, plan.epoch + epochs):
         for request in plan.with_epoch(epoch):
-            for ordinal in request.ordinals.tolist():
+            for ordinal in request.indices.tolist():
                 frames[request.source, ordinal, request.output if by_output else None] = 1
     return frames
 

@@ -89,7 +89,7 @@ def by_decoders(plan: ff.EpochPlan) -> np.ndarray:
         with ff.VideoDecoder(
             request.source, size=output.size, crop=output.crop, still_quality=output.still_quality
         ) as decoder:
-            pictures.append(np.stack([decoder[int(i)] for i in request.ordinals]))
+            pictures.append(np.stack([decoder[int(i)] for i in request.indices]))
     return np.stack(pictures)
 
 

@@ -206,5 +206,5 @@ def test_a_cache_of_whole_pictures_stores_what_an_engine_gives(engine: str, tmp_
         for _ in range(2):
             with ff.ClipLoader(plan, batch_size=1, workers=0, backend=engine, cache=cache) as loader:
                 shown.append(read_stamps(next(iter(loader)).data[0]))
-        assert shown == [plan[0].ordinals.tolist()] * 2
+        assert shown == [plan[0].indices.tolist()] * 2
         assert cache.info().num_frames == 3

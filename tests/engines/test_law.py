@@ -79,4 +79,4 @@ def test_a_loader_gives_the_frames_of_its_plan(engine: str, kind: str) -> None:
     plan = ff.plan_clips(catalog, ff.RandomSegments(4), seed=3, clips_per_video=4, size=(96, 128))
     with ff.ClipLoader(plan, batch_size=2, workers=2, kind=kind, backend=engine) as loader:  # type: ignore[arg-type]
         shown = [read_stamps(clip) for batch in loader for clip in batch.data]
-    assert shown == [plan[position].ordinals.tolist() for position in range(len(plan))]
+    assert shown == [plan[position].indices.tolist() for position in range(len(plan))]

@@ -54,7 +54,7 @@ def make_plan(catalog: Catalog, indices: tuple[int, ...] = ORDINALS, **options: 
 
 def find_damaged(plan: EpochPlan, position: int) -> np.ndarray:
     index = plan.catalog.frame_index(plan.row_at(position))
-    return np.isin(plan[position].ordinals, index.damaged_frame_indices)
+    return np.isin(plan[position].indices, index.damaged_frame_indices)
 
 
 def load_one(loader: ClipLoader) -> ClipBatch:
@@ -84,7 +84,7 @@ def test_what_is_delivered(
         batch = load_one(loader)
         assert batch.ok.all()
         for position in range(3):
-            damaged, ordinals = find_damaged(plan, position), plan[position].ordinals
+            damaged, ordinals = find_damaged(plan, position), plan[position].indices
             assert damaged.any() == (position < 2)
             expected = decode_directly(plan, position, ordinals)
             if flip:
@@ -99,7 +99,7 @@ def test_what_is_delivered(
             assert not np.isnan(batch.pts_seconds[position]).any()
     if cache is not None:
         cache.flush()
-        sound = sum(len(set(plan[position].ordinals[~find_damaged(plan, position)].tolist())) for position in range(3))
+        sound = sum(len(set(plan[position].indices[~find_damaged(plan, position)].tolist())) for position in range(3))
         assert cache.info().num_frames == sound, "pictures that are delivered damaged are never stored"
         cache.close()
 

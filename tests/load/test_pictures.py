@@ -46,7 +46,7 @@ def check_batches(plan: EpochPlan, workers: int, **options: Any) -> None:
             for slot in range(len(batch)):
                 request = plan[delivered]
                 numbers = read_stamps(batch.data[slot])
-                assert [number % 100 for number in numbers] == request.ordinals.tolist()
+                assert [number % 100 for number in numbers] == request.indices.tolist()
                 assert isinstance(request.source, ImageSequence)
                 assert batch.sources[slot] == request.source.name
                 delivered += 1

@@ -139,7 +139,7 @@ def test_a_run_over_broken_files_ends_with_its_ledger(kind: str, workers: int, b
 
 def test_L05_an_error_that_cannot_be_sent_is_that_of_its_clip_alone() -> None:
     plan = plan_of(clips_per_video=3, shuffle="videos")
-    decoder = FlatDecoder(spoil=faulty.UnsendableAt(plan[1].ordinals.tolist()))
+    decoder = FlatDecoder(spoil=faulty.UnsendableAt(plan[1].indices.tolist()))
     with ClipLoader(
         plan, batch_size=3, backend=decoder, workers=1, kind="processes", on_error="skip", prefetch=1
     ) as loader:
@@ -149,7 +149,7 @@ def test_L05_an_error_that_cannot_be_sent_is_that_of_its_clip_alone() -> None:
     assert type(batch.errors[1]) is LoadError
     assert str(batch.errors[1]).startswith("Unsendable: held")
     assert (batch.errors[1].position, batch.errors[1].stage) == (1, "decode")
-    assert [clip[0, 0, 0, 0] for clip in batch.data] == [plan[0].ordinals[0], 0, plan[2].ordinals[0]]
+    assert [clip[0, 0, 0, 0] for clip in batch.data] == [plan[0].indices[0], 0, plan[2].indices[0]]
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_the_first_stream_is_that_of_its_plan_alone_and_the_other_follows_by_tim
                 request: Any = plan[position]
                 stamps = read_stamps(batch.data["slow"][slot])
                 assert read_stamps(batch.data["fast"][slot]) == [100 + 2 * stamp for stamp in stamps]
-                assert request["slow"].ordinals.tolist() == stamps
+                assert request["slow"].indices.tolist() == stamps
                 names = {Path(batch.sources[name][slot]).stem for name in batch.sources}
                 assert len(names) == 1
 
@@ -203,7 +203,7 @@ def test_frames_past_the_end_are_not_valid_in_any_stream() -> None:
     for request in plan:
         assert request["slow"].valid.tolist() == [True, True, False, False]  # type: ignore[index]
         assert request["fast"].valid.tolist() == [True, True, False, False]  # type: ignore[index]
-        assert request["fast"].ordinals.tolist() == [0, 30, 30, 30]  # type: ignore[index]
+        assert request["fast"].indices.tolist() == [0, 30, 30, 30]  # type: ignore[index]
 
 
 def test_the_tolerance_names_the_stream() -> None:
@@ -212,7 +212,7 @@ def test_the_tolerance_names_the_stream() -> None:
         None, EveryFrame(), streams={"fast": fast(), "slow": slow()}, on="stem", seed=0, shuffle=False,
         tolerance_seconds=0.01,
     )  # fmt: skip
-    assert plan[0]["slow"].ordinals.tolist() == [0]  # type: ignore[index]
+    assert plan[0]["slow"].indices.tolist() == [0]  # type: ignore[index]
     with pytest.raises(FrameNotFound, match=r"scene_\d.mp4 \(stream 'slow'\): .*tolerance_seconds=0.01") as raised:
         plan[1]
     assert raised.value.position == 1
@@ -336,7 +336,7 @@ class CountingDecoder(BaseDecoder):
         self._inner = find_decoder("pyav")
 
     def decode(self, source: Any, index: Any, slots: Any) -> Any:
-        self.calls.append([slot.indices.tolist() for slot in slots])
+        self.calls.append([slot.ordinals.tolist() for slot in slots])
         return self._inner.decode(source, index, slots)
 
 

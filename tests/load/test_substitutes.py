@@ -57,8 +57,8 @@ def list_clips(batches: list[ClipBatch]) -> dict[int, tuple[Any, ...]]:
 
 def find_substitute(plan: EpochPlan, position: int) -> int | None:
     """Find the clip for a position in the plainest way: the first that does not fail."""
-    tries = [position, *(plan.choose_substitute(position, number) for number in range(MAX_SUBSTITUTES))]
-    return next((each for each in tries if fail_some(plan.whole[each].ordinals.tolist()) is None), None)
+    tries = [position, *(plan.order.choose_substitute(position, number) for number in range(MAX_SUBSTITUTES))]
+    return next((each for each in tries if fail_some(plan.whole[each].indices.tolist()) is None), None)
 
 
 @pytest.mark.parametrize("transform", [None, add_noise])
@@ -93,7 +93,7 @@ def test_D04_substitutes_do_not_depend_on_workers(kind: str, workers: int, trans
 
 def test_D04_a_clip_for_which_something_ran_out_is_not_substituted() -> None:
     plan = plan_of()
-    failing = plan[1].ordinals.tolist()
+    failing = plan[1].indices.tolist()
 
     def spoil(ordinals: list[int]) -> FramefeedError | None:
         return ResourceExhausted("no memory") if ordinals == failing else None
@@ -115,11 +115,11 @@ def test_D04_substitutes_do_not_depend_on_ranks_and_batches() -> None:
 
 def test_D04_substitutes_differ_between_epochs_and_are_not_the_clip_itself() -> None:
     plan = plan_of(clips_per_video=50)
-    chosen = [[plan.with_epoch(epoch).choose_substitute(position, 0) for position in range(300)] for epoch in (0, 1)]
+    chosen = [[plan.with_epoch(epoch).order.choose_substitute(position, 0) for position in range(300)] for epoch in (0, 1)]
     assert chosen[0] != chosen[1]
     assert all(position != each for each_epoch in chosen for position, each in enumerate(each_epoch))
     assert len(set(chosen[0])) > 150
-    assert plan.with_epoch(0).choose_substitute(3, 0) != plan.choose_substitute(3, 1)
+    assert plan.with_epoch(0).order.choose_substitute(3, 0) != plan.order.choose_substitute(3, 1)
 
 
 def test_D04_where_all_clips_fail_they_are_zeros_and_the_run_ends() -> None:
@@ -209,7 +209,7 @@ def test_D04_D06_clips_of_a_source_that_kills_its_workers_are_replaced(tmp_path:
     assert {position for position in range(len(plan)) if plan.whole[position].source == bad} == set(entries)
     for position, clip in given.items():
         chosen = entries.get(position, position)
-        tries = [plan.choose_substitute(position, number) for number in range(MAX_SUBSTITUTES)]
+        tries = [plan.order.choose_substitute(position, number) for number in range(MAX_SUBSTITUTES)]
         assert chosen == position or chosen == next(each for each in tries if plan.whole[each].source != bad)
         assert chosen is not None
         assert clip == sound[chosen]
@@ -233,15 +233,15 @@ def test_D04_what_says_nothing_about_a_substitute_is_raised_and_no_other_is_chos
 def test_D04_a_substitute_that_hangs_is_named(hand_clock: HandClock) -> None:
     plan, proceed = plan_of(clips_per_video=5), threading.Event()
     failing = 1
-    substitute = plan.whole[plan.choose_substitute(failing, 0)]
-    assert plan.choose_substitute(failing, 0) > 7
+    substitute = plan.whole[plan.order.choose_substitute(failing, 0)]
+    assert plan.order.choose_substitute(failing, 0) > 7
 
     def spoil(ordinals: list[int]) -> FramefeedError | None:
         if ordinals == substitute.ordinals.tolist():
             # From now on time passes for the thread that waits.
             hand_clock.advance_at_each_read(61)
             proceed.wait(PATIENCE_SECONDS)
-        return CorruptMedia("spoiled") if ordinals == plan.whole[failing].ordinals.tolist() else None
+        return CorruptMedia("spoiled") if ordinals == plan.whole[failing].indices.tolist() else None
 
     with make_loader(plan, spoil, workers=1, prefetch=1, deadline_seconds=60) as loader:
         iterator = iter(loader)
@@ -269,4 +269,4 @@ def test_D04_a_substitute_is_decoded_before_the_clips_that_are_prepared_ahead() 
 
     with make_loader(plan, spoil, batch_size=2, prefetch=3, workers=1) as loader:
         next(iter(loader))
-    assert decoded[3] == plan.whole[plan.choose_substitute(0, 0)].ordinals.tolist()
+    assert decoded[3] == plan.whole[plan.order.choose_substitute(0, 0)].indices.tolist()

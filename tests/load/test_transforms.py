@@ -254,8 +254,8 @@ def test_the_error_of_a_transform_for_other_types_names_what_it_received(make_lo
 
 def test_the_form_of_results_is_that_of_a_clip_of_this_rank() -> None:
     plan = plan_of(rank=1, world_size=2)
-    foreign = plan.whole[0].ordinals.tolist()
-    assert plan[0].ordinals.tolist() != foreign
+    foreign = plan.whole[0].indices.tolist()
+    assert plan[0].indices.tolist() != foreign
     spoil = FlatDecoder(spoil=lambda ordinals: CorruptMedia("spoiled") if ordinals == foreign else None)
     with ClipLoader(plan, batch_size=2, workers=0, backend=spoil, transform=lambda clip, rng: clip[0, 0, :2]) as loader:
         assert loader.describe_batches().arrays["data"].shape == (None, 2, 64)

@@ -51,7 +51,7 @@ def decode_each(plan: EpochPlan) -> list[npt.NDArray[np.uint8]]:
     clips = []
     for request in plan:
         with ff.VideoDecoder(request.source, size=request.output.size, crop=request.output.crop) as decoder:
-            clips.append(decoder.get_frames_at(request.ordinals).data)
+            clips.append(decoder.get_frames_at(request.indices).data)
     return clips
 
 
@@ -152,7 +152,7 @@ def test_clips_of_videos_of_unequal_size_and_kept_ones(tmp_path: Path) -> None:
     plan = plan_clips(scan(tmp_path), Uniform(4), seed=0, clips_per_video=2, unequal=True)
     with ClipLoader(plan, batch_size=2, workers=2) as loader:
         kept = [clip for _ in range(3) for batch in loader for clip in batch.data]
-    expected = [plan.with_epoch(epoch)[i].ordinals.tolist() for epoch in range(3) for i in range(4)]
+    expected = [plan.with_epoch(epoch)[i].indices.tolist() for epoch in range(3) for i in range(4)]
     assert [read_stamps(clip) for clip in kept] == expected
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
-from framefeed.plan._epoch import EpochPlan
+from framefeed.plan import EpochPlan
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import EveryFrame, Uniform
@@ -41,7 +41,7 @@ plan_at = partial(plan_over, at="frame", shuffle=False)
 
 
 def frames(plan: EpochPlan) -> list[list[int]]:
-    return [request.ordinals.tolist() for request in plan]
+    return [request.indices.tolist() for request in plan]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def predict_all(plan: EpochPlan) -> list[float]:
     costs = []
     for position in range(min(len(plan), 100)):
         index = plan.catalog.frame_index(plan.row_at(position))
-        costs.append(predict_seconds(index, plan_runs(index, plan[position].ordinals)))
+        costs.append(predict_seconds(index, plan_runs(index, plan[position].indices)))
     return costs
 
 

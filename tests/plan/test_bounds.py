@@ -129,7 +129,7 @@ def episodes() -> Path:
 
 
 def choose(*requests: ff.DecodeRequest, **options: Any) -> list[tuple[list[int], list[bool]]]:
-    return [(each.ordinals.tolist(), each.valid.tolist()) for each in ff.plan_requests(requests, **options)]
+    return [(each.indices.tolist(), each.valid.tolist()) for each in ff.plan_requests(requests, **options)]
 
 
 def test_a_clip_never_shows_another_episode() -> None:

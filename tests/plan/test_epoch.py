@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex, Timeline
 from framefeed.plan._description import find_differences, shorten
-from framefeed.plan._epoch import EpochPlan
+from framefeed.plan import EpochPlan
 from framefeed.plan._options import PlanOptions
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
@@ -46,7 +46,7 @@ def clips(plan: EpochPlan) -> list[tuple[int, DecodeRequest]]:
 
 
 def sign_request(request: DecodeRequest) -> tuple[str | bytes, tuple[int, ...]]:
-    return request.source, tuple(request.ordinals.tolist())
+    return request.source, tuple(request.indices.tolist())
 
 
 # --- a pure function of position ----------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_the_law_of_purity_catches(wrong: type[Dense]) -> None:
 def test_L11_epochs_and_clips_differ() -> None:
     catalog = catalog_of(1, 100_000)
     plan = plan_clips(catalog, Dense(4), seed=1, clips_per_video=50)
-    starts = {(epoch, int(clip.ordinals[0])) for epoch in range(4) for _, clip in clips(plan.with_epoch(epoch))}
+    starts = {(epoch, int(clip.indices[0])) for epoch in range(4) for _, clip in clips(plan.with_epoch(epoch))}
     assert len(starts) >= 198
     sources = [
         [clip.source for _, clip in clips(plan_clips(catalog_of(20), Dense(4), seed=1, epoch=e))] for e in (0, 1)
@@ -131,7 +131,7 @@ def test_L12_another_epoch_is_the_plan_made_for_it() -> None:
 
 def test_the_clips_are_the_same_on_every_machine() -> None:
     plan = plan_clips(catalog_of(4, 1000), Dense(2, stride=5), seed=42, epoch=1, size=8, crop=RandomCrop(16))
-    found = [(clip.source, int(clip.ordinals[0]), clip.output.crop) for clip in plan]
+    found = [(clip.source, int(clip.indices[0]), clip.output.crop) for clip in plan]
     assert found == [
         ("video0.mp4", 472, (13, 12, 16, 16)),
         ("video3.mp4", 670, (12, 47, 16, 16)),
@@ -258,7 +258,7 @@ def test_a_window_is_a_video_of_its_own(rule: ClipRule, steps: list[int], data: 
     window = {"from": [(ends[first] - 700) / 1000], "to": [(ends[stop] - 700) / 1000]}
     plan = plan_clips(FakeCatalog([index], columns=window), rule, seed=4, within=("from", "to"))
     alone = plan_clips(FakeCatalog([trim_index(index, first, stop)]), rule, seed=4)
-    assert plan[0].ordinals.tolist() == (alone[0].ordinals + first).tolist()
+    assert plan[0].indices.tolist() == (alone[0].indices + first).tolist()
     assert plan[0].valid.tolist() == alone[0].valid.tolist()
     assert np.array_equal(plan[0].pick_error_seconds, alone[0].pick_error_seconds, equal_nan=True)
     assert np.array_equal(plan[0].pts_seconds, alone[0].pts_seconds)
@@ -624,7 +624,7 @@ class Frugal(FrameIndex):
 def test_no_clip_computes_a_column_of_all_frames(rule: ClipRule) -> None:
     index = steady_index(1000)
     frugal = Frugal(**{name: getattr(index, name) for name in FrameIndex.__dataclass_fields__})
-    assert plan_clips(FakeCatalog([frugal]), rule, seed=1)[0].ordinals.size
+    assert plan_clips(FakeCatalog([frugal]), rule, seed=1)[0].indices.size
 
 
 def test_plans_warn_of_nothing_when_nothing_is_left_out() -> None:

@@ -68,7 +68,7 @@ def test_L11_frames_crops_and_transforms_are_those_of_the_plan_without_a_flip(sh
         assert not before.flipped
         assert (before == request) is not request.flipped
         assert before.output == request.output
-        assert before.ordinals.tolist() == request.ordinals.tolist()
+        assert before.ordinals.tolist() == request.indices.tolist()
         assert plain.generator_at(position).random() == plan.generator_at(position).random()
 
 
@@ -107,9 +107,9 @@ def test_L13_a_plan_without_a_flip_has_the_fingerprint_and_state_that_it_had_bef
 
 def test_a_flip_makes_epochs_differ_but_not_what_a_cache_holds() -> None:
     plain, plan = plan_forty(rule=Uniform(2)), plan_forty(rule=Uniform(2), horizontal_flip=0.5)
-    assert (plain.is_random, plan.is_random, plan.draws_frames) == (False, True, False)
+    assert (plain.is_random, plan.is_random, plan.clips.draws_frames) == (False, True, False)
     assert not plan_forty(rule=Uniform(2), horizontal_flip=1).is_random
-    assert plan_forty(rule=Dense(2)).draws_frames
+    assert plan_forty(rule=Dense(2)).clips.draws_frames
     for form in ("output", "planes"):
         assert count_planned(plan, form, 3) == count_planned(plain, form, 3)
         assert explain_little_reuse(plan, form) is None

@@ -368,7 +368,7 @@ def test_what_a_cache_asks_of_a_mixture_is_what_its_parts_answer() -> None:
     parts = {"drawn": plan_part(0), "fixed": fixed, "cropped": plan_part(2, crop=ff.RandomCrop(32, 48))}
     for names in (["fixed"], ["drawn", "fixed"], ["fixed", "cropped"]):
         plan = ff.mix_plans([(parts[name], 1) for name in names], num_clips=6, seed=0)
-        assert plan.draws_frames == (names != ["fixed"])
+        assert plan.clips.draws_frames == (names != ["fixed"])
         assert choose_stored_form(plan, "auto") == ("planes" if "cropped" in names else "output")
 
 

@@ -56,7 +56,7 @@ def test_a_plan_travels_as_data_or_as_the_name_of_its_catalog(catalog: Catalog, 
     text = pickle.dumps(saved)
     assert len(text) < 2000
     copy = pickle.loads(text)
-    assert [r.ordinals.tolist() for r in copy] == [r.ordinals.tolist() for r in unsaved]
+    assert [r.indices.tolist() for r in copy] == [r.indices.tolist() for r in unsaved]
     assert copy.fingerprint == saved.fingerprint == unsaved.fingerprint
 
 
@@ -68,7 +68,7 @@ def test_windows_and_columns_of_a_manifest(folder: Path, tmp_path: Path) -> None
     plan = plan_clips(
         listed, Uniform(2), seed=1, shuffle=False, within=("start_seconds", "end_seconds"), columns=["split"]
     )
-    assert [request.ordinals.tolist() for request in plan] == [[1, 3], [3, 7]]
+    assert [request.indices.tolist() for request in plan] == [[1, 3], [3, 7]]
     assert plan.columns_at(0) == {"split": np.int64(0)}
     with pytest.raises(UsageError, match="'split'"):
         plan_clips(listed, Uniform(2), seed=1, within=("split", "end_seconds"))
@@ -109,8 +109,8 @@ def test_a_slice_of_a_plan_is_a_list_of_requests(folder: Path) -> None:
     for part in (slice(1, 4), slice(None, None, -2), slice(-2, 99), slice(4, 2)):
         assert plan[part] == every[part]
     again = plan_requests(plan[1:4])
-    assert [(request.source, request.ordinals.tolist()) for request in again] == [
-        (request.source, request.ordinals.tolist()) for request in every[1:4]
+    assert [(request.source, request.indices.tolist()) for request in again] == [
+        (request.source, request.indices.tolist()) for request in every[1:4]
     ]
     assert again.clip_shape == plan.clip_shape
 

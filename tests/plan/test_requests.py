@@ -23,7 +23,7 @@ def test_requests_by_index_and_by_second() -> None:
     path = clip()
     step = float(np.diff(make_memory_catalog([str(path)]).frame_index(0).pts_seconds)[0])
     plan = plan_requests([DecodeRequest(path, [3, -1, 99]), DecodeRequest(path, seconds=[0.0, 2.25 * step, 4 * step])])
-    assert [request.ordinals.tolist() for request in plan] == [[3, 19, 19], [0, 2, 4]]
+    assert [request.indices.tolist() for request in plan] == [[3, 19, 19], [0, 2, 4]]
     assert plan[0].valid.tolist() == [True, True, False]
     assert plan[1].pick_error_seconds.tolist() == pytest.approx([0.0, -0.25 * step, 0.0], abs=1e-9)
     assert plan[1].pts_seconds.tolist() == pytest.approx([0.0, 2 * step, 4 * step])
@@ -50,7 +50,7 @@ def test_bytes_that_cannot_be_indexed_are_named_by_their_request() -> None:
 def test_a_catalog_entry_brings_its_index() -> None:
     catalog = make_memory_catalog([str(clip())])
     plan = plan_requests([DecodeRequest(catalog[0], seconds=[0.0])])
-    assert plan[0].ordinals.tolist() == [0]
+    assert plan[0].indices.tolist() == [0]
     assert np.array_equal(plan.catalog.frame_index(0).pts, catalog.frame_index(0).pts)
 
 
@@ -59,7 +59,7 @@ def test_columns_are_one_value_a_request() -> None:
     plan = plan_requests(requests, columns={"label": ["dog", "cat", "dog"], "score": [0.5, 1.0, 2.0]}, shuffle=True)
     assert plan.classes == ["cat", "dog"]
     for position in range(3):
-        number = int(plan[position].ordinals[0])
+        number = int(plan[position].indices[0])
         assert plan.columns_at(position) == {"label": [1, 0, 1][number], "score": [0.5, 1.0, 2.0][number]}
     for columns in ({"label": ["dog"]}, {"label": [[1], [2], [3, 4]]}, {"label": [None, "a", "b"]}):
         with pytest.raises(UsageError, match="'label'"):
@@ -76,8 +76,8 @@ def test_the_numbers_of_frames_must_agree_where_a_shape_is_asked_for() -> None:
 
 def test_policy_pick_and_tolerance_hold_for_all_requests() -> None:
     by_index, by_time = [DecodeRequest(clip(), [18, 19, 20, 21])], [DecodeRequest(clip(), seconds=[0.013])]
-    assert plan_requests(by_index, policy="wrap")[0].ordinals.tolist() == [18, 19, 18, 19]
-    assert plan_requests(by_time, pick="next")[0].ordinals.tolist() == [1]
+    assert plan_requests(by_index, policy="wrap")[0].indices.tolist() == [18, 19, 18, 19]
+    assert plan_requests(by_time, pick="next")[0].indices.tolist() == [1]
     for plan in (plan_requests(by_index, policy="error"), plan_requests(by_time, tolerance_seconds=0.001)):
         with pytest.raises(FrameNotFound) as caught:
             plan[0]
@@ -109,7 +109,7 @@ def test_a_plan_of_requests_travels() -> None:
 
 def test_L14_ranks_share_the_requests() -> None:
     requests = [DecodeRequest(clip(), [i]) for i in range(5)]
-    shares = [[r.ordinals[0] for r in plan_requests(requests, rank=rank, world_size=2)] for rank in (0, 1)]
+    shares = [[r.indices[0] for r in plan_requests(requests, rank=rank, world_size=2)] for rank in (0, 1)]
     assert shares == [[0, 2, 4], [1, 3, 0]]
     assert len(plan_requests(requests, rank=1, world_size=2, tail="drop")) == 2
 

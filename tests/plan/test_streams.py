@@ -66,7 +66,7 @@ def follow(leader: FrameIndex, request: Any, follower: FrameIndex, pick: str, po
     """Ordinals and valid of the stream that follows."""
     own = clock(follower)
     shown = clock(leader).times
-    seconds = [float(shown[ordinal] - shown[0]) for ordinal in request.ordinals.tolist()]
+    seconds = [float(shown[ordinal] - shown[0]) for ordinal in request.indices.tolist()]
     picked = oracle.pick_clip(own, [own.times[0] + Fraction(each) for each in seconds], pick, None)
     frames = [frame for frame, _ in picked]
     valid = [frame is not None and was for frame, was in zip(frames, request.valid.tolist(), strict=True)]
@@ -93,7 +93,7 @@ def test_each_stream_follows_the_times_of_the_first(
     requests: Any = plan[0]
     assert requests["first"] == plan.streams["first"][0]
     for name, (ordinals, valid) in expected.items():
-        assert requests[name].ordinals.tolist() == ordinals
+        assert requests[name].indices.tolist() == ordinals
         assert requests[name].valid.tolist() == valid
         assert requests[name].segment.tolist() == requests["first"].segment.tolist()
 
@@ -104,14 +104,14 @@ def test_the_rule_gives_its_tolerance_and_policy_to_those_that_follow() -> None:
     with pytest.raises(FrameNotFound, match=r"\(stream 'second'\).*tolerance_seconds=0.02"):
         near[0]
     wide: Any = plan_streams([slow, fast], AtSeconds([0.1], tolerance_seconds=0.02), tolerance_seconds=0.05)[0]
-    assert wide["second"].ordinals.tolist() == [1]
+    assert wide["second"].indices.tolist() == [1]
     rules = {policy: Dense(3, fps=5, start=0.2, policy=policy) for policy in get_args(Policy)}
     with pytest.raises(FrameNotFound, match=r"\(stream 'second'\).*policy is 'error'"):
         plan_streams([slow, short], rules["error"])[0]
     for policy, ordinals in (("repeat_last", [2, 4, 4]), ("wrap", [2, 4, 2])):
         requests: Any = plan_streams([slow, short], rules[policy])[0]
         assert requests["first"].valid.tolist() == [True, True, True]
-        assert requests["second"].ordinals.tolist() == ordinals
+        assert requests["second"].indices.tolist() == ordinals
         assert requests["second"].valid.tolist() == [True, True, False]
 
 
@@ -364,7 +364,7 @@ def test_a_description_counts_damage_and_ends_of_streams_that_follow() -> None:
 def test_a_plan_is_random_if_any_stream_is() -> None:
     index = steady_index(5)
     assert not plan_streams([index] * 2, Uniform(2)).is_random
-    assert plan_streams([index] * 2, Uniform(2), crop={"first": None, "second": RandomCrop(20)}).draws_frames
+    assert plan_streams([index] * 2, Uniform(2), crop={"first": None, "second": RandomCrop(20)}).clips.draws_frames
 
 
 def test_crops_of_some_streams_have_their_own_size() -> None:

@@ -16,7 +16,7 @@ from framefeed.errors import FrameNotFound
 from framefeed.index import Timeline, build_still_index, describe_still_stream
 from framefeed.media import SourceIdentity
 from framefeed.plan import _epoch as epoch_module
-from framefeed.plan._epoch import EpochPlan, locate_ahead
+from framefeed.plan import EpochPlan, locate_ahead
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from framefeed.request import (
@@ -153,8 +153,8 @@ def test_windows_are_those_of_each_position(rule: ClipRule, given_options: dict[
 def test_pictures_share_what_the_rule_chooses() -> None:
     plan = plan_clips(CATALOG, Dense(3), seed=1, size=(10, 10))
     first, second = (plan[position] for position in range(len(plan)) if plan.row_at(position) in (0, 2))
-    assert first.ordinals is second.ordinals
-    assert not first.ordinals.flags.writeable
+    assert first.indices is second.indices
+    assert not first.indices.flags.writeable
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from framefeed._arrays import AnyArray, BoolArray
 from framefeed._checks import expected
 from framefeed._nearest import did_you_mean
 from framefeed.errors import UsageError
-from framefeed.plan import PLAN_COLUMN, EpochPlan, MixedPlan, Requests, check_targets
+from framefeed.plan import PLAN_COLUMN, EpochPlan, Requests, check_targets
 
 IGNORED_TARGET = -100
 """Target of a clip that failed: the default ``ignore_index`` of torch's losses; Keras' have ``ignore_class=``."""
@@ -20,27 +20,25 @@ def check_target(plan: EpochPlan, target: str) -> None:
     """Check that a plan has the column of a target, with a value in each row."""
     if not isinstance(target, str):
         raise expected("target", "the name of a column", target)
-    if isinstance(plan, MixedPlan) and target in plan.columns:
+    if plan.parts and target in plan.columns:
         for part in plan.parts if target != PLAN_COLUMN else ():
             check_target(part, target)
         return
-    rows = plan.catalog.plannable_rows
-    if plan.streams and not isinstance(plan, MixedPlan):
-        # Columns are those of the first stream.
-        plan = next(iter(plan.streams.values()))
-        rows = np.unique(plan.tables.layout.find_rows(np.arange(len(plan.tables.layout))))
+    # Of several streams, columns are those of the first.
+    clips, *_ = plan.clips.list_leaders()
     if target not in plan.columns:
-        is_known = not isinstance(plan, MixedPlan) and target in plan.catalog.table.column_names
+        is_known = not plan.parts and target in clips.catalog.table.column_names
         near = "" if is_known else did_you_mean(target, plan.columns)
         advice = near or f": plan with columns=[{target!r}]"
         raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
-    if len(shape := plan.tables.columns[target].shape) > 1:
+    if len(shape := plan.clips.columns[target].shape) > 1:
         raise UsageError(
             f"target: expected a column with one number per clip, but {target!r} has {list(shape[1:])}: leave target "
             f"out, and take it by name, as in batch[{target!r}]"
         )
-    if not isinstance(plan.rule, Requests) and plan.tables.texts is None:
-        check_targets(plan.catalog, target, rows)
+    if not isinstance(clips.rule, Requests) and clips.own_texts is None:
+        joined = np.unique(clips.layout.find_rows(np.arange(clips.count))) if plan.streams else None
+        check_targets(clips.catalog, target, clips.catalog.plannable_rows if joined is None else joined)
 
 
 def find_target_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -34,7 +34,7 @@ from framefeed.catalog._catalog_file import (
 )
 from framefeed.catalog._catalog_rows import CatalogRows
 from framefeed.catalog._catalog_urls import StoredCatalog, fetch_catalog, find_stored, get_url_folder, uploading
-from framefeed.catalog._columns import Facts, content_fingerprint, count_one_frame, decode_dictionary
+from framefeed.catalog._columns import FACTS, Facts, content_fingerprint, count_one_frame, decode_dictionary
 from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_tables import FrameTables
 from framefeed.catalog._selecting import (
@@ -194,6 +194,15 @@ class Catalog(CatalogRows):
             # it has more facts.
             table, depth = count_one_frame(table), "frames"
         return content_fingerprint(table, [depth, self._data.verify, *map(str, self._data.classes)])
+
+    def hash_sources(self, columns: Sequence[str] = ()) -> str:
+        """Hash what decides the frames of clips: facts of the rows and some columns, but no labels and no locations."""
+        facts = [name for name in FACTS if name != "label"]
+        kept = [name for name in self.table.column_names if name in facts or name in columns]
+        table, depth = self.table.select(kept), self._data.depth
+        if depth == "header":
+            table, depth = count_one_frame(table), "frames"
+        return content_fingerprint(table, [depth, self._data.verify])
 
     # --- other catalogs -------------------------------------------------------------------------------
 

@@ -397,13 +397,13 @@ class CatalogRows:
         return source_name(self._path_name(row))
 
 
-def explain_relative_path(catalog: CatalogRows, row: int) -> str:
-    """Explain where a relative path of a row starts, for the message about a missing file; "" for other rows."""
+def explain_relative_path(catalog: CatalogRows, row: int) -> str | None:
+    """Explain where a relative path of a row starts, for the message about a missing file; None for other rows."""
     text, data = catalog.name(row), catalog._data
     if data.root is None or os.path.isabs(text) or is_url(text) or text in data.buffers:
-        return ""
+        return None
     return (
-        f"; the paths of this catalog are relative to {data.root}: if the files are elsewhere, name their folder: "
+        f"the paths of this catalog are relative to {data.root}: if the files are elsewhere, name their folder: "
         'Catalog.open(..., root="FOLDER"), on the command line --root FOLDER'
     )
 

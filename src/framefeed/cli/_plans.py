@@ -28,8 +28,7 @@ from framefeed.cli._arguments import (
 )
 from framefeed.cli._io import Failed, print_error
 from framefeed.errors import UsageError
-from framefeed.plan import ClipRule, EpochPlan, EveryFrame, Rates, Shuffle, find_remarks, plan_clips
-from framefeed.request import DecodeRequest
+from framefeed.plan import ClipRule, EpochPlan, EveryFrame, PlannedClip, Rates, Shuffle, find_remarks, plan_clips
 
 SIZE = (224, 224)
 # The ``shuffle`` of plan_clips by the word of --shuffle; the default first.
@@ -189,10 +188,10 @@ def print_trouble(cache: FrameCache | None) -> None:
         print_error(trouble)
 
 
-def make_captions(request: DecodeRequest) -> list[str]:
+def make_captions(clip: PlannedClip) -> list[str]:
     """Make one caption per frame: its ordinal, and its time or that it is damaged or past the end."""
-    damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
-    columns = (request.ordinals, np.asarray(request.pts_seconds), np.asarray(request.valid), damaged)
+    damaged = np.zeros(len(clip), dtype=np.bool_) if clip.damaged is None else clip.damaged
+    columns = (clip.indices, clip.pts_seconds, clip.valid, damaged)
     captions = []
     for ordinal, seconds, is_valid, is_damaged in zip(*(column.tolist() for column in columns), strict=True):
         if is_damaged:

@@ -50,8 +50,7 @@ from framefeed.encode import (
 from framefeed.errors import FramefeedError, FrameNotFound, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.plan import AtIndices, AtSeconds, ClipRule, Rates
-from framefeed.request import DecodeRequest
+from framefeed.plan import AtIndices, AtSeconds, ClipRule, PlannedClip, Rates
 
 FORMATS = ("png", "jpg", "webp")
 _LOSSY = ("jpg", "webp")
@@ -125,12 +124,12 @@ def run(args: argparse.Namespace) -> int:
     _check_options(args)
     # Only decoding all frames finds the damaged ones.
     catalog = make_memory_catalog([args.video], make_limits(args), "proof" if args.on_damaged == "error" else "full")
-    request = _make_request(catalog, args)
+    clip = _plan_clip(catalog, args)
     folder = None if args.out is None else ensure_folder(args.out)
     saved = _SavedFrames(folder, f".{args.format or 'png'}", args.quality or QUALITY, args.sheet is not None)
     with VideoDecoder(catalog[0], size=args.size, dimension_order="NHWC", limits=make_limits(args)) as decoder:
         try:
-            for ordinal, pts_seconds, picture in _decode_frames(decoder, catalog[0], request, make_limits(args)):
+            for ordinal, pts_seconds, picture in _decode_frames(decoder, catalog[0], clip, make_limits(args)):
                 saved.add(ordinal, pts_seconds, picture)
         except (FramefeedError, KeyboardInterrupt):
             if saved.files and not args.json:
@@ -138,12 +137,12 @@ def run(args: argparse.Namespace) -> int:
             raise
         # Metadata are asked for where they are shown alone: of an object by URL they cost requests.
         if args.sheet is not None:
-            _save_sheet(args, decoder.metadata, catalog.frame_index(0), request, saved)
+            _save_sheet(args, decoder.metadata, catalog.frame_index(0), clip, saved)
         if args.json:
-            document = _make_document(decoder.metadata, request, saved)
+            document = _make_document(decoder.metadata, clip, saved)
             print_json({"source": show_name(args.video), **document, "sheet": args.sheet})
     if not args.json:
-        _print_written(args, request, saved)
+        _print_written(args, clip, saved)
     return Exit.WELL
 
 
@@ -171,7 +170,7 @@ def _check_options(args: argparse.Namespace) -> None:
         )
 
 
-def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
+def _plan_clip(catalog: Catalog, args: argparse.Namespace) -> PlannedClip:
     rule = _make_rule(args, catalog.frame_index(0))
     plan = make_plan_quietly(
         catalog, rule, shows_remarks=False, seed=0, shuffle=False, size=args.size, on_damaged=args.on_damaged,
@@ -180,12 +179,12 @@ def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
     if not len(plan):
         ((source, kind, reason),) = list_plan_failures(plan)
         raise getattr(errors, kind)(f"{source}: {reason}")
-    request = plan[0]
-    if args.sheet is not None and len(request) > MAX_FRAMES:
+    clip = plan[0]
+    if args.sheet is not None and len(clip) > MAX_FRAMES:
         raise UsageError(
-            f"--sheet: expected at most {MAX_FRAMES} frames, got {len(request)}: choose fewer, or use -o FOLDER"
+            f"--sheet: expected at most {MAX_FRAMES} frames, got {len(clip)}: choose fewer, or use -o FOLDER"
         )
-    past_end = _find_past_end(request)
+    past_end = _find_past_end(clip)
     # A clip of rates may be longer than its video; frames chosen by --at or --indices must exist.
     if args.rates is None and len(past_end):
         index = catalog.frame_index(0)
@@ -194,8 +193,8 @@ def _make_request(catalog: Catalog, args: argparse.Namespace) -> DecodeRequest:
             missing = f"no frame at {float(args.at[past_end[0]]):g} s: the video is {length:.3f} s long"
         else:
             missing = f"no frame {args.indices[past_end[0]]}: the video has {format_count(len(index), 'frame')}"
-        raise FrameNotFound(f"{request.name}: {missing}")
-    return request
+        raise FrameNotFound(f"{clip.name}: {missing}")
+    return clip
 
 
 def _make_rule(args: argparse.Namespace, index: FrameIndex) -> ClipRule:
@@ -224,9 +223,9 @@ def _make_rule(args: argparse.Namespace, index: FrameIndex) -> ClipRule:
     return Rates([(fps, count)], start=0.0)
 
 
-def _find_past_end(request: DecodeRequest) -> IntArray:
-    invalid = ~np.asarray(request.valid)
-    return np.flatnonzero(invalid if request.skipped is None else invalid & ~request.skipped)
+def _find_past_end(clip: PlannedClip) -> IntArray:
+    invalid = ~np.asarray(clip.valid)
+    return np.flatnonzero(invalid if clip.skipped is None else invalid & ~clip.skipped)
 
 
 def _compute_length(index: FrameIndex) -> Fraction:
@@ -234,15 +233,15 @@ def _compute_length(index: FrameIndex) -> Fraction:
 
 
 def _decode_frames(
-    decoder: VideoDecoder, entry: CatalogEntry, request: DecodeRequest, limits: Limits
+    decoder: VideoDecoder, entry: CatalogEntry, clip: PlannedClip, limits: Limits
 ) -> Iterator[tuple[int, float, Pixels]]:
     """Yield (ordinal, seconds, picture) of each frame once, only one picture in memory: damaged ones last."""
-    damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
-    numbers, first = np.unique(request.ordinals, return_index=True)
-    if request.on_damaged != "error":
+    damaged = np.zeros(len(clip), dtype=np.bool_) if clip.damaged is None else clip.damaged
+    numbers, first = np.unique(clip.indices, return_index=True)
+    if clip.on_damaged != "error":
         numbers, first = numbers[~damaged[first]], first[~damaged[first]]
-    seconds = dict(zip(numbers.tolist(), np.asarray(request.pts_seconds)[first].tolist(), strict=True))
-    output, index, media = replace(request.output, dimension_order="NHWC"), decoder.frame_index, MediaSource.of(entry)
+    seconds = dict(zip(numbers.tolist(), np.asarray(clip.pts_seconds)[first].tolist(), strict=True))
+    output, index, media = replace(clip.output, dimension_order="NHWC"), decoder.frame_index, MediaSource.of(entry)
     stream = cast("AutoDecoder", find_decoder(limits=limits)).iter_rgb(media, index, numbers.tolist(), output)
     with tqdm(total=len(numbers), unit="frame", file=sys.stderr, disable=None, leave=False) as bar:
         for ordinal, picture in stream:
@@ -251,7 +250,7 @@ def _decode_frames(
     for ordinal, pts_seconds in seconds.items():
         # The stream leaves out damaged frames: decoding one alone raises the reason.
         yield ordinal, pts_seconds, decoder.get_frame_at(ordinal).data
-    for ordinal in np.unique(request.ordinals[damaged]).tolist() if request.on_damaged == "deliver" else ():
+    for ordinal in np.unique(clip.indices[damaged]).tolist() if clip.on_damaged == "deliver" else ():
         memory = np.empty((1, *output.shape(*index.stream.displayed)), dtype=np.uint8)
         slot = ClipSlot(np.array([ordinal]), output, memory, accepts_damaged=True)
         find_decoder(limits=limits).decode(media, index, [slot]).raise_first()
@@ -259,13 +258,13 @@ def _decode_frames(
 
 
 def _save_sheet(
-    args: argparse.Namespace, metadata: VideoMetadata, index: FrameIndex, request: DecodeRequest, saved: _SavedFrames
+    args: argparse.Namespace, metadata: VideoMetadata, index: FrameIndex, clip: PlannedClip, saved: _SavedFrames
 ) -> None:
     """Write the contact sheet, with a black picture for each frame that is skipped."""
-    if request.skipped is not None:
-        output = replace(request.output, dimension_order="NHWC")
+    if clip.skipped is not None:
+        output = replace(clip.output, dimension_order="NHWC")
         black = make_thumbnail(np.zeros(output.shape(*index.stream.displayed), dtype=np.uint8))
-        for ordinal in request.ordinals[request.skipped].tolist():
+        for ordinal in clip.indices[clip.skipped].tolist():
             saved.thumbnails[ordinal] = black
     length = "" if metadata.duration_seconds is None else f", {format_seconds(metadata.duration_seconds)}"
     name = make_printable(os.path.basename(show_name(args.video)))
@@ -273,34 +272,32 @@ def _save_sheet(
         f"{name}    {metadata.codec} {metadata.width}x{metadata.height}, "
         f"{format_count(metadata.num_frames, 'frame')}{length}"
     )
-    thumbnails = [saved.thumbnails[ordinal] for ordinal in request.ordinals.tolist()]
-    sheet = draw_contact_sheet([SheetClip(title, thumbnails, make_captions(request))])
+    thumbnails = [saved.thumbnails[ordinal] for ordinal in clip.indices.tolist()]
+    sheet = draw_contact_sheet([SheetClip(title, thumbnails, make_captions(clip))])
     save_still(args.sheet, sheet, software=_SHEET)
 
 
-def _print_written(args: argparse.Namespace, request: DecodeRequest, saved: _SavedFrames) -> None:
+def _print_written(args: argparse.Namespace, clip: PlannedClip, saved: _SavedFrames) -> None:
     """Print the written files, and how many frames are repeated or damaged."""
     written = f"{format_count(len(saved.files), 'frame')} written to {args.out}, {format_bytes(saved.bytes_written)}"
     if not saved.files:
         written = f"no frame written to {args.out}: all chosen frames are damaged, and are skipped (--on-damaged skip)"
     sheet = f"contact sheet written to {args.sheet}"
     print_out(*([] if args.out is None else [written]), *([] if args.sheet is None else [sheet]))
-    if count := len(_find_past_end(request)):
-        print_error(
-            f"{count} of {len(request)} frames lie past the end of the video: the last frame is repeated for them"
-        )
-    if request.damaged is not None:
-        numbers = np.unique(request.ordinals[request.damaged]).tolist()
+    if count := len(_find_past_end(clip)):
+        print_error(f"{count} of {len(clip)} frames lie past the end of the video: the last frame is repeated for them")
+    if clip.damaged is not None:
+        numbers = np.unique(clip.indices[clip.damaged]).tolist()
         verb, them, they = ("is", "it", "it is") if len(numbers) == 1 else ("are", "them", "they are")
-        what = f"no file is written for {them}" if request.on_damaged == "skip" else f"{they} written as decoded"
+        what = f"no file is written for {them}" if clip.on_damaged == "skip" else f"{they} written as decoded"
         shown = ", ".join(map(str, numbers[:_MAX_NUMBERS])) + (", ..." if len(numbers) > _MAX_NUMBERS else "")
         print_error(f"{format_count(len(numbers), 'frame')} {verb} damaged ({shown}): {what}")
 
 
-def _make_document(metadata: VideoMetadata, request: DecodeRequest, saved: _SavedFrames) -> dict[str, Any]:
-    damaged = np.zeros(len(request), dtype=np.bool_) if request.damaged is None else request.damaged
+def _make_document(metadata: VideoMetadata, clip: PlannedClip, saved: _SavedFrames) -> dict[str, Any]:
+    damaged = np.zeros(len(clip), dtype=np.bool_) if clip.damaged is None else clip.damaged
     columns = (
-        request.ordinals, request.pts_seconds, request.pick_error_seconds, request.valid, damaged, request.segment,
+        clip.indices, clip.pts_seconds, clip.pick_error_seconds, clip.valid, damaged, clip.segment,
     )  # fmt: skip
     names = ("index", "pts_seconds", "pick_error_seconds", "valid", "damaged", "segment")
     rows = zip(*(np.asarray(column).tolist() for column in columns), strict=True)

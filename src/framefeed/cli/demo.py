@@ -104,7 +104,7 @@ def _save_sheet(path: Path, plan: EpochPlan, positions: Sequence[int], clips: Pi
 def _count_correct(plan: EpochPlan, positions: Sequence[int], clips: Pixels) -> tuple[int, int]:
     """Count the frames of a batch of generated videos that show the planned number, and all frames."""
     frames = clips.reshape(-1, *clips.shape[2:])
-    planned = np.concatenate([plan[position].ordinals for position in positions]).tolist()
+    planned = np.concatenate([plan[position].indices for position in positions]).tolist()
     correct = 0
     for frame, number in zip(frames, planned, strict=True):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -22,7 +23,7 @@ from framefeed.lerobot._plans import CameraClips, check_boxes, check_cameras, pl
 from framefeed.lerobot._rows import ChosenRows, PadColumn, Spans
 from framefeed.lerobot._source import PAD, DataSource
 from framefeed.media import StorageOptions, check_storage_options
-from framefeed.plan import EpochPlan, PlanOptions, Tail, as_delivered, join_streams
+from framefeed.plan import CatalogClips, ClipOptions, Clips, EpochPlan, Order, Tail, as_delivered, join_clips
 from framefeed.request import AnySize, Crop
 
 Deltas = Mapping[str, Sequence[float]]
@@ -186,14 +187,11 @@ class LeRobotData:
             UsageError: An argument is wrong, a camera lacks an episode, or pictures would have different sizes.
             MediaError: A table or a video is missing or damaged.
         """
-        plans = self._plan_parts(
-            delta_timestamps, episodes, tolerance_seconds, columns, seed, shuffle, epoch, size=size, crop=crop
-        )
-        options = PlanOptions(seed or 0, shuffle, epoch, rank, world_size, tail)
-        parts = {name: part for each in plans.values() for name, part in each.items()}
-        joined = {camera: tuple(each) for camera, each in plans.items()}
-        check_boxes(plans)
-        return join_streams(parts, options, has_table_rows=True, joined=joined)
+        order = _make_order(seed, shuffle, epoch, rank, world_size, tail)
+        cameras = self._plan_takes(delta_timestamps, episodes, tolerance_seconds, columns, size=size, crop=crop)
+        check_boxes(cameras)
+        clips = join_clips(cameras, has_table_rows=True)
+        return EpochPlan(replace(order, count=clips.count), clips)
 
     def plan_cameras(  # noqa: PLR0913 - as `plan`
         self,
@@ -211,45 +209,50 @@ class LeRobotData:
         """Plan each camera alone, with the same rows at the same positions, on one rank; else as `plan`.
 
         Returns:
-            Plans by camera. Pictures in the tables with several times have a plan for each, "CAMERA[0]" and so on.
+            Plans by camera, of clips of one stream.
         """
-        plans = self._plan_parts(
-            delta_timestamps, episodes, tolerance_seconds, columns, seed, shuffle, epoch, size=size, crop=crop
-        )
-        return {name: part for each in plans.values() for name, part in each.items()}
+        order = _make_order(seed, shuffle, epoch)
+        cameras = self._plan_takes(delta_timestamps, episodes, tolerance_seconds, columns, size=size, crop=crop)
+        joined: dict[str, Clips] = {
+            camera: takes[0] if len(takes) == 1 else join_clips({"": takes}) for camera, takes in cameras.items()
+        }
+        return {camera: EpochPlan(replace(order, count=clips.count), clips) for camera, clips in joined.items()}
 
-    def _plan_parts(  # noqa: PLR0913 - as `plan`
+    def _plan_takes(
         self,
         delta_timestamps: Deltas,
         episodes: Iterable[int] | None,
         tolerance_seconds: float,
         columns: Sequence[str],
-        seed: int | None,
-        shuffle: bool,
-        epoch: int,
+        *,
         size: Any,
         crop: Any,
-    ) -> dict[str, dict[str, EpochPlan]]:
-        """Make the plans of each camera, by its name, and by theirs."""
-        if seed is None:
-            raise UsageError("seed: give a number, such as seed=0: the order of a plan comes from it")
-        if shuffle not in (True, False):
-            raise expected("shuffle", "True or False", shuffle)
+    ) -> dict[str, tuple[CatalogClips, ...]]:
+        """Plan the clips of each camera, by its name: those of each time where pictures are in the tables."""
         source, tolerance = self._source, _check_tolerance(tolerance_seconds)
         if not self.num_frames:
             raise UsageError(f"{self.root}: the data set is empty: {INFO} counts no rows")
         deltas = source.read_deltas(delta_timestamps, tolerance)
         cameras = check_cameras(source, deltas)
         chosen, names = source.choose_episodes(episodes), check_names("columns", columns)
-        plans = {}
+        takes = {}
         for camera in cameras:
-            options = PlanOptions(
-                seed, shuffle, epoch,
-                size=_get_of(size, "size", camera, cameras), crop=_get_of(crop, "crop", camera, cameras),
-            )  # fmt: skip
+            options = ClipOptions(
+                size=_get_of(size, "size", camera, cameras), crop=_get_of(crop, "crop", camera, cameras)
+            )
             clips = CameraClips(source, camera, deltas, names, chosen, tolerance)
-            plans[camera] = {name: plan_camera(part, options) for name, part in clips.split_times().items()}
-        return plans
+            takes[camera] = tuple(plan_camera(each, options) for each in clips.split_times())
+        return takes
+
+
+def _make_order(
+    seed: int | None, shuffle: bool, epoch: int, rank: int = 0, world_size: int = 1, tail: Tail = "pad"
+) -> Order:
+    if seed is None:
+        raise UsageError("seed: give a number, such as seed=0: the order of a plan comes from it")
+    if shuffle not in (True, False):
+        raise expected("shuffle", "True or False", shuffle)
+    return Order(0, seed, shuffle, epoch, rank, world_size, tail)
 
 
 class RowReader:

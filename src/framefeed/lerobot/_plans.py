@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from framefeed.lerobot._catalogs import index_pictures, index_videos
 from framefeed.lerobot._frames import CameraFrames
 from framefeed.lerobot._rows import ChosenRows, PictureRows, Spans
 from framefeed.lerobot._source import DataSource
-from framefeed.plan import Delivery, EpochPlan, PlanOptions, PlanTables
+from framefeed.plan import CatalogClips, ClipOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +46,14 @@ class CameraClips:
     def is_pictures(self) -> bool:
         return self.source.info.features[self.camera].dtype == "image"
 
-    def split_times(self) -> dict[str, CameraClips]:
+    def split_times(self) -> list[CameraClips]:
         """Split the clips of pictures in the tables, which have a source each, by their times; else they are one."""
         own = self.deltas[self.camera]
         if not self.is_pictures or len(own) == 1:
-            return {self.camera: self}
-        each = {f"{self.camera}[{number}]": own[number : number + 1] for number in range(len(own))}
-        return {name: replace(self, deltas={**self.deltas, self.camera: steps}) for name, steps in each.items()}
+            return [self]
+        return [
+            replace(self, deltas={**self.deltas, self.camera: own[number : number + 1]}) for number in range(len(own))
+        ]
 
     def list_chosen(self) -> IntArray:
         return np.arange(len(self.source.episodes)) if self.chosen is None else self.chosen
@@ -75,57 +75,39 @@ class CameraClips:
         return CameraFrames(self.camera, own, self.tolerance_seconds, Spans(episodes.starts), times, start, repr(self))
 
 
-@dataclass(frozen=True, eq=False)
-class CameraPlan(EpochPlan):
-    """The plan of a camera of a data set: position p is a row of its tables, whose number is the clip's line."""
-
-    clips: CameraClips | None = None
-
-    def __repr__(self) -> str:
-        options = self.options
-        return (
-            f"EpochPlan({len(self)} rows of LeRobot data, camera {self.rule.camera!r}, "  # type: ignore[attr-defined]
-            f"seed={options.seed}, epoch={options.epoch}, shuffle={options.shuffle!r}, rank={options.rank} of "
-            f"{options.world_size})"
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (restore_plan, (self.catalog, self.clips, self.options, self.deliveries, repr(self.rule)))
+def plan_camera(camera: CameraClips, options: ClipOptions) -> CatalogClips:
+    clips = restore_clips(camera.index(), camera, options)
+    if not camera.is_pictures:
+        _warn_of_missing_frames(clips.catalog, camera)
+    return clips
 
 
-def plan_camera(clips: CameraClips, options: PlanOptions) -> EpochPlan:
-    plan = restore_plan(clips.index(), clips, options)
-    if not clips.is_pictures:
-        _warn_of_missing_frames(plan.catalog, clips)
-    return plan
-
-
-def restore_plan(
-    catalog: Catalog,
-    clips: CameraClips,
-    options: PlanOptions,
-    deliveries: tuple[Delivery, ...] = (),
-    expected_rule: str | None = None,
-) -> EpochPlan:
-    """Make the plan of a camera; pickles of plans name this function."""
-    source, chosen, rule = clips.source, clips.list_chosen(), clips.make_rule()
+def restore_clips(
+    catalog: Catalog, camera: CameraClips, options: ClipOptions, expected_rule: str | None = None
+) -> CatalogClips:
+    """Make the clips of a camera: clip c is a row of its tables, whose number is its line; pickles name this."""
+    source, chosen, rule = camera.source, camera.list_chosen(), camera.make_rule()
     if expected_rule is not None and repr(rule) != expected_rule:
         root = source.files.root
         raise StaleSource(f"{root}: its tables have changed since the plan was made: plan again", source=root)
-    rows = ChosenRows.of(source.episodes.starts, chosen, None if clips.is_pictures else _find_files(catalog, clips))
-    used = np.unique(rows.files) if not clips.is_pictures else np.arange(len(catalog))
-    tables = PlanTables(
-        layout=PictureRows(rows, int(rule.deltas[0])) if clips.is_pictures else rows,
-        columns=source.make_columns(clips.deltas, clips.columns, clips.chosen),
+    rows = ChosenRows.of(source.episodes.starts, chosen, None if camera.is_pictures else _find_files(catalog, camera))
+    used = np.unique(rows.files) if not camera.is_pictures else np.arange(len(catalog))
+    return CatalogClips(
+        catalog,
+        rule,
+        options,
+        layout=PictureRows(rows, int(rule.deltas[0])) if camera.is_pictures else rows,
+        columns=source.make_columns(camera.deltas, camera.columns, camera.chosen),
         classes=(),
         windows=None,
         pictures=options.pictures,
         picture=options.pictures.common_picture(
             catalog.heights[used], catalog.widths[used], lambda number: catalog.shown_name(int(used[number]))
         ),
-        texts={},
+        own_texts={},
+        recipe=(restore_clips, (catalog, camera, options, repr(rule))),
+        title=f"rows of LeRobot data, camera {camera.camera!r}",
     )
-    return CameraPlan(catalog, rule, options, tables, deliveries, clips)
 
 
 def _find_files(catalog: Catalog, clips: CameraClips) -> IntArray:
@@ -169,12 +151,11 @@ def check_cameras(source: DataSource, deltas: Mapping[str, IntArray]) -> list[st
     return cameras
 
 
-def check_boxes(plans: Mapping[str, Mapping[str, EpochPlan]]) -> None:
+def check_boxes(cameras: Mapping[str, Sequence[CatalogClips]]) -> None:
     """Check that the pictures of a clip have one box, where they come from several sources."""
-    for camera, parts in plans.items():
-        first = next(iter(parts.values()))
-        sizes = first.catalog.heights, first.catalog.widths
-        if len(parts) > 1 and first.options.has_boxes and any(len(np.unique(each)) > 1 for each in sizes):
+    for camera, takes in cameras.items():
+        sizes = takes[0].catalog.heights, takes[0].catalog.widths
+        if len(takes) > 1 and takes[0].options.has_boxes and any(len(np.unique(each)) > 1 for each in sizes):
             raise UsageError(
                 f"the pictures of camera {camera!r} differ in size, so those of a clip would have other borders: give "
                 "size=(height, width), or one time"

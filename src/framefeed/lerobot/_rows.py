@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from framefeed._arrays import AnyArray, BoolArray, IntArray
 from framefeed.catalog import ListColumn
-from framefeed.plan import ClipLocation
+from framefeed.plan import Located
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,25 +61,25 @@ class ChosenRows:
         numbers = self.positions.searchsorted(positions, side="right") - 1
         return self.firsts[numbers] + positions - self.positions[numbers]
 
-    def find_rows(self, positions: IntArray) -> IntArray:
-        """Find the rows of the catalog of the clips at unshuffled positions."""
-        return self.files[self.positions.searchsorted(positions, side="right") - 1]
+    def find_rows(self, clips: IntArray) -> IntArray:
+        """Find the rows of the catalog of some clips, which are numbered by position."""
+        return self.files[self.positions.searchsorted(clips, side="right") - 1]
 
-    def locate(self, position: int) -> ClipLocation:
-        """Find the clip at an unshuffled position in [0, len)."""
-        number = int(self.positions.searchsorted(position, side="right")) - 1
-        row = int(self.firsts[number]) + position - int(self.positions[number])
-        return ClipLocation(int(self.files[number]), row, row)
+    def locate_one(self, clip: int) -> tuple[int, int, int]:
+        """Find row, number and line of one clip."""
+        number = int(self.positions.searchsorted(clip, side="right")) - 1
+        row = int(self.firsts[number]) + clip - int(self.positions[number])
+        return int(self.files[number]), row, row
 
-    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
-        rows = self.find_table_rows(positions).tolist()
-        return map(ClipLocation, self.find_rows(positions).tolist(), rows, rows)
+    def locate(self, clips: IntArray) -> Located:
+        """Find some clips, int64 [N]."""
+        rows = self.find_table_rows(clips).tolist()
+        return Located(self.find_rows(clips).tolist(), rows, rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PictureRows:
-    """The layout of a camera that is pictures in the tables: the catalog has a row for each position.
+    """The layout of a camera that is pictures in the tables: the catalog has a row for each clip.
 
     ``delta`` is the rows from that of the clip to that of the picture.
     """
@@ -91,19 +90,20 @@ class PictureRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def find_rows(self, positions: IntArray) -> IntArray:
-        """Find the rows of the catalog of the clips at unshuffled positions."""
+    def find_rows(self, clips: IntArray) -> IntArray:
+        """Find the rows of the catalog of some clips."""
         # Positions of an episode follow one another as its rows do.
-        return Spans(self.rows.positions).clamp(positions, np.array([self.delta], np.int64))[0][:, 0]
+        return Spans(self.rows.positions).clamp(clips, np.array([self.delta], np.int64))[0][:, 0]
 
-    def locate(self, position: int) -> ClipLocation:
-        """Find the clip at an unshuffled position in [0, len)."""
-        return next(self.locate_many(np.array([position], np.int64)))
+    def locate_one(self, clip: int) -> tuple[int, int, int]:
+        """Find row, number and line of one clip."""
+        (row,), (number,), (line,) = self.locate(np.array([clip], np.int64))
+        return row, number, line
 
-    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
-        rows = self.rows.find_table_rows(positions).tolist()
-        return map(ClipLocation, self.find_rows(positions).tolist(), rows, rows)
+    def locate(self, clips: IntArray) -> Located:
+        """Find some clips, int64 [N]."""
+        rows = self.rows.find_table_rows(clips).tolist()
+        return Located(self.find_rows(clips).tolist(), rows, rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -13,12 +13,11 @@ from framefeed._arrays import IntArray
 from framefeed._fetched import FetchCounter, counting_fetches
 from framefeed._names import is_remote
 from framefeed._per_process import PerProcess
-from framefeed.catalog import Catalog
 from framefeed.decode import BaseDecoder
 from framefeed.load._pending import PendingBatch
 from framefeed.media import RangesAhead, SentRanges
 from framefeed.parallel import Ok, catch_error
-from framefeed.request import DecodeRequest
+from framefeed.plan import Sources, Take
 
 
 class Task(Protocol):
@@ -52,9 +51,9 @@ class ReadAhead:
     """
 
     def __init__(
-        self, catalog: Catalog, decoder: BaseDecoder, max_bytes: int, counter: FetchCounter | None = None
+        self, sources: Sources, decoder: BaseDecoder, max_bytes: int, counter: FetchCounter | None = None
     ) -> None:
-        self._catalog = catalog
+        self._sources = sources
         self._decoder = decoder
         self._max_bytes = max_bytes
         self._counter = counter
@@ -120,17 +119,17 @@ class ReadAhead:
                 state.nbytes += sum(ahead.nbytes for ahead in outcome.value)
 
     def _fetch(self, task: Task) -> list[RangesAhead]:
-        requests = task.batch.make_requests()
-        by_row: dict[int, list[DecodeRequest]] = {}
+        takes = task.batch.plan_takes()
+        by_row: dict[int, list[Take]] = {}
         for slot in task.slots:
-            request = requests[slot]
-            if request is not None:
-                by_row.setdefault(task.batch.rows[slot], []).append(request)
+            take = takes[slot]
+            if take is not None:
+                by_row.setdefault(task.batch.rows[slot], []).append(take)
         fetched = [self._fetch_source(row, of_row) for row, of_row in by_row.items()]
         return [ahead for ahead in fetched if ahead is not None]
 
-    def _fetch_source(self, row: int, requests: Sequence[DecodeRequest]) -> RangesAhead | None:
-        index = self._catalog.frame_index(row)
-        ordinals: IntArray = np.concatenate([request.ordinals for request in requests])
-        ranges = self._decoder.list_ranges(index, ordinals, requests[0].output)
-        return self._catalog.media_source(row).fetch_ahead(index.identity, ranges) if ranges else None
+    def _fetch_source(self, row: int, takes: Sequence[Take]) -> RangesAhead | None:
+        index = self._sources.frame_index(row)
+        ordinals: IntArray = np.concatenate([take.indices for take in takes])
+        ranges = self._decoder.list_ranges(index, ordinals, takes[0].output)
+        return self._sources.media_source(row).fetch_ahead(index.identity, ranges) if ranges else None

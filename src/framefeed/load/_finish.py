@@ -3,53 +3,55 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from framefeed.decode import Pixels
 from framefeed.load._memory import ClipMemory
-from framefeed.request import DecodeRequest, Placement
+from framefeed.plan import Take
+from framefeed.request import Placement
 
 _WORD = 8
 """Most bytes of an integer of NumPy."""
 
 
 class Finisher:
-    """Lends memory that clips are decoded into, and makes of it what is delivered, or transformed.
+    """Lends memory that frames are decoded into, and makes of it what is delivered, or transformed.
 
-    With ``in_place``, clips that need nothing else are decoded into their slots.
+    With ``in_place``, frames that need nothing else are decoded where their clip is.
     """
 
     def __init__(self, *, in_place: bool) -> None:
-        self._in_place = in_place
+        self.in_place = in_place
 
-    def lease(self, memory: ClipMemory, slot: int, request: DecodeRequest) -> Pixels:
-        """Lend the memory that a clip is decoded into."""
-        if self._in_place and is_finished(request):
-            return memory.lease(slot)
-        return memory.lease_scratch(slot, None if request.placement is None else request.output.size)
+    def lease(self, memory: ClipMemory, clip: int, take: Take, whole: Callable[[], Pixels]) -> Pixels:
+        """Lend the memory that a take is decoded into; ``whole`` gives that of the take in its clip."""
+        if self.in_place and is_finished(take):
+            return whole()
+        return memory.lease_scratch(clip, len(take), None if take.placement is None else take.output.size)
 
-    def finish(self, memory: ClipMemory, slot: int, request: DecodeRequest, decoded: Pixels) -> Pixels:
-        """Return the finished clip, uint8 [T, C, H, W]: in its slot if clips are decoded there."""
-        clip = decoded
-        if not is_finished(request):
-            clip = memory.lease(slot) if self._in_place else memory.lease_scratch(slot)
-            finish_clip(request, decoded, clip)
-        if request.skipped is not None:
-            clip[request.skipped] = 0
-        return clip
-
-
-def is_finished(request: DecodeRequest) -> bool:
-    """Whether the decoded pixels of a request are those to be delivered."""
-    return not request.flipped and (request.placement is None or request.placement.is_whole)
+    def finish(self, memory: ClipMemory, clip: int, take: Take, decoded: Pixels, whole: Callable[[], Pixels]) -> Pixels:
+        """Return the finished frames, uint8 [T, C, H, W]: in their clip if they are decoded there."""
+        frames = decoded
+        if not is_finished(take):
+            frames = whole() if self.in_place else memory.lease_scratch(clip, len(take))
+            finish_take(take, decoded, frames)
+        if take.skipped is not None:
+            frames[take.skipped] = 0
+        return frames
 
 
-def finish_clip(request: DecodeRequest, decoded: Pixels, out: Pixels) -> None:
-    """Write the decoded pixels of a request to memory, uint8 [T, C, H, W], as they are to be delivered."""
-    if request.placement is not None:
-        out = _fill_around(request.placement, out)
-    if request.flipped:
+def is_finished(take: Take) -> bool:
+    """Whether the decoded pixels of a take are those to be delivered."""
+    return not take.flipped and (take.placement is None or take.placement.is_whole)
+
+
+def finish_take(take: Take, decoded: Pixels, out: Pixels) -> None:
+    """Write the decoded pixels of a take to memory, uint8 [T, C, H, W], as they are to be delivered."""
+    if take.placement is not None:
+        out = _fill_around(take.placement, out)
+    if take.flipped:
         mirror(decoded, out)
     else:
         np.copyto(out, decoded)

@@ -8,22 +8,22 @@ from operator import attrgetter
 
 import numpy as np
 
+from framefeed._arrays import IntArray
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, UsageError
 from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import ClipBatch, map_streams
 from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
-from framefeed.load._pending import PendingBatch, drop_tracebacks, is_always_raised, suggest_skipping
-from framefeed.load._pending_streams import begin_batch
+from framefeed.load._pending import PendingBatch, begin_batch, drop_tracebacks, is_always_raised, suggest_skipping
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, Grouping, split_batch
 from framefeed.load._workers import Workers
 from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes, run_next
-from framefeed.plan import EpochPlan, locate_ahead, mean_clip_bytes
+from framefeed.plan import EpochPlan, mean_clip_bytes
 
-_LOCATED_AT_ONCE = 512
-"""Positions whose clips are found together, if batches are no larger."""
+_DEALT_AT_ONCE = 512
+"""Positions of this rank whose global positions are found together, if batches are no larger."""
 
 
 class BatchIterator(Iterator[ClipBatch]):
@@ -67,14 +67,14 @@ class BatchIterator(Iterator[ClipBatch]):
         # No bound method of this iterator, which would keep it alive: an abandoned iterator must end its work.
         clips_ahead = options.batch_size * options.batches_ahead(batch_bytes)
         grouping = Grouping.of(options, clips_ahead)
-        self._num_streams = len(plan.streams) or 1
+        self._num_takes = sum(len(form.takes) for form in plan.clips.forms.values())
         self._ahead = self._work.ahead
         tasks = _generate_tasks(plan, self._batches, workers, meter, grouping, self._tasks, self._ahead)
         self._outcomes: OrderedOutcomes[DecodeTask, WorkCost] = ordered_outcomes(
             self._work,
             tasks,
             pool=pool,
-            max_in_flight=clips_ahead * self._num_streams,
+            max_in_flight=clips_ahead * self._num_takes,
             max_bytes=MAX_PREFETCH_BYTES,
             size_of=attrgetter("nbytes"),
             cost_of=attrgetter("cost"),
@@ -149,7 +149,7 @@ class BatchIterator(Iterator[ClipBatch]):
         costs: list[WorkCost] = []
         batch: PendingBatch | None = None
         try:
-            left = len(self._batches[self._next]) * self._num_streams
+            left = len(self._batches[self._next]) * self._num_takes
             while left:
                 for task, outcome in self._take_outcomes(left):
                     batch = task.batch
@@ -180,7 +180,9 @@ class BatchIterator(Iterator[ClipBatch]):
             own[clip] = batch.identify(slot)[0], batch.get_source(slot)
         for number in range(MAX_SUBSTITUTES):
             chosen = {
-                clip: self._plan.choose_substitute(own[clip][0], number) for clip in failed if batch.find_error(clip)
+                clip: self._plan.order.choose_substitute(own[clip][0], number)
+                for clip in failed
+                if batch.find_error(clip)
             }
             clips = [clip for clip, position in chosen.items() if batch.substitute(clip, position)]
             self._do_at_once(
@@ -277,31 +279,30 @@ def _generate_tasks(
     ahead: ReadAhead,
 ) -> Iterator[DecodeTask]:
     """Yield the tasks of each batch, and append each to ``in_flight`` before."""
-    costs = workers.find_costs(plan)
+    costs, whole = workers.find_costs(plan), plan.whole
     for positions in _list_positions(plan, batches):
-        batch = begin_batch(plan.whole, positions, workers.buffers)
+        batch = begin_batch(whole, positions, workers.buffers)
         # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
         if meter.is_idle and not workers.are_processes:
-            batch.make_requests()
+            batch.plan_takes()
         for task in split_batch(batch, workers.decoder_name, grouping, keep_clips=workers.keep_clips):
             if costs is not None:
                 row = batch.rows[task.slot]
                 if meter.is_idle and not costs.is_known(row):
-                    costs.learn(row, batch.make_request(task.slot))
+                    costs.learn(row, batch.plan_take(task.slot))
                 task.cost = costs.predict(task)
             in_flight.append(task)
             ahead.add(task)
             yield task
 
 
-def _list_positions(plan: EpochPlan, batches: BatchRanges) -> Iterator[list[int]]:
-    """Yield the global positions of each batch, whose clips the whole plan then knows."""
+def _list_positions(plan: EpochPlan, batches: BatchRanges) -> Iterator[IntArray]:
+    """Yield the global positions of each batch, int64 [B]."""
     # Several batches together: NumPy takes as long for one as Python does, and more from cold caches.
-    at_once = max(1, _LOCATED_AT_ONCE // batches.size)
+    at_once = max(1, _DEALT_AT_ONCE // batches.size)
     for first in range(0, len(batches), at_once):
         ranges = [batches[number] for number in range(first, min(first + at_once, len(batches)))]
         start = ranges[0].start
         positions = plan.global_position(np.arange(start, ranges[-1].stop, dtype=np.int64))
-        locate_ahead(plan.whole, positions)
         for own in ranges:
-            yield positions[own.start - start : own.stop - start].tolist()
+            yield positions[own.start - start : own.stop - start]

@@ -20,7 +20,7 @@ MakeResult = Callable[[Pixels], AnyArray]
 
 
 class ClipMemory:
-    """Memory of a batch; each slot is written by one worker."""
+    """Memory of one part of the clips of a batch; each slot is a clip, whose takes are written by one worker each."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
         self._shapes = list(shapes)
@@ -36,13 +36,13 @@ class ClipMemory:
         """Whether it is for results of a transform, not for clips."""
         return self._buffers.clips is not None
 
-    def lease_scratch(self, slot: int, size: Size | None = None) -> Pixels:
-        """Lend memory that a clip is decoded into before it is finished, uint8 [T, C, H, W] of any content.
+    def lease_scratch(self, slot: int, num_frames: int, size: Size | None = None) -> Pixels:
+        """Lend memory that frames are decoded into before they are finished, uint8 [T, C, H, W] of any content.
 
         Its pictures are of (height, width) ``size``; None if they have the size of the finished ones.
         """
         shape = self._shapes[slot]
-        return self._buffers.scratch.lease(shape if size is None else (*shape[:2], *size))
+        return self._buffers.scratch.lease((num_frames, shape[1], *(size or shape[2:])))
 
     def _find_form(self, result: AnyArray) -> Form:
         """Find shape and dtype of a result in the batch."""
@@ -67,19 +67,15 @@ class ClipMemory:
         """Copy a result of the transform, or a clip, normalised if it is not yet, as those of worker processes are."""
         raise NotImplementedError
 
+    def put_frames(self, slot: int, frames: slice, pixels: Pixels, normaliser: Normaliser) -> None:
+        """Copy some frames of a clip, normalised, of clips that are equal in shape."""
+        raise NotImplementedError
+
     def clear(self, slot: int) -> None:
         """Replace a clip that failed by zeros, unless ``finish`` does."""
 
     def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
         """Expect a clip of another shape, if clips may differ in it."""
-
-    def join(self, parts: Sequence[Any]) -> Any:
-        """Join the pixels of several memories, [B, T, ...] or lists of [T, ...], along T."""
-        if isinstance(parts[0], list):
-            return [np.concatenate(clips) for clips in zip(*parts, strict=True)]
-        count, _, *shape = parts[0].shape
-        joined = self._buffers.batches.lease((count, sum(each.shape[1] for each in parts), *shape), parts[0].dtype)
-        return np.concatenate(parts, axis=1, out=joined)
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the pixels of the batch, and the slots whose results do not fit into it.
@@ -124,6 +120,10 @@ class BatchMemory(ClipMemory):
     def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
         """Copy a clip into the array."""
         _write(result, self._array[slot], normaliser)
+
+    def put_frames(self, slot: int, frames: slice, pixels: Pixels, normaliser: Normaliser) -> None:
+        """Copy some frames of a clip into the array."""
+        _write(pixels, self._array[slot, frames], normaliser)
 
     def clear(self, slot: int) -> None:
         """Set a clip to zeros."""
@@ -278,53 +278,13 @@ class TaskMemory(ClipMemory):
             # A copy: the transform may use its array again, for the next clip.
             self.results[slot] = self._copy(result, normaliser)
 
+    def put_frames(self, slot: int, frames: slice, pixels: Pixels, normaliser: Normaliser) -> None:
+        """Copy some frames of a clip to where the clip is expected, else to memory that is sent."""
+        shared = self._shared[slot]
+        if shared is None and slot not in self.results:
+            self.results[slot] = np.empty(self._shapes[slot], self._buffers.dtype or np.uint8)
+        _write(pixels, (self.results[slot] if shared is None else shared.open())[frames], normaliser)
+
     def clear(self, slot: int) -> None:
         """Send nothing: the process that asked clears its memory."""
         self.results.pop(slot, None)
-
-
-class StreamsMemory(ClipMemory):
-    """The memories of the streams of a batch: slot s * B + b is clip b of stream s, and ``count`` is B."""
-
-    def __init__(self, parts: Sequence[ClipMemory], count: int) -> None:
-        self.parts = list(parts)
-        self._count = count
-
-    @property
-    def has_dtype(self) -> bool:
-        """Whether the dtype of the batch is given."""
-        return self.parts[0].has_dtype
-
-    def _find(self, slot: int) -> tuple[ClipMemory, int]:
-        stream, own = divmod(slot, self._count)
-        return self.parts[stream], own
-
-    def lease_scratch(self, slot: int, size: Size | None = None) -> Pixels:
-        """Lend memory that a clip is decoded into before it is finished."""
-        part, own = self._find(slot)
-        return part.lease_scratch(own, size)
-
-    def lease(self, slot: int) -> Pixels:
-        """Lend the memory that a clip is decoded into."""
-        part, own = self._find(slot)
-        return part.lease(own)
-
-    def share(self, slot: int) -> SharedArray | None:
-        """Return the memory that a worker process writes a clip or its result to."""
-        part, own = self._find(slot)
-        return part.share(own)
-
-    def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
-        """Copy a result of the transform, or a clip."""
-        part, own = self._find(slot)
-        part.put(own, result, normaliser)
-
-    def clear(self, slot: int) -> None:
-        """Replace a clip that failed by zeros."""
-        part, own = self._find(slot)
-        part.clear(own)
-
-    def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
-        """Expect a clip of another shape."""
-        part, own = self._find(slot)
-        part.reshape(own, shape)

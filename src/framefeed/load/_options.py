@@ -163,7 +163,7 @@ def wrap_in_cache(plan: EpochPlan, cache: FrameCache, decoder: Decoder) -> Decod
 
 def explain_useless_cache(plan: EpochPlan, cache: FrameCache | None) -> str | None:
     """Explain that an empty cache saves little, because the plan draws other frames in the next epoch; else None."""
-    if cache is None or not plan.draws_frames:
+    if cache is None or not plan.clips.draws_frames:
         return None
     try:
         with os.scandir(cache.path) as entries:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from traceback import format_exception
 from typing import Any
 
 import numpy as np
 
-from framefeed.catalog import Catalog, explain_relative_path
+from framefeed._arrays import IntArray
+from framefeed.catalog import explain_relative_path
+from framefeed.decode import Pixels
 from framefeed.errors import (
     CorruptMedia,
     FramefeedError,
@@ -20,16 +23,17 @@ from framefeed.errors import (
     TimeUnavailable,
     UsageError,
 )
-from framefeed.load._batch import ClipBatch
-from framefeed.load._memory import ClipMemory
+from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, Ok, catch_error, find_shortage, make_shortage_error
-from framefeed.plan import EpochPlan, locate_row
-from framefeed.request import DecodeRequest
+from framefeed.plan import ClipPart, EpochPlan, PlannedClip, PlannedClips, Take, iterate_takes
 
 _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
 """Arguments that a ClipLoader gives to a transform."""
+_TRANSFORM_INPUTS = f"a dict by stream of NumPy arrays, {_TRANSFORM_INPUT.partition(', ')[2]}"
+"""The same of several streams."""
 
 
 def with_position(
@@ -88,9 +92,8 @@ def is_always_raised(error: FramefeedError | None) -> bool:
 
 def suggest_skipping(error: FramefeedError) -> FramefeedError:
     """Name ``on_error`` as a next step in the message of an error that is raised for a damaged or untimed clip."""
-    if isinstance(error, CorruptMedia | TimeUnavailable) and "on_error=" not in error.plain_message:
-        advice = "to go on without such clips, give on_error='skip' (zeros) or 'substitute' (another clip)"
-        error.args = (f"{error.plain_message}; {advice}",)
+    if isinstance(error, CorruptMedia | TimeUnavailable) and "on_error=" not in str(error):
+        error.advice = "to go on without such clips, give on_error='skip' (zeros) or 'substitute' (another clip)"
     return error
 
 
@@ -105,11 +108,11 @@ def drop_tracebacks(error: BaseException) -> None:
 
 
 ApplyTransform = Callable[[tuple[Any, int]], Any]
-"""Calls the transform on (clip, position of the plan); clips and results of several streams are dicts."""
+"""Calls the transform on (clip, global position); clips and results of several streams are dicts."""
 
 
 class BatchFrames:
-    """Times and boxes of the clips of one stream of a batch.
+    """Times and boxes of the clips of one part of a batch.
 
     Attributes:
         pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed.
@@ -118,129 +121,165 @@ class BatchFrames:
         flipped: Of a plan with flips, whether left and right of each clip are swapped, bool [B]; else None.
     """
 
-    def __init__(self, plan: EpochPlan, count: int, length: int) -> None:
+    def __init__(self, count: int, length: int, *, has_boxes: bool, has_flips: bool) -> None:
         self.pts_seconds = np.full((count, length), np.nan)
         self.valid = np.zeros((count, length), dtype=np.bool_)
-        self.boxes = np.zeros((count, 4), dtype=np.int64) if plan.options.has_boxes else None
-        self.flipped = np.zeros(count, dtype=np.bool_) if plan.options.has_flips else None
+        self.boxes = np.zeros((count, 4), dtype=np.int64) if has_boxes else None
+        self.flipped = np.zeros(count, dtype=np.bool_) if has_flips else None
 
-    def note(self, slot: int, request: DecodeRequest) -> None:
+    def note(self, clip: int, part: ClipPart) -> None:
         """Note the frames of a clip."""
-        self.pts_seconds[slot] = request.pts_seconds
-        self.valid[slot] = request.valid
-        if self.boxes is not None and request.box is not None:
-            self.boxes[slot] = request.box
+        self.pts_seconds[clip] = part.pts_seconds
+        self.valid[clip] = part.valid
+        if self.boxes is not None and part.box is not None:
+            self.boxes[clip] = part.box
         if self.flipped is not None:
-            self.flipped[slot] = request.flipped
+            self.flipped[clip] = part.flipped
 
-    def clear(self, slot: int) -> None:
+    def clear(self, clip: int) -> None:
         """Note that a clip failed."""
-        self.pts_seconds[slot] = np.nan
-        self.valid[slot] = False
+        self.pts_seconds[clip] = np.nan
+        self.valid[clip] = False
         if self.boxes is not None:
-            self.boxes[slot] = 0
+            self.boxes[clip] = 0
         if self.flipped is not None:
-            self.flipped[slot] = False
+            self.flipped[clip] = False
 
-    def copy_from(self, other: BatchFrames, slots: Sequence[int]) -> None:
-        """Copy those of some slots, in their order in another batch."""
-        self.pts_seconds[slots] = other.pts_seconds
-        self.valid[slots] = other.valid
+    def copy_from(self, other: BatchFrames, clips: Sequence[int]) -> None:
+        """Copy those of some clips, in their order in another batch."""
+        self.pts_seconds[clips] = other.pts_seconds
+        self.valid[clips] = other.valid
         if self.boxes is not None and other.boxes is not None:
-            self.boxes[slots] = other.boxes
+            self.boxes[clips] = other.boxes
         if self.flipped is not None and other.flipped is not None:
-            self.flipped[slots] = other.flipped
+            self.flipped[clips] = other.flipped
 
 
 class PendingBatch:
-    """A batch that workers fill; each slot is written by one worker.
+    """A batch of B clips of K takes that workers fill: slot k * B + b is take k of clip b, and has one worker.
 
-    ``positions`` are those of the plan, which is at the epoch of the batch; of a substitute, its own. ``lengths`` and
-    ``frames`` have one number of frames, and the times and boxes, for each stream. There are no ``streams`` if a clip
-    has one without a name.
+    Attributes:
+        plan: The plan of the whole epoch on one rank, at the epoch of the batch.
+        positions: Global positions of the clips, of a substitute its own.
+        memories: Of each part of the clips: a take writes to its frames of a part.
+        lengths: T of each part.
+        names: Names of the parts; "" for that of clips of one stream.
+        rows: Number of each slot's source among those of the plan.
+        frames: Times and boxes of each part.
+        errors: Error of each slot, or None. A clip fails as a whole.
     """
 
-    streams: tuple[str, ...] = ()
-    transform_input = _TRANSFORM_INPUT
-
-    def __init__(self, plan: EpochPlan, positions: Sequence[int], memory: ClipMemory, lengths: Sequence[int]) -> None:
-        self.positions = list(positions)
-        self.memory = memory
+    def __init__(
+        self, plan: EpochPlan, found: PlannedClips, memories: Sequence[ClipMemory], lengths: Sequence[int]
+    ) -> None:
+        forms = plan.clips.forms
+        self.plan = plan
+        self.positions: list[int] = found.positions.tolist()
+        self.memories = list(memories)
         self.lengths = list(lengths)
-        self.count = len(positions)
-        self._plan = plan
+        self.count = len(found)
+        self.names = tuple(forms)
+        self._found = found
+        self._global_positions = found.positions
         self._planning = threading.Lock()
-        self._requests: list[DecodeRequest | None] | None = None
+        self._takes: list[Take | None] | None = None
         self._plan_seconds = 0.0
-        self._global_positions = np.array([plan.global_position(each) for each in positions], dtype=np.int64)
-        parts = plan.streams.values() or [plan]
-        self.frames = [BatchFrames(part, self.count, length) for part, length in zip(parts, self.lengths, strict=True)]
-        self.rows = [plan.row_at(position) for position in positions]
-        self.errors: list[FramefeedError | None] = [None] * self.count
+        # Part of each take, and its first and last frame there.
+        self._stretches: list[tuple[int, int, int]] = []
+        for part, (form, length) in enumerate(zip(forms.values(), self.lengths, strict=True)):
+            start = 0
+            for own in form.takes:
+                stop = start + (length if own is None else own)
+                self._stretches.append((part, start, stop))
+                start = stop
+        has_flips = plan.clips.has_flips
+        self.frames = [
+            BatchFrames(self.count, length, has_boxes=form.has_boxes, has_flips=has_flips)
+            for form, length in zip(forms.values(), self.lengths, strict=True)
+        ]
+        self.rows: list[int] = [row for rows in found.rows for row in rows]
+        self.errors: list[FramefeedError | None] = [None] * len(self.rows)
 
     def __len__(self) -> int:
-        """Number of slots: of a batch of several streams, one for each stream of each clip."""
-        return len(self.positions)
+        """Number of slots."""
+        return len(self.rows)
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether clips have several parts, or one with a name."""
+        return self.names != ("",)
+
+    def find_stretch(self, slot: int) -> tuple[int, int, slice]:
+        """Find the part, the clip, and the frames of the part of a slot."""
+        take, clip = divmod(slot, self.count)
+        part, start, stop = self._stretches[take]
+        return part, clip, slice(start, stop)
 
     def find_clips(self, slots: Sequence[int]) -> list[int]:
-        """Find the clips, below ``count``, that some slots are of."""
-        return list(slots)
+        """Find the clips that some slots are of."""
+        return list(dict.fromkeys(slot % self.count for slot in slots))
 
     def list_slots(self, clips: Sequence[int]) -> list[int]:
-        """List the slots of some clips: those of all streams, one stream after the other."""
-        return list(clips)
+        """List the slots of some clips: those of all takes, one take after the other."""
+        return [number * self.count + clip for number in range(len(self._stretches)) for clip in clips]
 
-    def join_clips(self, clips: Sequence[Any]) -> Any:
-        """Make what a transform gets of the decoded clips [T, ...] of one clip: of several streams a dict."""
-        (clip,) = clips
-        return clip
+    def join_parts(self, parts: Sequence[Any]) -> Any:
+        """Make what a transform gets of the decoded parts [T, ...] of a clip: of several streams a dict."""
+        return dict(zip(self.names, parts, strict=True)) if self.has_streams else parts[0]
 
-    def split_result(self, clip: int, result: Any) -> dict[int, Any]:
-        """Split the result of a transform by the slots that it is put into."""
-        return {clip: result}
+    def split_result(self, result: Any) -> list[Any]:
+        """Split the result of a transform into those of the parts."""
+        return [result[name] for name in self.names] if self.has_streams else [result]
 
     def find_error(self, clip: int) -> FramefeedError | None:
-        """Return the error of a clip."""
-        return self.errors[clip]
+        """Return the error of a clip: of the first take that failed."""
+        errors = (self.errors[slot] for slot in range(clip, len(self.errors), self.count))
+        return next((error for error in errors if error is not None), None)
 
     # --- called by workers ----------------------------------------------------------------------------
 
-    def make_requests(self) -> list[DecodeRequest | None]:
-        """Make the request of each slot; None where it cannot be made.
+    def plan_takes(self) -> list[Take | None]:
+        """Plan the take of each slot; None where its clip cannot be planned.
 
-        The first call makes them all: decoding evicts from the CPU's caches the data that planning needs, so that one
-        request later takes as long as several now.
+        The first call plans them all: decoding evicts from the CPU's caches the data that planning needs, so that one
+        clip later takes as long as several now.
         """
         with self._planning:
-            if self._requests is None:
+            if self._takes is None:
                 watch = Stopwatch()
-                self._requests = [self._make_request(slot) for slot in range(len(self))]
+                takes: list[Take | None] = [None] * len(self)
+                for clip in range(self.count):
+                    outcome = catch_error(self._found.plan, clip)
+                    if isinstance(outcome, Ok):
+                        self._set_takes(takes, clip, outcome.value)
+                    else:
+                        self._fail_clip(clip, outcome.error)
+                self._takes = takes
                 self._plan_seconds = watch.lap()
-        return self._requests
+        return self._takes
 
-    def make_request(self, slot: int) -> DecodeRequest | None:
-        """Make the request of one slot, if not all are made; None where it cannot be made."""
-        if self._requests is not None:
-            return self._requests[slot]
-        outcome = catch_error(self._plan.__getitem__, self.positions[slot])
-        return outcome.value if isinstance(outcome, Ok) else None
+    def _set_takes(self, takes: list[Take | None], clip: int, planned: PlannedClip) -> None:
+        takes[clip :: self.count] = iterate_takes(planned)
+        for frames, part in zip(self.frames, planned.parts.values(), strict=True):
+            frames.note(clip, part)
 
-    def take_plan_seconds(self) -> float:
-        """Return the seconds that the requests took to make; 0 after the first call, so that they count once."""
+    def _fail_clip(self, clip: int, error: BaseException) -> None:
+        for slot in self.list_slots([clip]):
+            self.fail(slot, error, "plan")
+
+    def plan_take(self, slot: int) -> Take | None:
+        """Plan the take of one slot, if not all are planned; None where it cannot be planned."""
+        if self._takes is not None:
+            return self._takes[slot]
+        take, clip = divmod(slot, self.count)
+        outcome = catch_error(self._found.plan, clip)
+        return list(iterate_takes(outcome.value))[take] if isinstance(outcome, Ok) else None
+
+    def pop_plan_seconds(self) -> float:
+        """Return the seconds that planning took; 0 after the first call, so that they count once."""
         with self._planning:
             seconds, self._plan_seconds = self._plan_seconds, 0.0
         return seconds
-
-    def _make_request(self, slot: int) -> DecodeRequest | None:
-        outcome = catch_error(self._plan.__getitem__, self.positions[slot])
-        if isinstance(outcome, Err):
-            self.fail(slot, outcome.error, "plan")
-            return None
-        self._note_frames(slot, outcome.value)
-        return outcome.value
-
-    def _note_frames(self, slot: int, request: DecodeRequest) -> None:
-        self.frames[0].note(slot, request)
 
     def fail(self, slot: int, error: BaseException, stage: str, where: str = "") -> None:
         """Mark a clip as failed; KeyboardInterrupt and SystemExit are raised instead."""
@@ -248,125 +287,205 @@ class PendingBatch:
             raise error
         position, name = self.identify(slot)
         if isinstance(error, MissingMedia) and error.position is None:
-            error.args = (f"{error}{explain_relative_path(*locate_row(self._plan.catalog, self.rows[slot]))}",)
-        given = self.transform_input
-        self.set_error(
-            slot, with_position(error, position=position, source=name, stage=stage, given=given, where=where)
-        )
+            error.advice = explain_relative_path(*self.plan.clips.sources.locate(self.rows[slot]))
+        given = _TRANSFORM_INPUTS if self.has_streams else _TRANSFORM_INPUT
+        failed = with_position(error, position=position, source=name, stage=stage, given=given, where=where)
+        if self.has_streams and failed.stage != "transform" and "(stream " not in failed.plain_message:
+            failed.stream = failed.stream or self.names[self.find_stretch(slot)[0]]
+        self.set_error(slot, failed)
 
     def set_error(self, slot: int, error: FramefeedError) -> None:
-        """Mark a clip as failed with an error that has its position."""
+        """Mark the take of a clip as failed with an error that has its position; the others follow in `finish`."""
+        part, clip, _ = self.find_stretch(slot)
         self.errors[slot] = error
-        self.frames[0].clear(slot)
-        self.memory.clear(slot)
+        self.frames[part].clear(clip)
+        self.memories[part].clear(clip)
 
     # --- called by the consumer -----------------------------------------------------------------------
 
-    def substitute(self, slot: int, position: int) -> bool:
-        """Expect another clip in a slot that failed; the slot keeps its own position in the batch.
+    def substitute(self, clip: int, position: int) -> bool:
+        """Expect another clip in place of one that failed; it keeps its own position in the batch.
 
         Returns:
             Whether there is such a clip; it may fail when it is decoded.
         """
-        outcome = catch_error(self._plan.__getitem__, position)
-        if isinstance(outcome, Err) or len(outcome.value) != self.lengths[0]:
+        found = self.plan.clips_at(np.array([position]))
+        outcome = catch_error(found.plan, 0)
+        if isinstance(outcome, Err) or [len(part) for part in outcome.value.parts.values()] != self.lengths:
             return False
-        self._set_clip(slot, position)
-        self.errors[slot] = None
-        self._note_frames(slot, outcome.value)
-        if self._requests is not None:
-            self._requests[slot] = outcome.value
+        self._set_clip(clip, position, found)
+        for slot in self.list_slots([clip]):
+            self.errors[slot] = None
+        if self._takes is not None:
+            self._set_takes(self._takes, clip, outcome.value)
         return True
 
-    def restore(self, slot: int, error: FramefeedError) -> None:
-        """Give up on substitutes: the slot has its own clip again, which failed with an error."""
-        self._set_clip(slot, int(self._global_positions[slot]))
-        self.set_error(slot, error)
+    def restore(self, clip: int, error: FramefeedError) -> None:
+        """Give up on substitutes: the clip is its own again, which failed with an error."""
+        position = int(self._global_positions[clip])
+        self._set_clip(clip, position, self.plan.clips_at(np.array([position])))
+        for slot in self.list_slots([clip]):
+            self.set_error(slot, error)
 
-    def _set_clip(self, slot: int, position: int) -> None:
-        self.positions[slot] = position
-        self.rows[slot] = self._plan.row_at(position)
-        if self._requests is not None:
-            self._requests[slot] = None
-        self.memory.reshape(slot, find_shapes(self._plan, self._plan.catalog, [self.rows[slot]], self.lengths[0])[0])
+    def _set_clip(self, clip: int, position: int, found: PlannedClips) -> None:
+        self.positions[clip] = position
+        self.rows[clip :: self.count] = [rows[0] for rows in found.rows]
+        shapes = find_shapes(self.plan, found, self.lengths)
+        for memory, (shape,) in zip(self.memories, shapes, strict=True):
+            memory.reshape(clip, shape)
+        if self._takes is not None:
+            self._takes[clip :: self.count] = [None] * len(self._stretches)
 
     def count_pixels(self, row: int) -> int | None:
         """Count the pixels of a source that is one frame, of clips of one frame; None for others."""
-        catalog = self._plan.catalog
-        if self.lengths != [1] or catalog.num_frames[row] != 1:
+        sources = self.plan.clips.sources
+        if self.has_streams or self.lengths != [1] or sources.num_frames[row] != 1:
             return None
-        return int(catalog.heights[row]) * int(catalog.widths[row])
+        return int(sources.heights[row]) * int(sources.widths[row])
 
     def get_source(self, slot: int) -> Any:
-        """Return what opens the source of a clip."""
-        # That of a request is at hand; the catalog has to find it.
-        request = None if self._requests is None else self._requests[slot]
-        return self._plan.catalog.source(self.rows[slot]) if request is None else request.source
+        """Return what opens the source of a slot."""
+        # That of a take is at hand; the catalog has to find it.
+        take = None if self._takes is None else self._takes[slot]
+        return self.plan.clips.sources.source(self.rows[slot]) if take is None else take.source
 
     def identify(self, slot: int) -> tuple[int, str]:
-        """Return the global position of a clip, and its source's name for messages."""
-        return int(self._global_positions[slot]), source_name(self.get_source(slot))
+        """Return the global position of a slot, and its source's name for messages."""
+        return int(self._global_positions[slot % self.count]), source_name(self.get_source(slot))
 
     def finish(self, apply_transform: ApplyTransform | None = None) -> ClipBatch:
         """Make the batch, after the last worker has written; results of a transform may need ``apply_transform``."""
-        make_result = None if apply_transform is None else lambda clip: apply_transform((clip, self.positions[0]))
-        slots = [slot for slot, error in enumerate(self.errors) if error is None]
-        data, misfits = self.memory.finish(slots, make_result)
-        for slot in misfits:
-            # A loader that has a dtype makes all results of it.
-            dtype, what = ("", "shape") if self.memory.has_dtype else (f"{data.dtype} ", "shape and dtype")
-            message = (
-                f"transform: expected {dtype}{list(data.shape[1:])} as for the first clip of the batch, got "
-                f"another {what.replace('and', 'or')}: return arrays of one {what}"
-            )
-            self.fail(slot, UsageError(message), "transform")
+        errors = [self.find_error(clip) for clip in range(self.count)]
+        for clip, error in enumerate(errors):
+            if error is not None:
+                self._clear(clip)
+        good = [clip for clip, error in enumerate(errors) if error is None]
+        data, misfits = self._finish_parts(good, apply_transform)
+        for clip, message in misfits.items():
+            self.fail(clip, UsageError(message), "transform")
+            errors[clip] = self.errors[clip]
+            self._clear(clip)
+            if self.has_streams:
+                for each in data:
+                    each[clip][...] = 0
         # Moved, not shared: the traceback of one error refers to this object, and would keep all its errors alive.
-        errors, self.errors = self.errors, []
-        (frames,) = self.frames
+        self.errors = []
+        is_own = np.array_equal(self.positions, self._global_positions)
+        found = self._found if is_own else self.plan.clips_at(np.array(self.positions, dtype=np.int64))
+        boxes = [frames.boxes for frames in self.frames]
         return ClipBatch(
-            data=data,
-            pts_seconds=frames.pts_seconds,
-            valid=frames.valid,
+            data=self.join_parts(data),
+            pts_seconds=self.join_parts([frames.pts_seconds for frames in self.frames]),
+            valid=self.join_parts([frames.valid for frames in self.frames]),
             positions=self._global_positions,
-            rows=self._plan.name_rows(self.positions),
-            columns=self._plan.columns_of(self.positions),
-            sources=[self.show_source(slot) for slot in range(len(self))],
+            rows=found.name_rows(),
+            columns=found.read_columns(),
+            sources=self.join_parts([self._show_sources(part) for part in range(len(self.names))]),
             ok=np.array([error is None for error in errors]),
             errors=errors,
-            boxes=frames.boxes,
-            flipped=frames.flipped,
+            boxes=self._join_boxes(boxes),
+            flipped=self.frames[0].flipped,
         )
 
-    def show_source(self, slot: int) -> Any:
-        """Return the source of a slot as batches have it."""
+    def _clear(self, clip: int) -> None:
+        """Replace a clip that failed by zeros, in all parts."""
+        for frames, memory in zip(self.frames, self.memories, strict=True):
+            frames.clear(clip)
+            memory.clear(clip)
+
+    def _join_boxes(self, boxes: Sequence[Any]) -> Any:
+        if not self.has_streams:
+            return boxes[0]
+        return {name: each for name, each in zip(self.names, boxes, strict=True) if each is not None} or None
+
+    def _show_sources(self, part: int) -> list[Any]:
+        """Return the source of each clip of a part; of several takes, the first and the number of others."""
+        takes = [number for number, (own, _, _) in enumerate(self._stretches) if own == part]
+        if len(takes) == 1:
+            return [self._show_source(takes[0] * self.count + clip) for clip in range(self.count)]
+        shown = [
+            list(dict.fromkeys(self._show_source(take * self.count + clip) for take in takes))
+            for clip in range(self.count)
+        ]
+        return [f"{first} and {len(others)} more" if others else first for first, *others in shown]
+
+    def _show_source(self, slot: int) -> Any:
         source = self.get_source(slot)
         return source.name if isinstance(source, ImageSequence) else source
 
+    def _finish_parts(
+        self, good: list[int], apply_transform: ApplyTransform | None
+    ) -> tuple[list[Any], dict[int, str]]:
+        """Return the pixels of each part, and the messages about clips whose results do not fit."""
+        data, misfits = list[Any](), dict[int, str]()
 
-def find_shapes(plan: EpochPlan, catalog: Catalog, rows: Sequence[int], length: int) -> list[tuple[int, ...]]:
-    """Find the shapes of clips of so many frames, of sources in some rows of a catalog."""
-    if not plan.options.unequal:
-        return [(length, *plan.picture_shape)] * len(rows)
-    sizes = [(int(catalog.heights[row]), int(catalog.widths[row])) for row in rows]
-    return [(length, *plan.options.pictures.shape(*size)) for size in sizes]
+        def make_result(part: int, black: Pixels) -> Any:
+            assert apply_transform is not None
+            shapes = find_shapes(self.plan, self._found, self.lengths)
+            parts = [np.zeros(shape, np.uint8) for shape, *_ in shapes]
+            parts[part] = black
+            return self.split_result(apply_transform((self.join_parts(parts), self.positions[0])))[part]
+
+        for part, (name, memory) in enumerate(zip(self.names, self.memories, strict=True)):
+            each, wrong = memory.finish(good, None if apply_transform is None else partial(make_result, part))
+            data.append(each)
+            for clip in wrong:
+                # A loader that has a dtype makes all results of it.
+                dtype, what = ("", "shape") if memory.has_dtype else (f"{each.dtype} ", "shape and dtype")
+                where = f" for the stream {name!r}" if name else ""
+                misfits[clip] = (
+                    f"transform: expected {dtype}{list(each.shape[1:])}{where} as for the first clip of the batch, got "
+                    f"another {what.replace('and', 'or')}: return arrays of one {what}"
+                )
+        return data, misfits
 
 
-def find_clip_length(plan: EpochPlan, positions: Sequence[int], stream: str | None = None) -> int:
-    """Find the number of frames of each clip of a batch, of one of its streams if it has several."""
-    known = (plan if stream is None else plan.streams[stream]).frames_per_clip
-    if known is not None:
-        return known
-    # Requests may differ between batches, not within one; those that cannot be made are left out.
-    lengths: dict[int, int] = {}
-    for position in positions:
-        outcome = catch_error(plan.__getitem__, position)
-        if isinstance(outcome, Ok):
-            request: Any = outcome.value
-            lengths.setdefault(len(request if stream is None else request[stream]), position)
-    if len(lengths) > 1:
-        (one, here), (other, there) = list(lengths.items())[:2]
-        raise UsageError(
-            f"all clips of a batch must have the same number of frames, but position {here} of the plan has {one} and "
-            f"position {there} has {other}: make one plan for each length, or repeat frames"
-        )
-    return next(iter(lengths), 1)
+def find_shapes(plan: EpochPlan, found: PlannedClips, lengths: Sequence[int]) -> list[list[tuple[int, ...]]]:
+    """Find the shapes of the clips of each part, which have so many frames."""
+    sources, shapes = plan.clips.sources, list[list[tuple[int, ...]]]()
+    rows = iter(found.rows)
+    for form, length in zip(plan.clips.forms.values(), lengths, strict=True):
+        own, *_ = (next(rows) for _ in form.takes)
+        if form.unequal:
+            sizes = [(int(sources.heights[row]), int(sources.widths[row])) for row in own]
+            shapes.append([(length, *form.find_shape(*size)) for size in sizes])
+        else:
+            shapes.append([(length, *form.picture_shape)] * len(own))
+    return shapes
+
+
+def find_lengths(plan: EpochPlan, found: PlannedClips) -> list[int]:
+    """Find T of each part of some clips, which agree in it.
+
+    Raises:
+        UsageError: They do not.
+    """
+    lengths = []
+    for form in plan.clips.forms.values():
+        if form.num_frames is not None:
+            lengths.append(form.num_frames)
+            continue
+        assert form.lengths is not None
+        # Requests may differ between batches, not within one.
+        own = form.lengths[found.numbers]
+        if (differs := own != own[0]).any():
+            other = int(differs.argmax())
+            raise UsageError(
+                f"all clips of a batch must have the same number of frames, but position {found.positions[0]} of the "
+                f"plan has {own[0]} and position {found.positions[other]} has {own[other]}: make one plan for each "
+                "length, or repeat frames"
+            )
+        lengths.append(int(own[0]))
+    return lengths
+
+
+def begin_batch(plan: EpochPlan, positions: IntArray, buffers: BufferPools) -> PendingBatch:
+    """Begin a batch of global positions in memory of a loader; ``plan`` is of the whole epoch."""
+    found = plan.clips_at(positions)
+    lengths = find_lengths(plan, found)
+    shapes = find_shapes(plan, found, lengths)
+    memories = [
+        make_memory(each, buffers.of_stream(number), unequal=form.unequal)
+        for number, (each, form) in enumerate(zip(shapes, plan.clips.forms.values(), strict=True))
+    ]
+    return PendingBatch(plan, found, memories, lengths)

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from framefeed._fetched import FetchCounter, FetchCounts
@@ -16,7 +17,6 @@ from framefeed.load._batch import BufferPools, SharedArray
 from framefeed.load._memory import TaskMemory
 from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import BatchFrames, PendingBatch, find_shapes
-from framefeed.load._pending_streams import PendingStreams, find_stream_shapes
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.load._work import ClipWorker, DecodeTask
 from framefeed.media import SentRanges
@@ -38,16 +38,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClipRequest:
-    """A task for a worker process: global positions of clips, and the length of each stream.
+    """A task for a worker process: global positions of clips, and the length of each part.
 
-    ``shared`` is memory of each slot for a clip or result, None if it must be sent; ``sent`` bytes of remote sources.
+    ``shared`` is memory of each part of each clip, or its result, None if it must be sent; ``sent`` bytes of remote
+    sources.
     """
 
     iteration: int
     epoch: int
     positions: tuple[int, ...]
     lengths: tuple[int, ...]
-    shared: tuple[SharedArray | None, ...]
+    shared: tuple[tuple[SharedArray | None, ...], ...]
     sent: list[SentRanges] = field(default_factory=list, repr=False)
 
 
@@ -70,14 +71,14 @@ class FlushRequest:
 class ClipAnswer:
     """What a worker process returns for a task.
 
-    Arrays and errors are as in a batch, for the clips of the task. ``results`` are not in shared memory, by their
-    number in the task; ``fetched`` counts what the process fetched by URL since its last answer.
+    Arrays and errors are as in a batch, for the clips of the task. ``results`` of each part are not in shared memory,
+    by the number of the clip in the task; ``fetched`` counts what the process fetched by URL since its last answer.
     """
 
     cost: WorkCost
     frames: list[BatchFrames]
     errors: list[FramefeedError | None]
-    results: dict[int, npt.NDArray[Any]]
+    results: list[dict[int, npt.NDArray[Any]]]
     process: int
     cache: CacheStats | None
     fetched: FetchCounts
@@ -114,7 +115,7 @@ class ClipProcess:
         if isinstance(request, TransformRequest):
             return worker.apply_transform((request.clip, request.position))
         plan = self._plan.whole
-        batch, memory = _begin_task(plan, request, self._buffers)
+        batch, memories = _begin_task(plan, request, self._buffers)
         received = [each.receive() for each in request.sent]
         try:
             cost = worker(DecodeTask(batch, list(range(len(batch)))))
@@ -123,7 +124,8 @@ class ClipProcess:
                 each.drop()
         errors = [error if error is None else _make_sendable(error) for error in batch.errors]
         counts = None if cache is None else cache.stats()
-        return ClipAnswer(cost, batch.frames, errors, memory.results, os.getpid(), counts, self._counter.take())
+        results = [each.results for each in memories]
+        return ClipAnswer(cost, batch.frames, errors, results, os.getpid(), counts, self._counter.take())
 
     def _begin(self, iteration: int, epoch: int) -> ClipWorker:
         if self._worker is None or self._iteration != (iteration, epoch):
@@ -137,15 +139,12 @@ class ClipProcess:
         return self._worker
 
 
-def _begin_task(plan: EpochPlan, request: ClipRequest, buffers: BufferPools) -> tuple[PendingBatch, TaskMemory]:
+def _begin_task(plan: EpochPlan, request: ClipRequest, buffers: BufferPools) -> tuple[PendingBatch, list[TaskMemory]]:
     """Begin the clips of a task in memory of the process that asked."""
-    positions = request.positions
-    if plan.streams:
-        memory = TaskMemory(find_stream_shapes(plan, positions, request.lengths), request.shared, buffers)
-        return PendingStreams(plan, positions, memory, request.lengths), memory
-    rows = [plan.row_at(position) for position in positions]
-    memory = TaskMemory(find_shapes(plan, plan.catalog, rows, request.lengths[0]), request.shared, buffers)
-    return PendingBatch(plan, positions, memory, request.lengths), memory
+    found = plan.clips_at(np.array(request.positions, dtype=np.int64))
+    shapes = find_shapes(plan, found, request.lengths)
+    memories = [TaskMemory(each, shared, buffers) for each, shared in zip(shapes, request.shared, strict=True)]
+    return PendingBatch(plan, found, memories, request.lengths), memories
 
 
 def _make_sendable(error: FramefeedError) -> FramefeedError:
@@ -199,9 +198,8 @@ class ProcessClips(RemoteCaller):
             sent = self.ahead.send(task)
         fetch_seconds = watch.lap()
         clips = batch.find_clips(task.slots)
-        slots = batch.list_slots(clips)
         positions = tuple(batch.positions[clip] for clip in clips)
-        shared = tuple(batch.memory.share(slot) for slot in slots)
+        shared = tuple(tuple(memory.share(clip) for clip in clips) for memory in batch.memories)
         request = ClipRequest(self._iteration, self._epoch, positions, tuple(batch.lengths), shared, sent)
         answer: ClipAnswer = self._calls(request)
         self._counter.add(answer.fetched)
@@ -209,12 +207,13 @@ class ProcessClips(RemoteCaller):
             self._caches[answer.process] = answer.cache
         for frames, answered in zip(batch.frames, answer.frames, strict=True):
             frames.copy_from(answered, clips)
-        for number, slot in enumerate(slots):
-            error = answer.errors[number]
+        for slot, error in zip(batch.list_slots(clips), answer.errors, strict=True):
             if error is not None:
                 batch.set_error(slot, error)
-            elif number in answer.results:
-                batch.memory.put(slot, answer.results[number])
+        for memory, results in zip(batch.memories, answer.results, strict=True):
+            for number, result in results.items():
+                if batch.find_error(clips[number]) is None:
+                    memory.put(clips[number], result)
         answer.cost.decode += fetch_seconds
         return answer.cost
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -17,7 +17,7 @@ from framefeed.load._state import BatchCursor
 from framefeed.load._work import ClipWorker, load_batch
 from framefeed.media import source_name
 from framefeed.parallel import Ok, catch_error
-from framefeed.plan import EpochPlan, find_batch_lengths, find_delivered_form
+from framefeed.plan import EpochPlan, PartForm, find_delivered_form
 
 SHAPED_KEYS = ("data", "pts_seconds", "valid", "positions", "ok")
 """Arrays of a batch that are no columns."""
@@ -69,54 +69,51 @@ def describe_batches(
     if options.dtype == "bfloat16":
         raise UsageError("dtype='bfloat16' is for batches of PyTorch: give the loader dtype='float32' or 'float16'")
     plan, batches = cursor.plan, cursor.list_batches(options)
-    parts = plan.streams or {"": plan}
-    names: Mapping[str, Sequence[str]] = plan.batch_streams or {"": ("",)}
-    if any(part.options.unequal for part in parts.values()) and not unequal:
+    parts = plan.clips.forms
+    if any(form.unequal for form in parts.values()) and not unequal:
         raise UsageError(
             "the clips of a plan with unequal=True have no common shape: give size=(height, width) to plan_clips, or "
             "take the lists of clips from ff.ClipLoader"
         )
     length = options.batch_size if options.drop_last else None
-    lengths = find_batch_lengths(parts, names)
-    forms: Any = {name: _find_form(parts[each[0]], lengths[name], options) for name, each in names.items()}
+    forms = {name: _find_form(form, options) for name, form in parts.items()}
     if options.transform is not None and len(plan):
         results = _find_result_form(plan, options)
         forms = {name: (shape, options.array_dtype or dtype) for name, (shape, dtype) in results.items()}
-    seconds = {name: ArraySpec((length, frames), np.dtype(np.float64)) for name, frames in lengths.items()}
-    valid = {name: ArraySpec((length, frames), np.dtype(np.bool_)) for name, frames in lengths.items()}
-    box = ArraySpec((length, 4), np.dtype(np.int64))
-    boxes = {name: box for name, each in names.items() if parts[each[0]].options.has_boxes}
 
-    def choose(each: Any) -> Any:
-        return each if plan.streams else each[""]
+    def choose(each: dict[str, Any]) -> Any:
+        return each.get("", each)
+
+    def describe(kind: Any) -> Any:
+        return choose({name: ArraySpec((length, form.num_frames), np.dtype(kind)) for name, form in parts.items()})
 
     arrays: dict[str, Any] = {
         "data": choose({name: ArraySpec((length, *shape), dtype) for name, (shape, dtype) in forms.items()}),
-        "pts_seconds": choose(seconds),
-        "valid": choose(valid),
+        "pts_seconds": describe(np.float64),
+        "valid": describe(np.bool_),
         "positions": ArraySpec((length,), np.dtype(np.int64)),
         "ok": ArraySpec((length,), np.dtype(np.bool_)),
     }
+    box = ArraySpec((length, 4), np.dtype(np.int64))
+    boxes = {name: box for name, form in parts.items() if form.has_boxes}
     if boxes:
         arrays["boxes"] = choose(boxes)
-    if plan.options.has_flips:
+    if plan.clips.has_flips:
         arrays["flipped"] = ArraySpec((length,), np.dtype(np.bool_))
     clashing = [name for name in plan.columns if name in (*arrays, "sources")]
     if clashing:
         raise UsageError(f"columns {clashing} have the same names as other arrays of a batch: rename them")
-    for name, values in plan.tables.columns.items():
+    for name, values in plan.clips.columns.items():
         shape, dtype = find_delivered_form(values)
         arrays[name] = ArraySpec((length, *shape), dtype)
     ends = tuple(len(batches[number]) for number in sorted({0, len(batches) - 1})) if len(batches) else ()
     return BatchSpec(arrays, ends, len(batches), is_restored)
 
 
-def _find_form(
-    plan: EpochPlan, length: int | None, options: LoaderOptions
-) -> tuple[tuple[int | None, ...], np.dtype[Any]]:
-    """Find shape and dtype of the clips of so many frames of one stream, without a transform."""
-    picture_shape = (3, None, None) if plan.options.unequal else plan.picture_shape
-    return (length, *picture_shape), options.array_dtype or np.dtype(np.uint8)
+def _find_form(form: PartForm, options: LoaderOptions) -> tuple[tuple[int | None, ...], np.dtype[Any]]:
+    """Find shape and dtype of the clips of one part, without a transform."""
+    picture_shape = (3, None, None) if form.unequal else form.picture_shape
+    return (form.num_frames, *picture_shape), options.array_dtype or np.dtype(np.uint8)
 
 
 def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> dict[str, Form]:

@@ -104,12 +104,12 @@ class _RankState:
 
     def is_just_after(self, other: _RankState) -> bool:
         """Whether the rank stands at the beginning of the epoch after that of another rank."""
-        return self.plan.epoch == other.plan.epoch + 1 and not self.delivered and not self.plan.deliveries
+        return self.plan.epoch == other.plan.epoch + 1 and not self.delivered and not self.plan.order.deliveries
 
     def finish(self, rank: int | None) -> _RankState:
         """Return the state of a rank that delivered all of its share of the same epoch, as that rank was dealt it."""
-        options = replace(self.plan.options, rank=0, world_size=self.world_size, tail=self.tail)
-        share = len(replace(self.plan, options=options))
+        order = replace(self.plan.order, rank=0, world_size=self.world_size, tail=self.tail)
+        share = len(EpochPlan(order, self.plan.clips))
         return replace(self, rank=rank, clips=share, is_finished=True)
 
 
@@ -125,7 +125,7 @@ def load_cursor(
     if all(rank.is_finished for rank in ranks):
         return BatchCursor(first.plan, len(first.plan), delivered, is_restored=True)
     clips = [rank.clips for rank in ranks]
-    here = plan.world_size, None if plan.world_size == 1 else plan.options.balance
+    here = plan.order.world_size, None if plan.order.world_size == 1 else plan.order.balance
     if len(set(clips)) == 1 and first.dealing == here:
         return BatchCursor(first.plan, min(clips[0], len(first.plan)), delivered, is_restored=True)
     rest = first.plan.without(clips[0] if len(clips) == 1 else clips, *first.dealing)
@@ -153,7 +153,7 @@ def _load_rank(state: Any, plan: EpochPlan) -> _RankState:
         delivered=delivered,
         is_finished=bool(state.get("finished")),
         balance=planned.get("balance"),
-        tail=planned.get("tail", plan.options.tail),
+        tail=planned.get("tail", plan.order.tail),
     )
 
 
@@ -168,7 +168,7 @@ def _sort_ranks(ranks: Sequence[_RankState]) -> list[_RankState]:
         raise UsageError(
             f"state: expected one state of each of {earliest.world_size} ranks, got those of the ranks {numbers}"
         )
-    if len({(rank.dealing, rank.plan.epoch, rank.plan.deliveries) for rank in ranks}) > 1:
+    if len({(rank.dealing, rank.plan.epoch, rank.plan.order.deliveries) for rank in ranks}) > 1:
         raise UsageError(
             "state: expected the states of all ranks of one run in one epoch, got epochs "
             f"{sorted({rank.plan.epoch for rank in ranks})}: save the states of all ranks after the same step"

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from framefeed._arrays import BoolArray
 from framefeed._checks import describe_value
 from framefeed._fetched import FetchCounter, counting_fetches
-from framefeed.catalog import Catalog
 from framefeed.decode import (
     ClipSlot,
     DecodeCounts,
@@ -36,12 +35,10 @@ from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._finish import Finisher
 from framefeed.load._normalise import Normaliser
 from framefeed.load._options import DEFAULT_READ_AHEAD, LoaderOptions, Transform
-from framefeed.load._pending import PendingBatch
-from framefeed.load._pending_streams import begin_batch
+from framefeed.load._pending import PendingBatch, begin_batch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.parallel import Err, Ok, catch_error, catch_outcome, fetch_limit
-from framefeed.plan import EpochPlan
-from framefeed.request import DecodeRequest
+from framefeed.plan import EpochPlan, Sources, Take
 
 
 @dataclass(slots=True, repr=False)
@@ -120,9 +117,9 @@ def split_batch(
 ) -> list[DecodeTask]:
     """Split a batch into tasks, in the order in which their sources first appear.
 
-    With ``keep_clips``, the streams of a clip are one task, with all clips that have a source in common.
+    With ``keep_clips``, all takes of a clip are one task, with all clips that have a source in common.
     """
-    if keep_clips and batch.streams:
+    if keep_clips and len(batch) > batch.count:
         return [DecodeTask(batch, slots, decoder=decoder) for slots in _group_by_sources(batch)]
     grouping = grouping or Grouping()
     slots_of: dict[int, list[int]] = {}
@@ -142,7 +139,7 @@ def split_batch(
 
 
 def _group_by_sources(batch: PendingBatch) -> list[list[int]]:
-    """Group the slots of whole clips of several streams, so that each source is in one group."""
+    """Group the slots of whole clips of several takes, so that each source is in one group."""
     group_of = list(range(batch.count))
 
     def find(clip: int) -> int:
@@ -168,27 +165,26 @@ class ClipCosts:
     logarithm was 1.7 over all, and 0.1 within a video.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        pixels = np.maximum(0, catalog.heights) * np.maximum(0, catalog.widths)
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        pixels = np.maximum(0, sources.heights) * np.maximum(0, sources.widths)
         of_picture = SECONDS_PER_FILE + pixels * SECONDS_PER_FILE_PIXEL
         # 0 if it is not known; that of a picture is known from its size.
-        self._seconds = np.where(catalog.num_frames == 1, of_picture, 0).astype(np.float32)
+        self._seconds = np.where(sources.num_frames == 1, of_picture, 0).astype(np.float32)
         self._sum = 0.0
         self._known = 0
 
-    def learn(self, row: int, request: DecodeRequest | None) -> None:
+    def learn(self, row: int, take: Take | None) -> None:
         """Predict the cost of the clips of a source from one of them; None, which cannot be planned, costs nothing."""
-        outcome = None if request is None else catch_error(partial(self._predict, row), request)
+        outcome = None if take is None else catch_error(partial(self._predict, row), take)
         if isinstance(outcome, Ok):
             self._seconds[row] = outcome.value
             self._sum += outcome.value
             self._known += 1
 
-    def _predict(self, row: int, request: DecodeRequest) -> float:
-        index = self._catalog.frame_index(row)
-        ordinals = request.ordinals if request.skipped is None else request.ordinals[~request.skipped]
-        return predict_seconds(index, plan_runs(index, ordinals))
+    def _predict(self, row: int, take: Take) -> float:
+        index = self._sources.frame_index(row)
+        return predict_seconds(index, plan_runs(index, take.decoded))
 
     def predict(self, task: DecodeTask) -> float:
         """Predict the seconds of a task; if a source is not known, as many as the mean of the others."""
@@ -232,7 +228,8 @@ class ClipWorker:
     ) -> None:
         self._plan = plan
         self._decoder = adapt_decoder(decoder)
-        self.ahead = ReadAhead(plan.catalog, self._decoder, read_ahead, counter)
+        self._sources = plan.clips.sources
+        self.ahead = ReadAhead(self._sources, self._decoder, read_ahead, counter)
         self._transform = transform
         self._fetch_seconds = fetch_seconds
         self._counter = counter
@@ -250,28 +247,29 @@ class ClipWorker:
 
     def _do(self, task: DecodeTask) -> WorkCost:
         cost = WorkCost()
-        planned = task.batch.make_requests()
-        requests = {slot: request for slot in task.slots if (request := planned[slot]) is not None}
-        cost.plan = task.batch.take_plan_seconds()
+        planned = task.batch.plan_takes()
+        takes = {slot: take for slot in task.slots if (take := planned[slot]) is not None}
+        cost.plan = task.batch.pop_plan_seconds()
         watch = Stopwatch()
         task.stage = "decode"
+        wholes = _Wholes(task.batch)
         with fetch_limit(self._fetch_seconds):
-            clips = self._decode(task, requests, cost.counts)
+            frames = self._decode(task, takes, wholes, cost.counts)
         if self._transform is not None:
             cost.decode = watch.lap()
             task.stage = "transform"
-            cost.nbytes = self._put_clips(task, clips)
+            cost.nbytes = self._transform_clips(task, frames, wholes)
             cost.transform = watch.lap()
             return cost
         if self._normaliser is not None:
-            cost.nbytes = self._put_clips(task, clips)
+            cost.nbytes = self._normalise(task, frames, self._normaliser)
         else:
-            cost.nbytes = sum(clip.nbytes for clip in clips.values())
+            cost.nbytes = sum(each.nbytes for each in frames.values())
         cost.decode = watch.lap()
         return cost
 
     def apply_transform(self, clip_and_position: tuple[Any, int]) -> Any:
-        """Call the transform on the clip of one of this rank's positions; of several streams, on a dict of clips."""
+        """Call the transform on the clip at a global position; of several streams, on a dict of clips."""
         clip, position = clip_and_position
         assert self._transform is not None
         returned: Any = self._transform(clip, self._plan.generator_at(position))
@@ -294,14 +292,18 @@ class ClipWorker:
             self._normaliser.check(result)
         return result
 
-    def _decode(self, task: DecodeTask, requests: dict[int, DecodeRequest], counts: DecodeCounts) -> dict[int, Pixels]:
-        memory, finisher = task.batch.memory, self._finisher
-        clips = {slot: finisher.lease(memory, slot, request) for slot, request in requests.items()}
+    def _decode(
+        self, task: DecodeTask, takes: dict[int, Take], wholes: _Wholes, counts: DecodeCounts
+    ) -> dict[int, Pixels]:
+        batch, finisher = task.batch, self._finisher
+        frames: dict[int, Pixels] = {}
         sources: dict[int, list[_Part]] = {}
-        for slot, request in requests.items():
-            for mask, clip_slot in _split_damaged(request, clips[slot]):
-                sources.setdefault(task.batch.rows[slot], []).append((slot, mask, clip_slot))
-        for parts, outcome in self._decode_sources(task, requests, sources):
+        for slot, take in takes.items():
+            part, clip, _ = batch.find_stretch(slot)
+            frames[slot] = finisher.lease(batch.memories[part], clip, take, partial(wholes.get_frames, slot))
+            for mask, clip_slot in _split_damaged(take, frames[slot]):
+                sources.setdefault(batch.rows[slot], []).append((slot, mask, clip_slot))
+        for parts, outcome in self._decode_sources(task, sources):
             errors: Sequence[BaseException | None]
             if isinstance(outcome, Err):
                 errors = [outcome.error] * len(parts)
@@ -309,25 +311,27 @@ class ClipWorker:
                 counts += outcome.value.counts
                 errors = outcome.value.errors
             for (slot, _, _), error in zip(parts, errors, strict=True):
-                if error is not None and slot in clips:
-                    task.batch.fail(slot, error, task.stage, f" in the decoder {task.decoder or self._decoder.name!r}")
-                    del clips[slot]
+                if error is not None and slot in frames:
+                    batch.fail(slot, error, task.stage, f" in the decoder {task.decoder or self._decoder.name!r}")
+                    del frames[slot]
             for slot, mask, clip_slot in parts:
-                if mask is not None and slot in clips:
-                    clips[slot][mask] = clip_slot.out
-        for slot, clip in clips.items():
-            clips[slot] = finisher.finish(memory, slot, requests[slot], clip)
-        return clips
+                if mask is not None and slot in frames:
+                    frames[slot][mask] = clip_slot.out
+        for slot, decoded in frames.items():
+            part, clip, _ = batch.find_stretch(slot)
+            get_frames = partial(wholes.get_frames, slot)
+            frames[slot] = finisher.finish(batch.memories[part], clip, takes[slot], decoded, get_frames)
+        return frames
 
     def _decode_sources(
-        self, task: DecodeTask, requests: dict[int, DecodeRequest], sources: dict[int, list[_Part]]
+        self, task: DecodeTask, sources: dict[int, list[_Part]]
     ) -> Iterator[tuple[list[_Part], Ok[DecodeReport] | Err]]:
-        """Decode the clips of each source, after those that need no decoding are read together."""
+        """Decode the takes of each source, after those that need no decoding are read together."""
 
         def open_source(of: tuple[int, list[_Part]]) -> SourceClips:
             row, parts = of
-            source = self._plan.catalog.media_source(row)
-            return source, self._plan.catalog.frame_index(row), [clip_slot for _, _, clip_slot in parts]
+            catalog, own = self._sources.locate(row)
+            return catalog.media_source(own), catalog.frame_index(own), [clip_slot for _, _, clip_slot in parts]
 
         def step_through() -> Iterator[SourceClips]:
             for parts, outcome in zip(sources.values(), opened, strict=True):
@@ -346,55 +350,83 @@ class ClipWorker:
             else:
                 yield parts, catch_outcome(lambda clips: self._decoder.decode(*clips), outcome.value)
 
-    def _put_clips(self, task: DecodeTask, clips: dict[int, Pixels]) -> int:
-        """Transform clips, if there is a transform, and put the results into the batch; return their bytes there."""
+    def _transform_clips(self, task: DecodeTask, frames: dict[int, Pixels], wholes: _Wholes) -> int:
+        """Transform the clips of which all takes are there, and put the results into the batch; return their bytes."""
         nbytes, batch = 0, task.batch
-        for slots in self._list_transformed(batch, clips):
+        for clip in batch.find_clips(list(frames)):
+            slots = batch.list_slots([clip])
+            if not all(slot in frames for slot in slots):
+                continue
             task.slot = slots[0]
-            # Popped, so that the memory of a clip comes back before the next one is transformed.
-            outcome = catch_outcome(partial(self._put_clip, batch, slots), [clips.pop(slot) for slot in slots])
+            # Given up before the call, so that the memory of a clip comes back before the next one is transformed.
+            for slot in slots:
+                del frames[slot]
+            outcome = catch_outcome(partial(self._transform_clip, batch, clip), wholes.pop_clip(clip))
             if isinstance(outcome, Ok):
                 nbytes += outcome.value
             else:
                 batch.fail(slots[0], outcome.error, task.stage)
         return nbytes
 
-    def _list_transformed(self, batch: PendingBatch, clips: dict[int, Pixels]) -> list[list[int]]:
-        """List the slots that are transformed together: of several streams those of a clip, if all are there."""
-        if self._transform is None or not batch.streams:
-            return [[slot] for slot in clips]
-        each = [batch.list_slots([clip]) for clip in batch.find_clips(list(clips))]
-        return [slots for slots in each if all(slot in clips for slot in slots)]
-
-    def _put_clip(self, batch: PendingBatch, slots: list[int], clips: list[Pixels]) -> int:
-        results: dict[int, Any] = dict(zip(slots, clips, strict=True))
-        if self._transform is not None:
-            result = self.apply_transform((batch.join_clips(clips), batch.positions[slots[0]]))
-            results = batch.split_result(batch.find_clips(slots)[0], result)
+    def _transform_clip(self, batch: PendingBatch, clip: int, parts: list[Pixels]) -> int:
+        result = self.apply_transform((batch.join_parts(parts), batch.positions[clip]))
         nbytes = 0
-        for slot, result in results.items():
-            batch.memory.put(slot, result, self._normaliser)
-            nbytes += result.size * (result if self._normaliser is None else self._normaliser.array_dtype).itemsize
+        for memory, each in zip(batch.memories, batch.split_result(result), strict=True):
+            memory.put(clip, each, self._normaliser)
+            nbytes += each.size * (each if self._normaliser is None else self._normaliser.array_dtype).itemsize
+        return nbytes
+
+    def _normalise(self, task: DecodeTask, frames: dict[int, Pixels], normaliser: Normaliser) -> int:
+        """Put decoded frames into the batch, normalised; return their bytes there."""
+        nbytes, batch = 0, task.batch
+        for slot, pixels in frames.items():
+            part, clip, stretch = batch.find_stretch(slot)
+            memory = batch.memories[part]
+            if stretch == slice(0, batch.lengths[part]):
+                memory.put(clip, pixels, normaliser)
+            else:
+                memory.put_frames(clip, stretch, pixels, normaliser)
+            nbytes += pixels.size * normaliser.array_dtype.itemsize
         return nbytes
 
 
+class _Wholes:
+    """Memory of whole clips of a task, which its takes share; each is leased once."""
+
+    def __init__(self, batch: PendingBatch) -> None:
+        self._batch = batch
+        self._leased: dict[tuple[int, int], Pixels] = {}
+
+    def get_frames(self, slot: int) -> Pixels:
+        """Return the frames of a slot in the memory of its clip."""
+        part, clip, stretch = self._batch.find_stretch(slot)
+        whole = self._leased.get((part, clip))
+        if whole is None:
+            whole = self._leased[part, clip] = self._batch.memories[part].lease(clip)
+        return whole[stretch]
+
+    def pop_clip(self, clip: int) -> list[Pixels]:
+        """Return the memory of each part of a clip, and give it up."""
+        return [self._leased.pop((part, clip)) for part in range(len(self._batch.memories))]
+
+
 _Part = tuple[int, BoolArray | None, ClipSlot]
-"""Slot in the batch, frames of the clip or None for all, and where they are decoded."""
+"""Slot in the batch, frames of the take or None for all, and where they are decoded."""
 
 
-def _split_damaged(request: DecodeRequest, clip: Pixels) -> list[tuple[BoolArray | None, ClipSlot]]:
+def _split_damaged(take: Take, clip: Pixels) -> list[tuple[BoolArray | None, ClipSlot]]:
     """List the whole clip; if damaged frames are no error, its intact frames, and the damaged ones to be delivered.
 
     Parts of a clip have a mask, bool [T], and memory of their own; the whole clip has None.
     """
-    if request.damaged is None or request.on_damaged == "error":
-        return [(None, make_slot(request.ordinals, request.output, clip))]
+    if take.damaged is None or take.on_damaged == "error":
+        return [(None, make_slot(take.indices, take.output, clip))]
     parts: list[tuple[BoolArray | None, ClipSlot]] = []
-    for mask, is_damaged in ((~request.damaged, False), (request.damaged, True)):
-        if mask.any() and (not is_damaged or request.on_damaged == "deliver"):
+    for mask, is_damaged in ((~take.damaged, False), (take.damaged, True)):
+        if mask.any() and (not is_damaged or take.on_damaged == "deliver"):
             shape = np.count_nonzero(mask), *clip.shape[1:]
             memory = allocate_pixels(shape, f"{shape[0]} frames of a clip {list(shape)}")
-            parts.append((mask, make_slot(request.ordinals[mask], request.output, memory, is_damaged)))
+            parts.append((mask, make_slot(take.indices[mask], take.output, memory, is_damaged)))
     return parts
 
 
@@ -405,12 +437,13 @@ def load_batch(
     buffers: BufferPools,
     normaliser: Normaliser | None = None,
 ) -> ClipBatch:
-    """Load positions in the calling thread; the errors of clips are in the batch.
+    """Load positions of a plan in the calling thread; the errors of clips are in the batch.
 
-    ``plan`` is at the epoch of the positions, ``buffers`` are of the dtype of the normaliser.
+    ``buffers`` are of the dtype of the normaliser.
     """
-    batch = begin_batch(plan, positions, buffers)
-    worker = ClipWorker(plan, decoder, normaliser=normaliser, read_ahead=DEFAULT_READ_AHEAD)
+    whole = plan.whole
+    batch = begin_batch(whole, plan.global_position(np.array(positions, dtype=np.int64)), buffers)
+    worker = ClipWorker(whole, decoder, normaliser=normaliser, read_ahead=DEFAULT_READ_AHEAD)
     tasks = split_batch(batch, grouping=Grouping(_MOST_PICTURES))
     for task in tasks:
         worker.ahead.add(task)

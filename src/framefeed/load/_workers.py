@@ -89,7 +89,7 @@ class Workers:
     def find_costs(self, plan: EpochPlan) -> ClipCosts | None:
         """Return the predicted costs of the plan's clips; None if the order of starts makes no difference."""
         if self._costs is None and self.count > 1:
-            self._costs = ClipCosts(plan.catalog)
+            self._costs = ClipCosts(plan.clips.sources)
         return self._costs
 
     def begin(self, plan: EpochPlan) -> tuple[ClipWorker | ProcessClips, ApplyTransform]:
@@ -103,7 +103,7 @@ class Workers:
             self._calls = RemoteCalls(ClipProcess(plan, self._options), self._options.deadline_seconds)
         options = self._options
         decoder = adapt_decoder(options.decoder_for(plan))
-        ahead = ReadAhead(plan.catalog, decoder, options.read_ahead_bytes, self.fetches)
+        ahead = ReadAhead(plan.clips.sources, decoder, options.read_ahead_bytes, self.fetches)
         clips = ProcessClips(
             self._calls, self._iterations, plan.epoch, self._caches, self.fetches, ahead, options.fetch_seconds
         )

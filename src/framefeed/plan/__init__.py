@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from framefeed.plan._checkpoint import STATE_VERSION
-from framefeed.plan._epoch import EpochPlan, locate_ahead
-from framefeed.plan._flat import flatten_streams
-from framefeed.plan._joined import locate_row
-from framefeed.plan._mixed import PLAN_COLUMN, MixedPlan, mix_plans
-from framefeed.plan._options import Balance, PlanOptions, Shuffle
-from framefeed.plan._order import ClipLocation
+from framefeed.plan._clips import (
+    CatalogClips,
+    Clips,
+    PartForm,
+    Sources,
+    as_delivered,
+    find_delivered_form,
+    make_catalog_clips,
+)
+from framefeed.plan._layouts import Layout, Located
+from framefeed.plan._mixed_clips import PLAN_COLUMN, mix_plans
+from framefeed.plan._options import ClipOptions
+from framefeed.plan._order import Balance, Order, Shuffle
+from framefeed.plan._plan import EpochPlan, PlannedClips
 from framefeed.plan._plan_clips import find_remarks, plan_clips
 from framefeed.plan._plan_requests import plan_requests
+from framefeed.plan._planned import ClipPart, PlannedClip, Take, iterate_takes
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from framefeed.plan._shard import Delivery, Tail
@@ -19,13 +28,13 @@ from framefeed.plan._storing import (
     count_planned,
     estimate_reuse,
     explain_little_reuse,
-    list_requests,
+    list_clips,
     mean_clip_bytes,
     order_by_catalog,
     sample_windows,
 )
-from framefeed.plan._streams import find_batch_lengths, join_streams, name_stream
-from framefeed.plan._tables import PlanTables, as_delivered, check_targets, find_delivered_form
+from framefeed.plan._stream_clips import join_clips
+from framefeed.plan._tables import check_targets
 
 __all__ = [
     "PLAN_COLUMN",
@@ -33,20 +42,28 @@ __all__ = [
     "AtIndices",
     "AtSeconds",
     "Balance",
-    "ClipLocation",
+    "CatalogClips",
+    "ClipOptions",
+    "ClipPart",
     "ClipRule",
+    "Clips",
     "Delivery",
     "Dense",
     "EpochPlan",
     "EveryFrame",
-    "MixedPlan",
-    "PlanOptions",
-    "PlanTables",
+    "Layout",
+    "Located",
+    "Order",
+    "PartForm",
+    "PlannedClip",
+    "PlannedClips",
     "RandomSegments",
     "Rates",
     "Requests",
     "Shuffle",
+    "Sources",
     "Tail",
+    "Take",
     "Uniform",
     "as_delivered",
     "check_targets",
@@ -54,17 +71,14 @@ __all__ = [
     "count_planned",
     "estimate_reuse",
     "explain_little_reuse",
-    "find_batch_lengths",
     "find_delivered_form",
     "find_remarks",
-    "flatten_streams",
-    "join_streams",
-    "list_requests",
-    "locate_ahead",
-    "locate_row",
+    "iterate_takes",
+    "join_clips",
+    "list_clips",
+    "make_catalog_clips",
     "mean_clip_bytes",
     "mix_plans",
-    "name_stream",
     "order_by_catalog",
     "plan_clips",
     "plan_requests",

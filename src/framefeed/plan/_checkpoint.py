@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -10,20 +10,18 @@ from typing import Any
 from framefeed._checks import check_integer, check_mapping
 from framefeed.catalog import Catalog, has_jpegs
 from framefeed.errors import UsageError
-from framefeed.plan._description import find_differences
-from framefeed.plan._options import PlanOptions
-from framefeed.plan._rules import ClipRule
+from framefeed.plan._options import ClipOptions
 from framefeed.plan._shard import Delivery, load_deliveries
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 """Rises too if the costs of rows, or the order by cost, change: with them, a balanced state would leave other clips."""
-_WITHOUT_DELIVERIES = 1
-"""Version of states that know no deliveries; of plans that were dealt once."""
-_CLIPS_VERSION = 1
-"""Rises if a global position of the same plan gets another clip."""
+_MOST_TEXT = 150
+"""Characters of a rule, so that a state is under 1 KiB."""
+_MOST_OPTION = 60
+"""Characters of an option."""
 
 
-def keep_effective_options(catalog: Catalog, options: PlanOptions, *, own_forms: bool) -> PlanOptions:
+def keep_effective_options(catalog: Catalog, options: ClipOptions, *, own_forms: bool) -> ClipOptions:
     """Return the options that a checkpoint holds: the quality of stills only where it may change a picture.
 
     ``own_forms`` says whether the requests say size, crop and quality themselves.
@@ -34,21 +32,16 @@ def keep_effective_options(catalog: Catalog, options: PlanOptions, *, own_forms:
     return replace(options, still_quality="exact")
 
 
-def hash_plan(catalog: Catalog, rule: ClipRule, options: PlanOptions) -> str:
-    """Hash all that determines the clip at a global position, except the epoch; of ``options`` what a checkpoint holds.
+def shorten(text: str, most: int = _MOST_TEXT) -> str:
+    """Cut a long text, and add a hash of the whole."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 30]}... (hash {blake2b(text.encode(), digest_size=4).hexdigest()})"
 
-    Options that came later count only where they are given, so that states of earlier versions stay valid.
-    """
-    parts = (
-        f"framefeed plan {_CLIPS_VERSION}",
-        catalog.fingerprint,
-        rule,
-        (options.seed, options.shuffle, options.clips_per_video),
-        (options.size, options.crop, options.within, options.on_damaged),
-        *((("still_quality", options.still_quality),) if options.still_quality != "exact" else ()),
-        *((("horizontal_flip", options.horizontal_flip),) if options.horizontal_flip else ()),
-    )
-    return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+def shorten_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Cut long values of options."""
+    return {name: shorten(text, _MOST_OPTION) for name, text in options.items()}
 
 
 def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, tuple[Delivery, ...]]:
@@ -59,10 +52,13 @@ def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, 
     """
     check_mapping("state", state, "what plan.state_dict() returned")
     version = state.get("version")
-    if version not in (STATE_VERSION, _WITHOUT_DELIVERIES):
-        raise UsageError(f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}")
+    if version != STATE_VERSION:
+        raise UsageError(
+            f"state: expected version {STATE_VERSION} of a plan's state, got version {version!r}: states of earlier "
+            "versions cannot be loaded"
+        )
     if state.get("fingerprint") != here["fingerprint"]:
-        parts = "; ".join(find_differences(state, here))
+        parts = "; ".join(_find_differences(state, here))
         prints = f"its fingerprint is {state.get('fingerprint')}, this plan's {here['fingerprint']}"
         raise UsageError(
             f"this checkpoint belongs to another plan: {f'these differ: {parts}' if parts else prints}. Make the "
@@ -70,3 +66,18 @@ def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, 
         )
     deliveries = load_deliveries(state.get("deliveries", []))
     return check_integer("state['epoch']", state.get("epoch"), least=0), deliveries
+
+
+def _find_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    """Name the parts in which a checkpoint's state differs from that of the plan here."""
+    for name, word in (("seed", "seed"), ("num_clips", "number of clips"), ("rule", "rule")):
+        if state.get(name) != here[name]:
+            yield f"{word} (checkpoint: {state.get(name)}, here: {here[name]})"
+    given = state.get("options")
+    was, now = given if isinstance(given, Mapping) else {}, here["options"]
+    for name in sorted(was.keys() | now.keys()):
+        if was.get(name) != now.get(name):
+            there, own = (options.get(name, "the default") for options in (was, now))
+            yield f"{name} (checkpoint: {there}, here: {own})"
+    if state.get("catalog") != here["catalog"]:
+        yield "catalog (other rows, another order, or files that changed and were scanned again)"

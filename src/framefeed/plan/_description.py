@@ -1,24 +1,23 @@
-"""Describe a plan: estimate its cost from a sample of its clips, and name its differences from a checkpoint."""
+"""Describe a plan: estimate its cost from a sample of its clips."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import blake2b
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._units import format_seconds
-from framefeed.catalog import Catalog
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import DecodeRuns, FrameIndex, plan_runs, predict_seconds
-from framefeed.plan._options import CLIP_OPTIONS, OMITTED_VALUES
+from framefeed.plan._planned import PlannedClip, iterate_takes
 from framefeed.plan._shard import Shard
-from framefeed.request import DecodeRequest
+
+if TYPE_CHECKING:
+    from framefeed.plan._plan import EpochPlan
 
 _LEAST_STEPS = 4
 _SAMPLED_POSITIONS = 4096
@@ -102,32 +101,10 @@ class Waits:
         )
 
 
-class Plan(Protocol):
-    """The parts of a plan that its description reads."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """Files and their frame indexes."""
-
-    @property
-    def excluded(self) -> Sequence[object]:
-        """Rows that are not planned."""
-
-    @property
-    def frames_per_clip(self) -> int | None:
-        """T; None where the requests differ."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, position: int) -> DecodeRequest: ...
-
-    def row_at(self, position: int) -> int:
-        """Row of the catalog that a position's clip comes from."""
-
-
-def describe_plan(plan: Plan, unit: int, waits: Waits | None = None, short_videos: int = 0) -> PlanDescription:
-    """Estimate the cost of a plan, of which ``unit`` consecutive positions are of one video, and decoded together."""
+def describe_plan(plan: EpochPlan, waits: Waits | None = None, short_videos: int = 0) -> PlanDescription:
+    """Estimate the cost of a plan; the clips of a unit are of one video, and decoded together."""
     # Whole units at equal distances, so that clips that are decoded together are sampled together.
+    unit = plan.order.unit
     num_units = len(plan) // unit
     num_sampled = min(num_units, max(1, SAMPLED_CLIPS // unit))
     firsts = [number * num_units // num_sampled * unit for number in range(num_sampled)]
@@ -135,14 +112,14 @@ def describe_plan(plan: Plan, unit: int, waits: Waits | None = None, short_video
     num_clips = delivered = decoded = damaged = past_end = 0
     seconds = 0.0
     for positions in groups:
-        clips, runs = _plan_together(plan, positions)
+        clips, runs = _plan_together(plan, plan.global_position(np.array(positions, dtype=np.int64)))
         num_clips += len(clips)
         decoded += sum(each.num_decoded for _, each in runs)
         seconds += sum(predict_seconds(index, each) for index, each in runs)
-        for clip in clips:
-            delivered += len(clip)
-            damaged += _count_true(clip.damaged)
-            past_end += len(clip) - _count_true(clip.valid) - _count_true(clip.skipped)
+        for take in [take for clip in clips for take in iterate_takes(clip)]:
+            delivered += len(take)
+            damaged += _count_true(take.damaged)
+            past_end += len(take) - _count_true(take.valid) - _count_true(take.skipped)
     sampled = sum(map(len, groups))
     return PlanDescription(
         clips=len(plan),
@@ -161,22 +138,27 @@ def describe_plan(plan: Plan, unit: int, waits: Waits | None = None, short_video
 
 
 def _plan_together(
-    plan: Plan, positions: Iterable[int]
-) -> tuple[list[DecodeRequest], list[tuple[FrameIndex, DecodeRuns]]]:
-    """Plan clips that are decoded together if they are of one video: those that can be, and the runs of each video."""
-    clips: list[DecodeRequest] = []
-    frames: dict[int, list[IntArray]] = {}
-    for position in positions:
+    plan: EpochPlan, global_positions: IntArray
+) -> tuple[list[PlannedClip], list[tuple[FrameIndex, DecodeRuns]]]:
+    """Plan clips, of which the takes of one number are decoded together if they are of one source.
+
+    Give the clips that can be planned, and the runs of each source and take.
+    """
+    found = plan.clips_at(global_positions)
+    rows = found.rows
+    clips: list[PlannedClip] = []
+    frames: dict[tuple[int, int], list[IntArray]] = {}
+    for slot in range(len(found)):
         with suppress(FrameNotFound, TimeUnavailable):  # a clip that raises an error costs nothing
-            clip = plan[position]
+            clip = found.plan(slot)
             clips.append(clip)
-            decoded = clip.ordinals if clip.skipped is None else clip.ordinals[~clip.skipped]
-            frames.setdefault(plan.row_at(position), []).append(decoded)
-    indexes = {row: plan.catalog.frame_index(row) for row in frames}
-    return clips, [(indexes[row], plan_runs(indexes[row], np.concatenate(parts))) for row, parts in frames.items()]
+            for number, take in enumerate(iterate_takes(clip)):
+                frames.setdefault((number, rows[number][slot]), []).append(take.decoded)
+    indexes = {row: plan.clips.sources.frame_index(row) for _, row in frames}
+    return clips, [(indexes[row], plan_runs(indexes[row], np.concatenate(each))) for (_, row), each in frames.items()]
 
 
-def predict_steps(whole: Plan, shards: Sequence[Shard]) -> FloatArray:
+def predict_steps(whole: EpochPlan, shards: Sequence[Shard]) -> FloatArray:
     """Predict the CPU seconds of some steps on every rank, float64 [S, ranks], from the whole epoch on one rank."""
     unit = shards[0].unit
     num_units = len(shards[0]) // unit
@@ -185,14 +167,14 @@ def predict_steps(whole: Plan, shards: Sequence[Shard]) -> FloatArray:
     for step in range(num_sampled):
         first = step * num_units // num_sampled * unit
         for rank, shard in enumerate(shards):
-            positions = [shard.global_position(first + i) for i in range(min(unit, SAMPLED_CLIPS))]
+            positions = shard.global_position(np.arange(first, first + min(unit, SAMPLED_CLIPS), dtype=np.int64))
             _, runs = _plan_together(whole, positions)
             seconds[step, rank] = sum(predict_seconds(index, each) for index, each in runs)
     return seconds
 
 
 def measure_waits(
-    whole: Plan, own: Shard, plain: Shard, balanced: Shard, predict: Callable[[IntArray], FloatArray]
+    whole: EpochPlan, own: Shard, plain: Shard, balanced: Shard, predict: Callable[[IntArray], FloatArray]
 ) -> Waits:
     """Measure how unequal ranks are, with and without balance, from the ``whole`` epoch on one rank.
 
@@ -209,54 +191,3 @@ def measure_waits(
 
 def _count_true(mask: BoolArray | None) -> int:
     return 0 if mask is None else int(np.count_nonzero(mask))
-
-
-_MOST_TEXT = 150
-"""Characters of a rule or of options, so that a state is under 1 KiB."""
-_HEAD = 120
-_CUT = re.compile(r"\.\.\. \(hash [0-9a-f]{8}\)$")
-_NAMES = "|".join(CLIP_OPTIONS)
-_OPTION = re.compile(rf"(?:^|, )({_NAMES})=(.*?)(?=, (?:{_NAMES})=|$)")
-"""An option and its value in `PlanOptions.text`."""
-
-
-def shorten(text: str) -> str:
-    """Cut a long text, and add a hash of the whole."""
-    if len(text) <= _MOST_TEXT:
-        return text
-    return f"{text[:_HEAD]}... (hash {blake2b(text.encode(), digest_size=4).hexdigest()})"
-
-
-def find_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
-    """Name the parts in which a checkpoint's state differs from that of the plan here; older states have fewer.
-
-    The "options" of ``here`` may be longer than a state holds.
-    """
-    for name, word in (("seed", "seed"), ("num_clips", "number of clips"), ("rule", "rule"), ("options", "options")):
-        there, now = str(state.get(name)), str(here[name])
-        if name in state and there not in (now, shorten(now)):
-            there, now = _keep_differing(there, now) if name == "options" else (shorten(there), now)
-            yield f"{word} (checkpoint: {there}, here: {now})"
-    if "catalog" in state and state["catalog"] != here["catalog"]:
-        yield "catalog (other rows, labels or columns, another order, or files that changed and were scanned again)"
-
-
-def _keep_differing(there: str, here: str) -> tuple[str, str]:
-    """Keep the options that differ in two texts; if the checkpoint's is cut, "..." stands for those after the cut."""
-    is_cut = _CUT.search(there) is not None
-    was, is_now = (dict(_OPTION.findall(text)) for text in (there, here))
-    cut_name, cut_value = was.popitem() if is_cut and was else ("", "")
-    last = CLIP_OPTIONS.index(cut_name) if cut_name else len(CLIP_OPTIONS)
-    names = [name for name in CLIP_OPTIONS[:last] if _get_text(was, name) != _get_text(is_now, name)]
-    if names:
-        more = ", ..." if is_cut else ""
-        before, now = (", ".join(f"{name}={_get_text(of, name)}" for name in names) for of in (was, is_now))
-        return before + more, now + more
-    if cut_name:
-        rest = ", ".join(f"{name}={is_now[name]}" for name in CLIP_OPTIONS[last:] if name in is_now)
-        return f"{cut_name}={cut_value}", rest or f"{cut_name}={_get_text({}, cut_name)}"
-    return shorten(there), here
-
-
-def _get_text(options: Mapping[str, str], name: str) -> str:
-    return options.get(name, OMITTED_VALUES.get(name, "None"))

@@ -1,45 +1,33 @@
-"""Options of a plan, checked when they are made."""
+"""Options of the clips of a plan, checked when they are made."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Literal, get_args
+from typing import get_args
 
-from framefeed._checks import MAX_INT64, check_choice, check_integer, check_names, expected, is_number
-from framefeed.plan._shard import MOST_RANKS, Shard, Tail
-from framefeed.request import AnySize, Crop, Letterbox, OnDamaged, PictureRule, StillQuality, as_crop, check_seed
+from framefeed._checks import check_choice, check_integer, check_names, expected, is_number
+from framefeed.request import AnySize, Crop, Letterbox, OnDamaged, PictureRule, StillQuality, as_crop
 
-Shuffle = bool | Literal["videos"]
-Balance = Literal["cost"]
 CLIP_OPTIONS = (
-    "horizontal_flip", "still_quality", "shuffle", "clips_per_video", "size", "crop", "within", "on_damaged",
+    "horizontal_flip", "still_quality", "clips_per_video", "size", "crop", "within", "on_damaged",
 )  # fmt: skip
-"""Options that determine the clips besides the seed."""
+"""Options that determine the clips besides the seed and the shuffle."""
 OMITTED_VALUES = {
-    "horizontal_flip": "0.0", "still_quality": "'exact'", "shuffle": "True", "clips_per_video": "1",
-    "on_damaged": "'error'",
+    "horizontal_flip": "0.0", "still_quality": "'exact'", "clips_per_video": "1", "on_damaged": "'error'",
 }  # fmt: skip
-"""Values that `PlanOptions.text` leaves out; of other options None."""
-_NUMBERS = (
-    ("epoch", 0, MAX_INT64), ("rank", 0, MOST_RANKS), ("world_size", 0, MOST_RANKS), ("clips_per_video", 1, 1 << 40),
-)  # fmt: skip
-"""Options that are integers, with the least and the most; so positions, and their products with ranks, are int64."""
+"""Values that `ClipOptions.texts` leaves out; of other options None."""
+_MOST_CLIPS = 1 << 40
+"""Of a video; so positions, and their products with ranks, are int64."""
 
 
 @dataclass(frozen=True)
-class PlanOptions:
-    """The options of ``plan_clips`` and ``plan_requests``, which describe them.
+class ClipOptions:
+    """The options of ``plan_clips`` and ``plan_requests`` that are about clips; those about their order are an `Order`.
 
     The defaults are those of docs/reference.md.
     """
 
-    seed: int
-    shuffle: Shuffle = True
-    epoch: int = 0
-    rank: int = 0
-    world_size: int = 1
-    tail: Tail = "pad"
     clips_per_video: int = 1
     size: AnySize | None = None
     crop: Crop | Sequence[int] | None = None
@@ -47,18 +35,12 @@ class PlanOptions:
     columns: Sequence[str] = ()
     on_damaged: OnDamaged = "error"
     unequal: bool = False
-    balance: Balance | None = None
     horizontal_flip: float = 0.0
     still_quality: StillQuality = "scaled"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", check_seed(self.seed))
-        if self.shuffle not in (True, False, "videos"):
-            raise expected("shuffle", "True, False or 'videos'", self.shuffle)
-        object.__setattr__(self, "shuffle", "videos" if self.shuffle == "videos" else bool(self.shuffle))
-        for name, least, most in _NUMBERS:
-            object.__setattr__(self, name, check_integer(name, getattr(self, name), least, most))
-        Shard(0, self.rank, self.world_size, self.tail)
+        clips = check_integer("clips_per_video", self.clips_per_video, 1, _MOST_CLIPS)
+        object.__setattr__(self, "clips_per_video", clips)
         if self.within is not None:
             names = tuple(self.within) if isinstance(self.within, (tuple, list)) else ()
             if len(names) != 2 or not all(isinstance(name, str) for name in names):
@@ -69,7 +51,6 @@ class PlanOptions:
         check_choice("on_damaged", self.on_damaged, get_args(OnDamaged))
         if not isinstance(self.unequal, bool):
             raise expected("unequal", "True or False", self.unequal)
-        check_choice("balance", self.balance, (None, *get_args(Balance)))
         if not is_number(self.horizontal_flip) or not 0 <= self.horizontal_flip <= 1:
             raise expected("horizontal_flip", "a probability from 0.0 to 1.0", self.horizontal_flip)
         object.__setattr__(self, "horizontal_flip", float(self.horizontal_flip))
@@ -87,20 +68,10 @@ class PlanOptions:
         return isinstance(self.size, Letterbox)
 
     @property
-    def has_flips(self) -> bool:
-        """Whether left and right of clips may be swapped."""
-        return self.horizontal_flip > 0
-
-    @property
-    def text(self) -> str:
+    def texts(self) -> dict[str, str]:
         """The values of `CLIP_OPTIONS` as text, without those of `OMITTED_VALUES`."""
         texts = {name: _describe(getattr(self, name)) for name in CLIP_OPTIONS}
-        return ", ".join(f"{name}={text}" for name, text in texts.items() if text != OMITTED_VALUES.get(name, "None"))
-
-    @property
-    def unit(self) -> int:
-        """Number of consecutive positions that stay together on a rank."""
-        return self.clips_per_video if self.shuffle == "videos" else 1
+        return {name: text for name, text in texts.items() if text != OMITTED_VALUES.get(name, "None")}
 
 
 def _describe(value: object) -> str:

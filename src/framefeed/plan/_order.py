@@ -1,4 +1,4 @@
-"""Map positions to clips: shuffle, and the clip of each unshuffled position; no list of positions.
+"""Map positions to clips: shuffle, deal to ranks, leave out what was delivered; no list of positions.
 
 The permutation is a Feistel network over pairs (left, right) of numbers below about sqrt(n), applied until the result
 is below n (Black and Rogaway: Ciphers with arbitrary finite domains, 2002). There are fewer than n + sqrt(n) pairs, so
@@ -7,18 +7,27 @@ that one application is nearly always enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt
-from typing import NamedTuple, Protocol, overload
+from typing import Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import FloatArray, IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import MAX_INT64, check_choice, check_integer, check_position, expected
 from framefeed.errors import UsageError
-from framefeed.request import ORDER, WORD, hash_words
+from framefeed.plan._balance import CostOrder
+from framefeed.plan._shard import MOST_RANKS, Delivery, Rest, Shard, Tail
+from framefeed.request import ORDER, SUBSTITUTES, WORD, check_seed, hash_words
+
+Shuffle = bool | Literal["videos"]
+Balance = Literal["cost"]
+Predict = Callable[[IntArray], FloatArray]
+"""Predicts the CPU seconds of clips by their numbers, float64 [N]."""
 
 MOST_POSITIONS = (1 << 62) - 1
 _ROUNDS = 16
@@ -99,140 +108,135 @@ def make_permutation(size: int, seed: int, epoch: int) -> Permutation:
     return Permutation(size, -(-size // right_size), right_size, keys)
 
 
-class ClipLocation(NamedTuple):
-    """The clip at one position of the unshuffled epoch."""
+@dataclass(frozen=True)
+class Order:
+    """Which clip is at which position of an epoch: integers alone, a pure function of the attributes.
 
-    row: int  # of the catalog
-    number: int  # of the clip or frame in its video, or of the request
-    line: int  # of the plan's columns
+    Clips have numbers from 0 to ``count`` - 1. A global position is one of the whole epoch; the shuffle says which clip
+    it has. The ranks are dealt the global positions that earlier runs did not deliver.
 
+    Attributes:
+        count: Clips of an epoch, a multiple of ``unit``.
+        seed: Decides the shuffle.
+        shuffle: True, False, or "videos", which shuffles units.
+        epoch: Number of the epoch, from 0.
+        rank: Number of this rank, from 0.
+        world_size: Number of ranks.
+        tail: As in ``plan_clips``.
+        balance: "cost" or None, as in ``plan_clips``.
+        unit: Consecutive positions that stay together on a rank: the clips of a video, or 1.
+        deliveries: What earlier runs delivered of this epoch.
+    """
 
-class Layout(Protocol):
-    """The unshuffled epoch, in memory that grows with the rows, not with the positions."""
+    count: int
+    seed: int
+    shuffle: Shuffle = True
+    epoch: int = 0
+    rank: int = 0
+    world_size: int = 1
+    tail: Tail = "pad"
+    balance: Balance | None = None
+    unit: int = 1
+    deliveries: tuple[Delivery, ...] = ()
 
-    def __len__(self) -> int: ...
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", check_seed(self.seed))
+        if self.shuffle not in (True, False, "videos"):
+            raise expected("shuffle", "True, False or 'videos'", self.shuffle)
+        object.__setattr__(self, "shuffle", "videos" if self.shuffle == "videos" else bool(self.shuffle))
+        for name, most in (("epoch", MAX_INT64), ("rank", MOST_RANKS), ("world_size", MOST_RANKS)):
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), 0, most))
+        Shard(0, self.rank, self.world_size, self.tail)
+        check_choice("balance", self.balance, (None, *get_args(Balance)))
 
-    def locate(self, position: int) -> ClipLocation:
-        """Find the clip at an unshuffled position in [0, len)."""
+    def deal(self, predict: Predict) -> Shard:
+        """Deal the positions to the ranks; ``predict`` gives the cost of clips, where they are dealt by cost."""
+        rest = self.find_rest(predict)
+        order = self._order_by_cost(rest, self.world_size, predict) if self.balance and self.world_size > 1 else None
+        dealt = rest if self.deliveries else None
+        return Shard(self.count, self.rank, self.world_size, self.tail, self.unit, dealt, order)
 
-    def find_rows(self, positions: IntArray) -> IntArray:
-        """Find the rows of the catalog of the clips at unshuffled positions."""
+    def find_rest(self, predict: Predict) -> Rest:
+        """Find the global positions that earlier runs did not deliver."""
+        rest = Rest(self.count)
+        for delivery in self.deliveries:
+            rest = self._remove(rest, delivery, predict)
+        return rest
 
-    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        """Find the clips at unshuffled positions, int64 [N]; the same as `locate` of each."""
+    def _remove(self, rest: Rest, delivery: Delivery, predict: Predict) -> Rest:
+        order = self._order_by_cost(rest, delivery.world_size, predict) if delivery.is_balanced else None
+        return rest.without(delivery, self.unit, order)
 
+    def _order_by_cost(self, rest: Rest, world_size: int, predict: Predict) -> CostOrder:
+        """Make the order in which the units of a rest are dealt by cost."""
+        unit = self.unit
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VideoClips:
-    """The same number of clips of each row, int64 [V]: position p is clip p % c of video p // c."""
+        def predict_units(units: IntArray) -> FloatArray:
+            return predict(self.find_clips(rest.select(units * unit)))
 
-    rows: IntArray
-    clips_per_video: int
+        return CostOrder(predict_units, len(rest) // unit, world_size)
 
-    def __len__(self) -> int:
-        return len(self.rows) * self.clips_per_video
+    def find_clips(self, global_positions: IntArray) -> IntArray:
+        """Find the numbers of the clips at some global positions, int64 [N]."""
+        permutation = self._permutation
+        if permutation is None:
+            return global_positions
+        if self.unit == 1:
+            return permutation(global_positions)
+        number, offset = np.divmod(global_positions, self.unit)
+        return permutation(number) * self.unit + offset
 
-    def locate(self, position: int) -> ClipLocation:
-        video, number = divmod(position, self.clips_per_video)
-        row = int(self.rows[video])
-        return ClipLocation(row, number, row)
+    def find_clip(self, global_position: int) -> int:
+        """Find the number of the clip at one global position."""
+        permutation = self._permutation
+        if permutation is None:
+            return global_position
+        number, offset = divmod(global_position, self.unit)
+        return permutation(number) * self.unit + offset
 
-    def find_rows(self, positions: IntArray) -> IntArray:
-        return self.rows[positions // self.clips_per_video]
+    @cached_property
+    def _permutation(self) -> Permutation | None:
+        if self.shuffle is False or not self.count:
+            return None
+        return make_permutation(self.count // self.unit, self.seed, self.epoch)
 
-    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        videos, numbers = np.divmod(positions, self.clips_per_video)
-        rows = self.rows[videos].tolist()
-        return map(ClipLocation, rows, numbers.tolist(), rows)
+    def with_epoch(self, epoch: int) -> Order:
+        """Return the order of another epoch, of which nothing is delivered."""
+        return replace(self, epoch=epoch, deliveries=())
 
+    @property
+    def whole(self) -> Order:
+        """The order of the whole epoch on one rank, whose positions are the global ones."""
+        return replace(self, rank=0, world_size=1, balance=None, deliveries=())
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VideoFrames:
-    """Every frame of each row; ``starts`` has the position of each row's first frame, and last their sum, [V + 1]."""
+    def without(
+        self, clips: int | Sequence[int], world_size: int | None, balance: Balance | None, predict: Predict
+    ) -> Order:
+        """Return the order of what the ranks of a run, or of this order, have not delivered yet."""
+        each = tuple(clips) if isinstance(clips, list | tuple | np.ndarray) else (clips,)
+        check_choice("balance", balance, (None, *get_args(Balance)))
+        if world_size is None:
+            world_size, balance = self.world_size, self.balance
+        delivery = Delivery(world_size, each, balance is not None and world_size > 1)
+        rest = self._remove(self.find_rest(predict), delivery, predict)
+        # One rank that delivered the beginning leaves the same rest; so a state stays small after many resumes.
+        deliveries = (Delivery(1, (rest.start,)),) if rest.is_tail else (*self.deliveries, delivery)
+        return replace(self, deliveries=deliveries)
 
-    rows: IntArray
-    starts: IntArray
+    def choose_substitute(self, position: int, number: int) -> int:
+        """Choose the clip for the place of one that fails, a function of seed, epoch, position and number alone.
 
-    @classmethod
-    def of(cls, rows: IntArray, counts: IntArray) -> VideoFrames:
-        """Lay out ``counts`` frames of each row, int64 [V]."""
-        return cls(rows, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)]))
+        Args:
+            position: Global position of the clip that fails.
+            number: Number of the try, from 0.
 
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    def locate(self, position: int) -> ClipLocation:
-        video = int(self.starts.searchsorted(position, side="right")) - 1
-        row = int(self.rows[video])
-        return ClipLocation(row, position - int(self.starts[video]), row)
-
-    def find_rows(self, positions: IntArray) -> IntArray:
-        return self.rows[self.starts.searchsorted(positions, side="right") - 1]
-
-    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        videos = self.starts.searchsorted(positions, side="right") - 1
-        rows = self.rows[videos].tolist()
-        return map(ClipLocation, rows, (positions - self.starts[videos]).tolist(), rows)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RequestRows:
-    """The user's own requests, one for each position, by their rows of the catalog, int64 [R]."""
-
-    rows: IntArray
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def locate(self, position: int) -> ClipLocation:
-        return ClipLocation(int(self.rows[position]), position, position)
-
-    def find_rows(self, positions: IntArray) -> IntArray:
-        return self.rows[positions]
-
-    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        numbers = positions.tolist()
-        return map(ClipLocation, self.rows[positions].tolist(), numbers, numbers)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FollowingRows:
-    """The clips of a layout, each in the row of another catalog that follows its own, int64 [R]; -1 where none does."""
-
-    leader: Layout
-    followers: IntArray
-
-    def __len__(self) -> int:
-        return len(self.leader)
-
-    def locate(self, position: int) -> ClipLocation:
-        row, number, line = self.leader.locate(position)
-        return ClipLocation(int(self.followers[row]), number, line)
-
-    def find_rows(self, positions: IntArray) -> IntArray:
-        return self.followers[self.leader.find_rows(positions)]
-
-    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        for row, number, line in self.leader.locate_many(positions):
-            yield ClipLocation(int(self.followers[row]), number, line)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StreamClips:
-    """The clips of several streams: row and line of the first; the number of a clip is its unshuffled position."""
-
-    first: Layout
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def locate(self, position: int) -> ClipLocation:
-        row, _, line = self.first.locate(position)
-        return ClipLocation(row, position, line)
-
-    def find_rows(self, positions: IntArray) -> IntArray:
-        return self.first.find_rows(positions)
-
-    def locate_many(self, positions: IntArray) -> Iterator[ClipLocation]:
-        for position, (row, _, line) in zip(positions.tolist(), self.first.locate_many(positions), strict=True):
-            yield ClipLocation(row, position, line)
+        Returns:
+            A global position; those of ``count`` - 1 numbers are all others of the epoch.
+        """
+        others = self.count - 1
+        position = check_position("position", position, others + 1, "plan")
+        number = check_integer("number", number, least=0)
+        if not others:
+            return position
+        permute = make_permutation(others, hash_words(self.seed, SUBSTITUTES, position), self.epoch)
+        return (position + 1 + permute(number % others)) % (others + 1)

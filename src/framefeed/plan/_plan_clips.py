@@ -13,14 +13,16 @@ from framefeed._checks import expected, refuse_names
 from framefeed.catalog import Catalog, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Pick, Timeline
-from framefeed.plan._epoch import EpochPlan, restore_plan
-from framefeed.plan._options import Balance, PlanOptions, Shuffle
+from framefeed.plan._clips import CatalogClips, Clips, make_catalog_clips
+from framefeed.plan._options import ClipOptions
+from framefeed.plan._order import Balance, Order, Shuffle
+from framefeed.plan._plan import EpochPlan
 from framefeed.plan._plan_streams import check_streams, plan_streams, split_form
 from framefeed.plan._request_rule import Requests, find_mistakes
 from framefeed.plan._rules import ClipRule, EveryFrame
 from framefeed.plan._shard import Tail
 from framefeed.plan._short_rows import explain_short_rows
-from framefeed.plan._streams import Following
+from framefeed.plan._stream_clips import Following, StreamClips
 from framefeed.plan._tables import CHANGING_SIZE_REASON, NO_TIMES_REASON, describe_source
 from framefeed.request import AnySize, ClipContext, Crop, OnDamaged, StillQuality
 
@@ -132,26 +134,27 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     if streams is None and any(each is not None for each in (on, pick, tolerance_seconds)):
         raise UsageError("on, pick and tolerance_seconds are for streams=: a clip rule has its own pick and tolerance")
     form = {"size": size, "crop": crop}
-    options = PlanOptions(
-        seed, shuffle, epoch, rank, world_size, tail, clips_per_video, within=within, columns=columns,
-        on_damaged=on_damaged, unequal=unequal, balance=balance, horizontal_flip=horizontal_flip,
-        still_quality=still_quality,
+    order = Order(0, seed, shuffle, epoch, rank, world_size, tail, balance)
+    options = ClipOptions(
+        clips_per_video, within=within, columns=columns, on_damaged=on_damaged, unequal=unequal,
+        horizontal_flip=horizontal_flip, still_quality=still_quality,
     )  # fmt: skip
+    clips: Clips
     if streams is None:
         options = replace(options, **form)  # type: ignore[arg-type]
-        plan = restore_plan(catalog, _check_rule(catalog, rule, at), options)  # type: ignore[arg-type]
-        _warn_of_exclusions(plan)
-        plans = [plan]
+        chosen = _check_rule(catalog, rule, at, options, order)
+        clips = make_catalog_clips(catalog, chosen, options)  # type: ignore[arg-type]
+        _warn_of_exclusions(clips)
     else:
         check_streams(streams, on)
         forms = split_form(streams, **form)
-        first = _check_rule(next(iter(streams.values())), rule, at)
-        plan = plan_streams(dict(streams), str(on), first, forms, (pick, tolerance_seconds), options)
-        _warn_of_unjoined(plan)
-        plans = list(plan.streams.values())
-    for each in plans:
-        for remark in find_remarks(each):
-            warnings.warn(remark, UserWarning, stacklevel=3)
+        chosen = _check_rule(next(iter(streams.values())), rule, at, options, order)
+        clips = plan_streams(dict(streams), str(on), chosen, forms, (pick, tolerance_seconds), options)
+        _warn_of_unjoined(clips)
+    unit = options.clips_per_video if order.shuffle == "videos" else 1
+    plan = EpochPlan(replace(order, count=clips.count, unit=unit), clips)
+    for remark in find_remarks(plan):
+        warnings.warn(remark, UserWarning, stacklevel=3)
     return plan
 
 
@@ -167,11 +170,11 @@ _FAILING = {
 """Reasons for which rows are left out, in the words of the warning."""
 
 
-def _warn_of_exclusions(plan: EpochPlan) -> None:
-    catalog = plan.catalog
+def _warn_of_exclusions(clips: CatalogClips) -> None:
+    catalog = clips.catalog
     if not len(catalog):
         warnings.warn("the catalog has no rows, so the plan has no clips: check its filter", UserWarning, stacklevel=4)
-    if excluded := len(catalog) - len(catalog.plannable_rows) + len(plan.tables.left_out):
+    if excluded := len(catalog) - len(catalog.plannable_rows) + len(clips.left_out):
         count = f"{excluded} of {len(catalog)} rows"
         message = f"{count} are left out of this plan: plan.excluded lists each with the reason"
         if len(unindexed := list_unindexed_rows(catalog)):
@@ -180,35 +183,37 @@ def _warn_of_exclusions(plan: EpochPlan) -> None:
             message = f"{message}. {needing}: {explain_missing_frames(catalog)}"
         is_explained = False
         for failing, advice in _FAILING.items():
-            sources = [source for source, reason in plan.tables.left_out if reason == failing]
+            sources = [source for source, reason in clips.left_out if reason == failing]
             is_explained |= len(sources) == excluded
             if sources:
                 message = f"{message}. {len(sources)} of them {advice} (first {sources[0]})"
-        if not len(plan.tables.layout):
+        if not clips.count:
             message = f"{message}. No rows remain, so the plan has no clips"
             if not is_explained:
-                source, reason = plan.excluded[0]
+                source, reason = clips.excluded[0]
                 reason = reason.replace(f"{source}: ", "", 1)  # which most messages of errors begin with
                 message = f"{message}. The first row is {source} ({reason})"
         warnings.warn(message, UserWarning, stacklevel=4)
 
 
-def _warn_of_unjoined(plan: EpochPlan) -> None:
-    excluded = plan.excluded
+def _warn_of_unjoined(clips: StreamClips) -> None:
+    excluded = clips.excluded
     if excluded:
         source, reason = excluded[0]
-        rows = sum(len(part.catalog) for part in plan.streams.values())
+        rows = sum(len(each.catalog) for each in clips.list_plain())
         message = (
             f"{len(excluded)} of {rows} rows of the streams' catalogs are left out of this plan: plan.excluded lists"
         )
         message = f"{message} each with the reason. The first is {source} ({reason})"
-        remain = "" if len(plan) else ". No rows remain, so the plan has no clips"
+        remain = "" if clips.count else ". No rows remain, so the plan has no clips"
         warnings.warn(f"{message}{remain}", UserWarning, stacklevel=4)
-    elif not len(plan):
+    elif not clips.count:
         warnings.warn("the plan has no clips: check the catalogs' filters", UserWarning, stacklevel=4)
 
 
-def _check_rule(catalog: object, rule: ClipRule | None, at: str | None) -> ClipRule | str:
+def _check_rule(
+    catalog: object, rule: ClipRule | None, at: str | None, options: ClipOptions, order: Order
+) -> ClipRule | str:
     if isinstance(catalog, type) or not hasattr(catalog, "usable_rows"):
         raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
     if at is not None:
@@ -221,58 +226,58 @@ def _check_rule(catalog: object, rule: ClipRule | None, at: str | None) -> ClipR
         raise UsageError("expected a clip rule such as ff.Uniform(8), or at= with the name of a column, got neither")
     if isinstance(rule, type) or not hasattr(rule, "choose"):
         raise expected("rule", "a clip rule such as ff.Uniform(8)", rule)
+    if isinstance(rule, EveryFrame) and (options.clips_per_video != 1 or order.shuffle == "videos"):
+        raise UsageError("EveryFrame has one clip per frame: leave out clips_per_video, and use shuffle=True or False")
     return rule
 
 
 def find_remarks(plan: EpochPlan) -> Iterator[str]:
     """Yield a warning for each matter; no media are opened, and nothing is drawn."""
-    catalog = plan.catalog
-    if isinstance(plan.rule, Requests) and plan.rule.at is not None:
-        yield from find_mistakes(catalog, plan.rule)
-    remark = _describe_known_damage(plan) if plan.options.on_damaged == "error" else _describe_unknown_damage(plan)
-    if remark is not None:
-        yield remark
-    if (remark := explain_enlarged_crop(plan)) is not None:
-        yield remark
-    if (remark := explain_short_rows(catalog, plan.rule, plan.tables)) is not None:
-        yield remark
+    for clips in plan.clips.list_plain():
+        if isinstance(clips.rule, Requests) and clips.rule.at is not None:
+            yield from find_mistakes(clips.catalog, clips.rule)
+        is_error = clips.options.on_damaged == "error"
+        remark = _describe_known_damage(clips, plan.order) if is_error else _describe_unknown_damage(clips)
+        for each in (remark, explain_enlarged_crop(clips), explain_short_rows(clips)):
+            if each is not None:
+                yield each
 
 
-def explain_enlarged_crop(plan: EpochPlan) -> str | None:
+def explain_enlarged_crop(clips: CatalogClips) -> str | None:
     """Write a warning if the crop is smaller than the size; else None."""
-    rows, catalog = _list_rows(plan), plan.catalog
+    rows, catalog = _list_rows(clips), clips.catalog
     if not len(rows):
         return None
-    return plan.options.pictures.explain_enlarging(int(catalog.heights[rows[0]]), int(catalog.widths[rows[0]]))
+    return clips.options.pictures.explain_enlarging(int(catalog.heights[rows[0]]), int(catalog.widths[rows[0]]))
 
 
-def _list_rows(plan: EpochPlan) -> IntArray:
+def _list_rows(clips: CatalogClips) -> IntArray:
     """List the rows that clips come from; of requests, the row of each."""
-    return plan.rule.rows if isinstance(plan.rule, Requests) else plan.catalog.plannable_rows
+    return clips.rule.rows if isinstance(clips.rule, Requests) else clips.catalog.plannable_rows
 
 
-def _describe_unknown_damage(plan: EpochPlan) -> str | None:
+def _describe_unknown_damage(clips: CatalogClips) -> str | None:
     """Write a warning if ``on_damaged`` cannot work for rows that were not decoded to find damage; else None."""
-    catalog = plan.catalog
+    catalog = clips.catalog
     # Null, here NaN, means that not all of a file was decoded.
     rows = catalog.plannable_rows
     count = np.count_nonzero(np.isnan(catalog.column_values("num_damaged_frames")[rows]))
     if not count:
         return None
     return (
-        f"on_damaged={plan.options.on_damaged!r}: damage is not known for {count} of {len(rows)} rows, "
+        f"on_damaged={clips.options.on_damaged!r}: damage is not known for {count} of {len(rows)} rows, "
         "because they were not scanned with verify='full' (on the command line: framefeed scan --verify full); loading "
         "a damaged frame of these rows raises CorruptMedia"
     )
 
 
-def _describe_known_damage(plan: EpochPlan) -> str | None:
+def _describe_known_damage(clips: CatalogClips, order: Order) -> str | None:
     """Write a warning if frames that the rule may pick are known to be damaged; else None."""
-    catalog, rows = plan.catalog, _list_rows(plan)
+    catalog, rows = clips.catalog, _list_rows(clips)
     num_files = num_frames = 0
     first = ""
     for row in np.unique(rows[catalog.column_values("num_damaged_frames")[rows] > 0]).tolist():
-        count = _count_damaged_picks(plan, row)
+        count = _count_damaged_picks(clips, order, row)
         if count and not num_files:
             first = describe_source(catalog, row)
         num_files += count > 0
@@ -290,18 +295,18 @@ def _describe_known_damage(plan: EpochPlan) -> str | None:
     )
 
 
-def _count_damaged_picks(plan: EpochPlan, row: int) -> int:
+def _count_damaged_picks(clips: CatalogClips, order: Order, row: int) -> int:
     """Count the damaged frames of a row that the rule may pick."""
-    index, rule, windows = plan.catalog.frame_index(row), plan.rule, plan.tables.windows
+    index, rule, windows = clips.catalog.frame_index(row), clips.rule, clips.windows
     try:
         timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
         if getattr(rule, "is_random", False) or isinstance(rule, EveryFrame | Following):
             ordinals = timeline.first + np.arange(len(timeline))
         else:
-            numbers = np.arange(plan.options.clips_per_video)
+            numbers = np.arange(clips.options.clips_per_video)
             if isinstance(rule, Requests):
                 numbers = np.flatnonzero(rule.rows == row)
-            contexts = [ClipContext(plan.seed, plan.epoch, 0, number) for number in numbers.tolist()]
+            contexts = [ClipContext(order.seed, order.epoch, 0, number) for number in numbers.tolist()]
             ordinals = np.unique(np.concatenate([rule.choose(timeline, context).ordinals for context in contexts]))
     except (FrameNotFound, TimeUnavailable):
         return 0  # Its clips raise this error.

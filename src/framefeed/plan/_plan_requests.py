@@ -15,14 +15,15 @@ from framefeed.catalog import Catalog, make_memory_catalog
 from framefeed.errors import MediaError, TimeUnavailable, UsageError
 from framefeed.index import NO_TIMES, Pick
 from framefeed.media import ImageSequence, StorageOptions, check_storage_options
-from framefeed.plan._epoch import EpochPlan
-from framefeed.plan._options import PlanOptions
+from framefeed.plan._clips import CatalogClips, Clips
+from framefeed.plan._options import ClipOptions
+from framefeed.plan._order import Order
+from framefeed.plan._plan import EpochPlan
 from framefeed.plan._plan_clips import explain_enlarged_crop
 from framefeed.plan._plan_streams import check_stream_name, split_form
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Tail
-from framefeed.plan._streams import join_streams
-from framefeed.plan._tables import PlanTables
+from framefeed.plan._stream_clips import join_clips
 from framefeed.request import (
     BEFORES,
     AnySize,
@@ -103,36 +104,32 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     picking = Picking(pick, tolerance_seconds, policy)
     check_choice("before", before, BEFORES)
     check_storage_options(storage_options)
-    options = PlanOptions(
-        seed, shuffle, rank=rank, world_size=world_size, tail=tail, horizontal_flip=horizontal_flip,
-        still_quality=still_quality,
-    )  # fmt: skip
+    order = Order(0, seed, shuffle, 0, rank, world_size, tail)
+    options = ClipOptions(horizontal_flip=horizontal_flip, still_quality=still_quality)
     form = {"size": size, "crop": crop}
     streams = _split_requests(requests)
+    clips: Clips
     if streams is None:
-        own = replace(options, **form)  # type: ignore[arg-type]
         listed: Any = requests
+        own = replace(options, **form)  # type: ignore[arg-type]
         _check_requests(listed)
-        plan = _plan_one(listed, _index_sources([listed], storage_options), columns, within, own, picking, before)
-        plans = [plan]
+        clips = _plan_one(listed, _index_sources([listed], storage_options), columns, within, own, picking, before)
     else:
-        one = replace(options, rank=0, world_size=1)
         forms = split_form(streams, **form)
         for requests_of in streams.values():
             _check_requests(requests_of)
         catalog = _index_sources(list(streams.values()), storage_options)
         parts = {
             name: _plan_one(
-                each, catalog, None if number else columns, within, replace(one, **forms[name]), picking, before
+                each, catalog, None if number else columns, within, replace(options, **forms[name]), picking, before
             )
             for number, (name, each) in enumerate(streams.items())
         }
-        plan = join_streams(parts, options)
-        plans = list(parts.values())
-    for each in plans:
+        clips = join_clips({name: (part,) for name, part in parts.items()})
+    for each in clips.list_plain():
         if (remark := explain_enlarged_crop(each)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=3)
-    return plan
+    return EpochPlan(replace(order, count=clips.count), clips)
 
 
 def _plan_one(
@@ -140,10 +137,10 @@ def _plan_one(
     catalog: tuple[Catalog, Mapping[Any, int]],
     columns: Mapping[str, Sequence[Any]] | None,
     within: Within | None,
-    options: PlanOptions,
+    options: ClipOptions,
     picking: Picking,
     before: Before,
-) -> EpochPlan:
+) -> CatalogClips:
     """Plan requests of one stream, whose sources are in a catalog at known rows; see ``plan_requests``."""
     rows = np.array([catalog[1][request.source] for request in requests], dtype=np.int64)
     rule = Requests.of(requests, rows, dict(columns or {}), picking, _read_bounds(requests, within), before)
@@ -153,7 +150,7 @@ def _plan_one(
         number = int(is_failing.argmax())
         name = requests[number].name
         raise TimeUnavailable(f"{name}: request {number}: {NO_TIMES}", source=name, position=number, stage="plan")
-    return EpochPlan(catalog[0], rule, options, PlanTables.of(catalog[0], rule, options))
+    return CatalogClips.of(catalog[0], rule, options)
 
 
 def _index_sources(
@@ -235,15 +232,6 @@ def _check_requests(requests: Sequence[DecodeRequest]) -> None:
         if request.output.dimension_order != "NCHW":
             raise UsageError(
                 f"request {number} ({request.name}) asks for dimension_order NHWC, but plans deliver NCHW only"
-            )
-        if request.on_damaged != "error" or request.damaged is not None:
-            raise UsageError(
-                f"request {number} ({request.name}): on_damaged is not for requests: it is an option of plan_clips"
-            )
-        if request.flipped or request.placement is not None:
-            raise UsageError(
-                f"request {number} ({request.name}): flipped and placement are of requests that a plan "
-                "made: give horizontal_flip=1.0, or size=ff.Letterbox(...), here"
             )
         if request.seconds is not None and not np.isfinite(request.seconds).all():
             raise UsageError(f"request {number} ({request.name}) has a time that is not a finite number")

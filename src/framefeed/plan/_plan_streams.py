@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +12,15 @@ from framefeed._checks import expected
 from framefeed.catalog import Catalog, JoinedRows, check_plannable, join_rows
 from framefeed.errors import UsageError
 from framefeed.index import Pick
-from framefeed.plan._epoch import EpochPlan
-from framefeed.plan._options import PlanOptions
-from framefeed.plan._order import FollowingRows
+from framefeed.plan._clips import CatalogClips
+from framefeed.plan._layouts import FollowingRows
+from framefeed.plan._options import ClipOptions
 from framefeed.plan._request_rule import make_row_requests
 from framefeed.plan._rules import ClipRule
-from framefeed.plan._streams import Following, StreamsPlan, join_streams
-from framefeed.plan._tables import Excluded, PlanTables, describe_source, find_common_picture, find_failing
+from framefeed.plan._stream_clips import Following, StreamClips, join_clips
+from framefeed.plan._tables import Excluded, describe_source, find_common_picture, find_failing
 from framefeed.request import Picking, Policy
 
-T = TypeVar("T")
 _BY_TIME = Following("", Picking(), None)
 
 
@@ -32,8 +30,8 @@ def plan_streams(
     rule: ClipRule | str,
     forms: Mapping[str, Mapping[str, Any]],
     picking: tuple[Pick | None, float | None],
-    options: PlanOptions,
-) -> StreamsPlan:
+    options: ClipOptions,
+) -> StreamClips:
     """Plan the clips of joined catalogs; pickles of plans name this function.
 
     ``rule`` is that of the first stream, or the name of the column of its frames. The others follow by a pick rule and
@@ -42,36 +40,45 @@ def plan_streams(
     for catalog in catalogs.values():
         check_plannable(catalog)
     joined = _leave_out_failing(catalogs, join_rows(catalogs, on), forms, options)
-    one = replace(options, rank=0, world_size=1, balance=None)
+    arguments = (dict(catalogs), on, rule, forms, picking, options)
     (name, catalog), *others = catalogs.items()
-    own = replace(one, **forms[name])
+    own = replace(options, **forms[name])
     leader = make_row_requests(catalog, rule, own, joined.rows[0]) if isinstance(rule, str) else rule
-    first = EpochPlan(catalog, leader, own, PlanTables.of(catalog, leader, own, joined.rows[0]))
+    first = CatalogClips.of(catalog, leader, own, joined.rows[0])
     parts = {name: first}
     policy: Policy = getattr(leader, "policy", "repeat_last")
     tolerance = getattr(leader, "tolerance_seconds", None) if picking[1] is None else picking[1]
-    following = Following(on, Picking(picking[0] or "nearest", tolerance, policy), first.frames_per_clip)
+    following = Following(on, Picking(picking[0] or "nearest", tolerance, policy), leader.num_frames)
     for (other, catalog), rows in zip(others, joined.rows[1:], strict=True):
-        own = replace(one, columns=(), **forms[other])
+        own = replace(options, columns=(), **forms[other])
         followers = np.full(len(first.catalog), -1, np.int64)
         followers[joined.rows[0]] = rows
-        tables = PlanTables(
-            layout=FollowingRows(first.tables.layout, followers),
+        parts[other] = CatalogClips(
+            catalog,
+            following,
+            own,
+            layout=FollowingRows(first.layout, followers),
             columns={},
             classes=(),
             windows=None,
             pictures=own.pictures,
             picture=find_common_picture(catalog, own.pictures, rows, own.unequal),
         )
-        parts[other] = EpochPlan(catalog, following, own, tables)
+    takes = {
+        name: (replace(clips, recipe=(_plan_stream, (name, *arguments))),) for name, clips in parts.items()
+    }  # fmt: skip
     each = list(catalogs.values())
-    excluded = [Excluded(describe_source(each[number], row), reason) for number, row, reason in joined.unmatched]
-    make = partial(plan_streams, dict(catalogs), on, rule, forms, picking)
-    return join_streams(parts, options, tuple(excluded), make=make)
+    unjoined = tuple(Excluded(describe_source(each[number], row), reason) for number, row, reason in joined.unmatched)
+    return join_clips(takes, unjoined, recipe=(plan_streams, arguments))
+
+
+def _plan_stream(name: str, *arguments: Any) -> CatalogClips:
+    """Plan the clips of one stream; pickles of it name this function."""
+    return plan_streams(*arguments).parts[name][0]
 
 
 def _leave_out_failing(
-    catalogs: Mapping[str, Catalog], joined: JoinedRows, forms: Mapping[str, Mapping[str, Any]], options: PlanOptions
+    catalogs: Mapping[str, Catalog], joined: JoinedRows, forms: Mapping[str, Mapping[str, Any]], options: ClipOptions
 ) -> JoinedRows:
     """Leave out the rows of which one fails, with their partners: in all but the only stream, frames need times."""
     rows, unmatched = joined.rows, list(joined.unmatched)

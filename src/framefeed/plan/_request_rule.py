@@ -17,7 +17,7 @@ from framefeed._checks import MAX_INT64, expected
 from framefeed.catalog import Catalog, ListColumn, RowLists, check_plannable, read_plan_column
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Timeline
-from framefeed.plan._options import PlanOptions
+from framefeed.plan._options import ClipOptions
 from framefeed.request import (
     Before,
     Bounds,
@@ -208,7 +208,7 @@ _SECONDS = re.compile(r"(?<![a-z])(times?|timestamps?|seconds?)(?![a-z])")
 _NUMBERS = re.compile(r"(?<![a-z])(frames?|index|indices|indexes|idx|ids?|numbers?)(?![a-z])")
 
 
-def make_row_requests(catalog: Catalog, at: str, options: PlanOptions, some: IntArray | None = None) -> Requests:
+def make_row_requests(catalog: Catalog, at: str, options: ClipOptions, some: IntArray | None = None) -> Requests:
     """Make a request of each plannable row that has numbers in column ``at``: frame numbers if integers, else seconds.
 
     ``some`` are the plannable rows that are planned; None for all.

@@ -7,25 +7,26 @@ from typing import Any
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.catalog import Catalog
+from framefeed.plan._clips import CatalogClips, Clips
 from framefeed.plan._rules import Dense, Rates
-from framefeed.plan._tables import PlanTables, describe_source
+from framefeed.plan._tables import describe_source
 
 _OF_PICTURES = {"duration_seconds": "is_null()", "num_frames": "isin([1])"}
 """What is true of still pictures, by column: a method of its field."""
 
 
-def find_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> tuple[IntArray, IntArray]:
+def find_short_rows(clips: CatalogClips) -> tuple[IntArray, IntArray]:
     """Find the planned videos in which no clip fits, from columns of the catalog alone; still pictures have one frame.
 
     Give the rows of the short videos, and of all, int64 [N]; none if the rule has no length.
     """
+    catalog, rule, windows = clips.catalog, clips.rule, clips.windows
     if not isinstance(rule, Dense | Rates) or rule.end is None or rule.policy == "error":
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    rows: IntArray = tables.layout.rows  # type: ignore[attr-defined]
+    rows: IntArray = clips.layout.rows  # type: ignore[attr-defined]
     rows = rows[catalog.num_frames[rows] > 1]
     column, end = rule.end
-    lengths, windows = catalog.column_values(column), tables.windows
+    lengths = catalog.column_values(column)
     if windows is not None:
         starts = np.where(windows.starts > 0, windows.starts, 0.0)
         is_known = ~windows.has_bounds | (column == "duration_seconds")
@@ -33,19 +34,18 @@ def find_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> tuple[In
     return rows[lengths[rows] <= float(end)], rows
 
 
-def count_short_videos(plan: Any) -> int:
-    """Count the short videos of a plan: of a mixture in all parts, of several streams in the first."""
-    if parts := getattr(plan, "parts", ()):
-        return sum(map(count_short_videos, parts))
-    first = next(iter(plan.streams.values()), plan)
-    return len(find_short_rows(first.catalog, first.rule, first.tables)[0])
+def count_short_videos(clips: Clips) -> int:
+    """Count the short videos of the clips that lead: of a mixture in all parts, of several streams in the first."""
+    return sum(len(find_short_rows(each)[0]) for each in clips.list_leaders())
 
 
-def explain_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> str | None:
+def explain_short_rows(clips: CatalogClips) -> str | None:
     """Write a warning if there are short videos, with the filter that leaves them out; else None."""
-    rows, videos = find_short_rows(catalog, rule, tables)
+    catalog, rule = clips.catalog, clips.rule
+    rows, videos = find_short_rows(clips)
     if not len(rows):
         return None
+    assert isinstance(rule, Dense | Rates) and rule.end is not None
     column, end = rule.end
     length = f"{float(end):g} s" if column == "duration_seconds" else f"{int(end) + 1} frames"
     repeats = "their last frame repeats" if rule.policy == "repeat_last" else "their frames come again from the first"
@@ -53,10 +53,10 @@ def explain_short_rows(catalog: Catalog, rule: Any, tables: PlanTables) -> str |
     advice = "To leave them out: "
     if len(rows) == len(videos):
         advice = "Ask for shorter clips"
-    elif tables.windows is not None:
+    elif clips.windows is not None:
         advice += "catalog.filter(), by the columns of within=; or ask for shorter clips"
     else:
-        has_pictures = bool((catalog.num_frames[tables.layout.rows] == 1).any())  # type: ignore[attr-defined]
+        has_pictures = bool((catalog.num_frames[clips.layout.rows] == 1).any())  # type: ignore[attr-defined]
         condition = _write_filter(column, end, has_pictures=has_pictures)
         advice += f"import pyarrow.compute; catalog = catalog.filter({condition}); or ask for shorter clips"
     return (

@@ -1,32 +1,21 @@
-"""Compute and check the tables of a plan, once in each process, from catalog, rule and options."""
+"""Check the rows of a catalog that are planned, and find what they have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
-from framefeed.catalog import (
-    Catalog,
-    ListColumn,
-    check_plannable,
-    explain_missing_frames,
-    list_unindexed_rows,
-    read_plan_column,
-)
+from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed.catalog import Catalog, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
-from framefeed.index import NO_TIMES, FrameIndex, Timeline, has_still_timeline
-from framefeed.media import ImageSequence
+from framefeed.index import NO_TIMES, FrameIndex, Timeline
 from framefeed.media import source_name as media_name
-from framefeed.plan._balance import estimate_row_costs
-from framefeed.plan._options import PlanOptions
-from framefeed.plan._order import MOST_POSITIONS, Layout, RequestRows, VideoClips, VideoFrames
+from framefeed.plan._options import ClipOptions
 from framefeed.plan._request_rule import Requests
-from framefeed.plan._rules import ClipRule, EveryFrame
-from framefeed.request import OutputSpec, PictureRule, Size
+from framefeed.request import PictureRule, Size
 
 ROWS_AT_ONCE = 65_536
 """Rows whose shapes are compared at once, 0.5 MB for each column."""
@@ -39,93 +28,18 @@ class Excluded(NamedTuple):
     error: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowFacts:
-    """What the clips of a row have in common."""
-
-    row: int
-    index: FrameIndex
-    timeline: Timeline | None  # what frames are chosen from; None if all clips of still pictures have the same frames
-    source: str | bytes | ImageSequence
-    height: int  # of the displayed picture; -1 where unknown
-    width: int
-
-
-@dataclass(frozen=True, eq=False)
-class PlanTables:
-    """The tables of a plan."""
-
-    layout: Layout  # the unshuffled epoch
-    columns: Mapping[str, AnyArray | ListColumn]  # delivered with the clips, by row or by request
-    classes: tuple[Any, ...]  # labels in the order of their codes
-    windows: Windows | None  # parts of the videos that clips are chosen from; None for whole videos
-    pictures: PictureRule | Requests  # crop and size
-    picture: Size | None  # (height, width) of all delivered pictures; None if there are none
-    # Rows that are known to fail (see `find_failing`), without a frame in their window, if the layout depends on that,
-    # or without a frame in the column ``at``.
-    left_out: tuple[Excluded, ...] = ()
-    row_costs: FloatArray | None = None  # predicted CPU seconds of a clip, [R]; None unless ranks are balanced
-    texts: Mapping[str, tuple[str, ...]] | None = None  # of the codes of columns; None where they are the catalog's
-
-    @classmethod
-    def of(cls, catalog: Catalog, rule: ClipRule, options: PlanOptions, some: IntArray | None = None) -> PlanTables:
-        """Make and check the tables of a plan of all plannable rows, or of ``some`` of them."""
-        check_plannable(catalog)
-        if isinstance(rule, Requests):
-            return _make_request_tables(catalog, rule, options)
-        windows = None if options.within is None else Windows.of(catalog, options.within)
-        rows, pictures = catalog.plannable_rows if some is None else some, options.pictures
-        left_out: tuple[Excluded, ...] = ()
-        for is_failing, reason in find_failing(catalog, rule, options, rows, windows):
-            left_out += list_rows(catalog, rows[is_failing], reason)
-            rows = rows[~is_failing]
-        if "label" in options.columns:
-            check_targets(catalog, "label", rows)
-        if len(rows) * options.clips_per_video > MOST_POSITIONS:
-            raise UsageError(
-                f"clips_per_video: expected at most {MOST_POSITIONS // len(rows)} for {len(rows)} rows, got "
-                f"{options.clips_per_video}"
-            )
-        layout: Layout = VideoClips(rows, options.clips_per_video)
-        if isinstance(rule, EveryFrame):
-            if options.clips_per_video != 1 or options.shuffle == "videos":
-                raise UsageError(
-                    "EveryFrame has one clip per frame: leave out clips_per_video, and use shuffle=True or False"
-                )
-            counts, frameless = _count_frames(catalog, rows, windows)
-            left_out += frameless
-            layout = VideoFrames.of(rows, counts)
-        return cls(
-            layout=layout,
-            columns={name: read_plan_column(catalog, name, rows) for name in options.columns},
-            classes=tuple(catalog.classes),
-            windows=windows,
-            pictures=pictures,
-            picture=find_common_picture(catalog, pictures, rows, options.unequal),
-            left_out=left_out,
-            row_costs=_estimate_costs(catalog, rule, options),
-        )
-
-    def read_row(self, catalog: Catalog, row: int, *, are_stills_alike: bool) -> RowFacts:
-        """Read what the clips of a row have in common."""
-        index, timeline = catalog.frame_index(row), None
-        if not are_stills_alike or not has_still_timeline(index):
-            timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
-        height, width = int(catalog.heights[row]), int(catalog.widths[row])
-        return RowFacts(row, index, timeline, catalog.source(row), height, width)
-
-    def excluded(self, catalog: Catalog) -> list[Excluded]:
-        """List the rows that are not planned."""
-        failed = [Excluded(source, f"{kind}: {error}") for source, kind, error in catalog.failures]
-        if len(failed) + len(catalog.usable_rows) < len(catalog):
-            known = {source for source, _ in failed}
-            unusable = np.setdiff1d(np.arange(len(catalog)), catalog.usable_rows)
-            names = (describe_source(catalog, row) for row in unusable.tolist())
-            failed += [Excluded(name, "EmptyVideo: it has no frames") for name in names if name not in known]
-        unindexed = list_unindexed_rows(catalog).tolist()
-        reason = f"UsageError: {explain_missing_frames(catalog)}"
-        failed += [Excluded(describe_source(catalog, row), reason) for row in unindexed]
-        return failed + list(self.left_out)
+def list_excluded(catalog: Catalog, left_out: Sequence[Excluded]) -> list[Excluded]:
+    """List the rows that are not planned: those that failed, those without frames or an index, and those left out."""
+    failed = [Excluded(source, f"{kind}: {error}") for source, kind, error in catalog.failures]
+    if len(failed) + len(catalog.usable_rows) < len(catalog):
+        known = {source for source, _ in failed}
+        unusable = np.setdiff1d(np.arange(len(catalog)), catalog.usable_rows)
+        names = (describe_source(catalog, row) for row in unusable.tolist())
+        failed += [Excluded(name, "EmptyVideo: it has no frames") for name in names if name not in known]
+    unindexed = list_unindexed_rows(catalog).tolist()
+    reason = f"UsageError: {explain_missing_frames(catalog)}"
+    failed += [Excluded(describe_source(catalog, row), reason) for row in unindexed]
+    return failed + list(left_out)
 
 
 CHANGING_SIZE_REASON = (
@@ -135,17 +49,6 @@ CHANGING_SIZE_REASON = (
 NO_TIMES_REASON = f"TimeUnavailable: {NO_TIMES}"
 _JSON_LABEL = "json.label"
 """The column of the field ``label`` of JSON beside media in archives: `label` itself is that of ``.cls``."""
-
-
-def find_delivered_form(column: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Find shape and type of a column's values in batches: single integers are int64."""
-    shape = column.shape[1:]
-    return shape, np.dtype(np.int64) if not shape and column.dtype.kind in "iu" else column.dtype
-
-
-def as_delivered(values: AnyArray) -> AnyArray:
-    """Convert values of a column to the type that they have in batches."""
-    return values.astype(find_delivered_form(values)[1], copy=False)
 
 
 def check_targets(catalog: Catalog, name: str, rows: IntArray) -> None:
@@ -189,7 +92,7 @@ def list_rows(catalog: Catalog, rows: IntArray, reason: str) -> tuple[Excluded, 
 
 
 def find_failing(
-    catalog: Catalog, rule: object, options: PlanOptions, rows: IntArray, windows: Windows | None = None
+    catalog: Catalog, rule: object, options: ClipOptions, rows: IntArray, windows: Windows | None = None
 ) -> Iterator[tuple[BoolArray, str]]:
     """Find the rows whose clips fail all, as far as the catalog's columns tell: yield bool [V], of rows that remain.
 
@@ -205,37 +108,11 @@ def find_failing(
         yield lacks_times if windows is None or needs_times else lacks_times & windows.has_bounds[rows], NO_TIMES_REASON
 
 
-def _make_request_tables(catalog: Catalog, rule: Requests, options: PlanOptions) -> PlanTables:
-    own_forms = any(output != OutputSpec() for output in rule.outputs)
-    if own_forms and (options.size is not None or options.crop is not None):
-        raise UsageError("give size= and crop= either to plan_requests, or as output= of its requests, but not both")
-    pictures: PictureRule | Requests = rule if own_forms else options.pictures
+def find_request_picture(catalog: Catalog, rule: Requests, options: ClipOptions, *, own_forms: bool) -> Size | None:
+    """Find the (height, width) of the pictures of all requests, which may have forms of their own; None as below."""
     if own_forms:
-        picture = rule.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
-    else:
-        picture = find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
-    left_out: tuple[Excluded, ...] = ()
-    if rule.at is not None:
-        missing = np.setdiff1d(catalog.plannable_rows, rule.rows)
-        for is_failing, reason in find_failing(catalog, rule, options, missing):
-            left_out += list_rows(catalog, missing[is_failing], reason)
-            missing = missing[~is_failing]
-        reason = f"UsageError: column {rule.at!r} names no frame in this row, or has a null"
-        left_out += list_rows(catalog, missing, reason)
-    return PlanTables(
-        layout=RequestRows(rule.rows),
-        columns=rule.columns,
-        classes=rule.classes,
-        windows=None,
-        pictures=pictures,
-        picture=picture,
-        left_out=left_out,
-        row_costs=_estimate_costs(catalog, rule, options),
-    )
-
-
-def _estimate_costs(catalog: Catalog, rule: ClipRule, options: PlanOptions) -> FloatArray | None:
-    return None if options.balance is None else estimate_row_costs(catalog, rule)
+        return rule.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
+    return find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
 
 
 def find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray, unequal: bool = False) -> Size | None:
@@ -265,7 +142,7 @@ def _find_first_of_each_shape(heights: IntArray, widths: IntArray, rows: IntArra
     return np.sort(np.concatenate(part_rows)[first])
 
 
-def _count_frames(catalog: Catalog, rows: IntArray, windows: Windows | None) -> tuple[IntArray, tuple[Excluded, ...]]:
+def count_frames(catalog: Catalog, rows: IntArray, windows: Windows | None) -> tuple[IntArray, tuple[Excluded, ...]]:
     """Count the frames of each row, int64 [V], within its window if there are windows."""
     if windows is None:
         return catalog.num_frames[rows], ()

@@ -32,7 +32,6 @@ from framefeed.request._request import (
     OutputSpec,
     Placement,
     StillQuality,
-    make_planned_request,
 )
 from framefeed.request._shared_crop import SharedCrop
 from framefeed.request._sizes import AnySize, Letterbox, LongSide, ResizeCrop, Size
@@ -76,6 +75,5 @@ __all__ = [
     "hash_words",
     "is_flipped",
     "is_pair",
-    "make_planned_request",
     "read_bounds",
 ]

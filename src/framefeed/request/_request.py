@@ -11,12 +11,11 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from framefeed._arrays import BoolArray, FloatArray, IntArray, has_bools
+from framefeed._arrays import FloatArray, IntArray, has_bools
 from framefeed._checks import MAX_INT64, check_choice, describe_value, expected, refuse_catalog
 from framefeed.errors import UsageError
 from framefeed.media import ImageSequence, source_name
 from framefeed.request._bounds import read_bounds
-from framefeed.request._choose import ClipFrames
 
 Box = tuple[int, int, int, int]
 DimensionOrder = Literal["NCHW", "NHWC"]
@@ -110,64 +109,39 @@ class IndexedSource(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class DecodeRequest:
-    """Frames of one source, by frame number or by time. Immutable, hashable, picklable.
-
-    You give ``source``, and ``indices`` or ``seconds``; a plan gives the other attributes.
+    """Frames of one source that you want, by frame number or by time. Immutable, hashable, picklable.
 
     Example: ``DecodeRequest(source="clip.mp4", seconds=[0.5, 1.0])``
 
     Attributes:
         source: Path, URL, bytes or image sequence.
         entry: The catalog entry that was given as the source, or None; comparisons ignore it.
-        indices: Frame numbers, int64 [T]; None for a request by time that is not planned yet.
-        seconds: Wanted times in seconds from the first output frame, float64 [T], or None.
-        pts_seconds: Time of each frame on the stream's timeline, float64 [T]; NaN if the stream has no times.
-        pick_error_seconds: Picked minus wanted time, float64 [T]; NaN where it has no meaning.
-        valid: False where the policy replaced a frame past the end, bool [T].
-        segment: Number of the clip rule's segment of each frame, int64 [T].
+        indices: Frame numbers, int64 [T], negative ones from the end; None for a request by time.
+        seconds: Wanted times in seconds from the first output frame, float64 [T]; None for a request by number.
+        segment: A number for each frame that comes with it, int64 [T]; None for zeros.
         output: Form of the pixels.
-        damaged: True for frames that the index knows as damaged, bool [T]; None if there are none.
-        on_damaged: What is delivered for damaged frames: "error" raises `CorruptMedia`, "skip" gives zeros with
-            ``valid`` False, "deliver" gives the picture that the decoder gives.
-        flipped: Whether left and right of all pictures are swapped after decoding.
-        placement: Where the pictures, of the size of ``output``, lie in those that are delivered, after the swap; None
-            if they are these.
-        start_seconds: You may give it: frames before this time, counted from the video's first frame, are not
-            delivered (``before=`` of ``plan_requests`` says what is); None for no bound, and after planning.
-        end_seconds: You may give it: frames from this time on are past the end; None as above.
+        start_seconds: Frames before this time, counted from the video's first frame, are not delivered (``before=`` of
+            ``plan_requests`` says what is); None for no bound.
+        end_seconds: Frames from this time on are past the end; None for no bound.
     """
 
     source: str | bytes | ImageSequence
     entry: IndexedSource | None
     indices: IntArray | None
     seconds: FloatArray | None
-    pts_seconds: FloatArray | None
-    pick_error_seconds: FloatArray | None
-    valid: BoolArray | None
     segment: IntArray | None
     output: OutputSpec
-    damaged: BoolArray | None
-    on_damaged: OnDamaged
-    flipped: bool
-    placement: Placement | None
     start_seconds: float | None
     end_seconds: float | None
 
-    def __init__(  # noqa: PLR0913 - public: what its users ask for
+    def __init__(
         self,
         source: str | bytes | ImageSequence | SupportsPath | IndexedSource,
         indices: Sequence[int] | IntArray | None = None,
-        pts_seconds: Sequence[float] | FloatArray | None = None,
-        pick_error_seconds: Sequence[float] | FloatArray | None = None,
-        valid: Sequence[bool] | BoolArray | None = None,
-        segment: Sequence[int] | IntArray | None = None,
         output: OutputSpec | None = None,
         *,
         seconds: Sequence[float] | FloatArray | None = None,
-        damaged: Sequence[bool] | BoolArray | None = None,
-        on_damaged: OnDamaged = "error",
-        flipped: bool = False,
-        placement: Placement | None = None,
+        segment: Sequence[int] | IntArray | None = None,
         start_seconds: float | None = None,
         end_seconds: float | None = None,
     ) -> None:
@@ -177,25 +151,14 @@ class DecodeRequest:
         put("source", name)
         put("indices", _as_column(indices, np.int64, "indices"))
         put("seconds", _as_column(seconds, np.float64, "seconds"))
-        put("pts_seconds", _as_column(pts_seconds, np.float64, "pts_seconds"))
-        put("pick_error_seconds", _as_column(pick_error_seconds, np.float64, "pick_error_seconds"))
-        put("valid", _as_column(valid, np.bool_, "valid"))
         put("segment", _as_column(segment, np.int64, "segment"))
         if output is not None and not isinstance(output, OutputSpec):
             raise expected("output", "an ff.OutputSpec(...) or None", output)
         put("output", output or OutputSpec())
-        put("damaged", _as_column(damaged, np.bool_, "damaged"))
-        check_choice("on_damaged", on_damaged, get_args(OnDamaged))
-        put("on_damaged", on_damaged)
-        check_choice("flipped", flipped, (False, True))
-        put("flipped", flipped)
-        if placement is not None and not isinstance(placement, Placement):
-            raise expected("placement", "that of a request of a plan, or None", placement)
-        put("placement", placement)
         read_bounds("start_seconds and end_seconds", start_seconds, end_seconds)
         put("start_seconds", start_seconds)
         put("end_seconds", end_seconds)
-        if (self.indices is None) == (self.seconds is None) and self.pts_seconds is None:
+        if (self.indices is None) == (self.seconds is None):
             given = "neither" if self.indices is None else "both"
             raise UsageError(f"DecodeRequest: expected either indices= or seconds=, got {given}")
         lengths = {len(column) for column in self._columns() if column is not None}
@@ -203,25 +166,14 @@ class DecodeRequest:
             raise UsageError(f"the columns of a DecodeRequest must have the same length, got lengths {sorted(lengths)}")
 
     def _columns(self) -> tuple[npt.NDArray[Any] | None, ...]:
-        return (
-            self.indices, self.seconds, self.pts_seconds, self.pick_error_seconds, self.valid, self.segment,
-            self.damaged,
-        )  # fmt: skip
+        return self.indices, self.seconds, self.segment
 
     def __len__(self) -> int:
         return next(len(column) for column in self._columns() if column is not None)
 
     def _key(self) -> Hashable:
-        return (
-            self.source,
-            self.output,
-            self.on_damaged,
-            self.flipped,
-            self.placement,
-            self.start_seconds,
-            self.end_seconds,
-            *(None if c is None else c.tobytes() for c in self._columns()),
-        )
+        arrays = (None if column is None else column.tobytes() for column in self._columns())
+        return (self.source, self.output, self.start_seconds, self.end_seconds, *arrays)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DecodeRequest) and self._key() == other._key()
@@ -231,37 +183,7 @@ class DecodeRequest:
 
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.source if self.entry is None else self.entry
-        forms = (self.output, self.on_damaged, self.flipped, self.placement)
-        return (_rebuild, (source, self._columns(), *forms, self.start_seconds, self.end_seconds))
-
-    @property
-    def ordinals(self) -> IntArray:
-        """The frame numbers, int64 [T], of a request that is by frame number or was planned.
-
-        Raises:
-            UsageError: The request is by time and not planned yet.
-        """
-        if self.indices is None:
-            raise UsageError(
-                f"{self.name}: this request is by seconds: its frame numbers are known only after plan_requests"
-            )
-        return self.indices
-
-    @property
-    def box(self) -> Box | None:
-        """(top, left, height, width) of the pictures in those that are delivered; None if they are these."""
-        return None if self.placement is None else self.placement.box
-
-    @property
-    def skipped(self) -> BoolArray | None:
-        """True where zeros are delivered and no frame is decoded, bool [T]; None if nowhere."""
-        return self.damaged if self.on_damaged == "skip" else None
-
-    @property
-    def storable(self) -> IntArray:
-        """Frame numbers that a cache may keep, int64: all but those of damaged frames that are skipped or delivered."""
-        ordinals = self.ordinals
-        return ordinals if self.damaged is None or self.on_damaged == "error" else ordinals[~self.damaged]
+        return (_rebuild, (source, self._columns(), self.output, self.start_seconds, self.end_seconds))
 
     @property
     def name(self) -> str:
@@ -269,68 +191,20 @@ class DecodeRequest:
         return source_name(self.source)
 
     def __repr__(self) -> str:
-        flipped = ", flipped" if self.flipped else ""
-        return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output}{flipped})"
-
-
-def make_planned_request(
-    source: str | bytes | ImageSequence,
-    chosen: ClipFrames,
-    pts_seconds: FloatArray,
-    output: OutputSpec,
-    damaged: BoolArray | None = None,
-    on_damaged: OnDamaged = "error",
-    *,
-    flipped: bool = False,
-    placement: Placement | None = None,
-) -> DecodeRequest:
-    """Make a request from arrays of a plan, without checks and copies; the arrays become read-only.
-
-    ``pts_seconds``: their times, float64 [T].
-    ``damaged``: bool [T], or None.
-    ``flipped``: whether left and right are swapped.
-    ``placement``: where the pictures lie in those that are delivered, or None.
-    """
-    request = object.__new__(DecodeRequest)
-    put: Any = object.__setattr__
-    put(request, "source", source)
-    put(request, "entry", None)
-    put(request, "seconds", None)
-    put(request, "indices", chosen.ordinals)
-    put(request, "pts_seconds", pts_seconds)
-    put(request, "pick_error_seconds", chosen.errors)
-    put(request, "valid", chosen.valid)
-    put(request, "segment", chosen.segments)
-    put(request, "output", output)
-    put(request, "damaged", damaged)
-    put(request, "on_damaged", on_damaged)
-    put(request, "flipped", flipped)
-    put(request, "placement", placement)
-    put(request, "start_seconds", None)
-    put(request, "end_seconds", None)
-    for column in (chosen.ordinals, pts_seconds, chosen.errors, chosen.valid, chosen.segments):
-        column.setflags(write=False)
-    if damaged is not None:
-        damaged.setflags(write=False)
-    return request
+        return f"DecodeRequest({self.name!r}, {len(self)} frames, {self.output})"
 
 
 def _rebuild(
     source: str | bytes | ImageSequence | IndexedSource,
     columns: tuple[Any, ...],
     output: OutputSpec,
-    on_damaged: OnDamaged,
-    flipped: bool = False,
-    placement: Placement | None = None,
-    start_seconds: float | None = None,
-    end_seconds: float | None = None,
+    start_seconds: float | None,
+    end_seconds: float | None,
 ) -> DecodeRequest:
-    indices, seconds, pts_seconds, errors, valid, segment, damaged = columns
+    indices, seconds, segment = columns
     return DecodeRequest(
-        source, indices, pts_seconds, errors, valid, segment, output,
-        seconds=seconds, damaged=damaged, on_damaged=on_damaged, flipped=flipped, placement=placement,
-        start_seconds=start_seconds, end_seconds=end_seconds,
-    )  # fmt: skip
+        source, indices, output, seconds=seconds, segment=segment, start_seconds=start_seconds, end_seconds=end_seconds
+    )
 
 
 def _resolve_source(source: Any) -> tuple[IndexedSource | None, str | bytes | ImageSequence]:

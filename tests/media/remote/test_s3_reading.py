@@ -90,7 +90,7 @@ def test_clips_are_those_of_the_file() -> None:
     assert stats.fetch_wait_seconds >= 0
     for clip, request in zip(batch.data, [plan[i] for i in range(4)], strict=True):
         with ff.VideoDecoder(corpus_file(NAME), size=(24, 32)) as decoder:
-            np.testing.assert_array_equal(clip, decoder.get_frames_at(request.ordinals.tolist()).data)
+            np.testing.assert_array_equal(clip, decoder.get_frames_at(request.indices.tolist()).data)
 
 
 @pytest.mark.usefixtures("store")

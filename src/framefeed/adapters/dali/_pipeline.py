@@ -94,12 +94,12 @@ class ClipGraph:
                 "pipeline of your own over ff.dali.external_source, with outputs clip.NAME and pts_seconds.NAME"
             )
         size = OutputSpec(self.size).size
-        if size is None and self.plan.options.unequal:
+        if size is None and self.plan.clips.forms[""].unequal:
             raise UsageError(
                 "size: the clips of a plan with unequal=True have no common size, and a batch needs one: give "
                 "size=(height, width), to which DALI resizes them"
             )
-        if not self.plan.options.unequal and size == self.plan.picture_shape[1:]:
+        if not self.plan.clips.forms[""].unequal and size == self.plan.picture_shape[1:]:
             size = None
         object.__setattr__(self, "size", size)
         check_choice("dtype", self.dtype, _DTYPES)
@@ -184,7 +184,7 @@ class ClipPipeline(ClosedByWith):
     ) -> None:
         if not isinstance(source, ClipSource):
             raise expected("source", "what ff.dali.external_source returns", source)
-        if graph is None and source.loader.plan.options.unequal:
+        if graph is None and any(form.unequal for form in source.loader.plan.clips.forms.values()):
             raise UsageError(
                 "the clips of a plan with unequal=True have no common size, and a batch needs one: give "
                 "size=(height, width) to plan_clips"

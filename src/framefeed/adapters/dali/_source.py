@@ -90,7 +90,7 @@ class ClipSource(ClosedByWith):
             check_target(loader.plan, target)
         spec = loader.describe_batches(unequal=True)
         columns = _choose_columns(loader.plan, spec, target)
-        clips, streams = [], tuple(loader.plan.batch_streams)
+        clips, streams = [], tuple(loader.plan.streams)
         for name in streams or ("",):
             form: ArraySpec = spec.arrays["data"][name] if name else spec.arrays["data"]
             seconds = spec.arrays["pts_seconds"][name] if name else spec.arrays["pts_seconds"]

@@ -132,10 +132,10 @@ def _check_integers(plan: EpochPlan) -> None:
     if jax.config.jax_enable_x64:
         return
     largest = {"positions": len(plan.whole) - 1}
-    for name in plan.columns:
-        values = plan.tables.columns[name]
-        if values.dtype.kind in "iu" and values.size:
-            largest[name] = max(int(values.max()), -1 - int(values.min()))
+    for clips in plan.clips.list_leaders():
+        for name, values in clips.columns.items():
+            if values.dtype.kind in "iu" and values.size:
+                largest[name] = max(largest.get(name, 0), int(values.max()), -1 - int(values.min()))
     for name, number in largest.items():
         if number > np.iinfo(np.int32).max:
             raise UsageError(
@@ -180,9 +180,9 @@ def _count_own_parts(plan: EpochPlan, spec: BatchSpec, sharding: Sharding) -> in
             f"sharding: expected it to divide the first axis over its {num_processes} processes, because each of them "
             f"loads clips of its own; it has {parts} parts, of which {len(own_ranges)} are of this process"
         )
-    if plan.world_size != num_processes:
+    if plan.order.world_size != num_processes:
         raise UsageError(
             f"sharding: its devices are those of {num_processes} processes, and the plan has world_size="
-            f"{plan.world_size}: plan with rank=jax.process_index(), world_size=jax.process_count()"
+            f"{plan.order.world_size}: plan with rank=jax.process_index(), world_size=jax.process_count()"
         )
     return len(own_ranges)

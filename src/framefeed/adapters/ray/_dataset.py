@@ -147,7 +147,7 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
     def _count_clips(self, plan: EpochPlan) -> int:
         """Count the clips of a task: whole batches, of whole files where the plan keeps the clips of one together."""
         size = self._batch_size
-        step = math.lcm(size, plan.options.unit)
+        step = math.lcm(size, plan.order.unit)
         step = step if step <= 8 * size else size
         cpus = max(1, count_cpus())
         # Of the whole epoch: that of a rank would compare the ranks, too.
@@ -219,6 +219,7 @@ def _make_empty(spec: ArraySpec) -> AnyArray:
 def _list_seen(plan: EpochPlan) -> tuple[str, ...]:
     """List some files of a plan that this process can see."""
     positions = {round(at) for at in np.linspace(0, len(plan) - 1, min(len(plan), _MOST_SEEN))}
-    rows = {row for at in positions for row in (plan.rows_at(at) if plan.streams else [plan.row_at(at)])}
-    paths = [plan.catalog.media_source(row).local_path for row in sorted(rows)]
+    found = plan.clips_at(plan.global_position(np.array(sorted(positions), dtype=np.int64)))
+    rows = {row for of_take in found.rows for row in of_take}
+    paths = [plan.clips.sources.media_source(row).local_path for row in sorted(rows)]
     return tuple(path for path in dict.fromkeys(paths) if path is not None and os.path.exists(path))

@@ -372,7 +372,7 @@ class ClipDataset(Dataset[Any]):
         with self._counting.value:
             decoder = self._choose_decoder(plan, [])
         for number in range(MAX_SUBSTITUTES):
-            own = plan.choose_substitute(position, number)
+            own = plan.order.choose_substitute(position, number)
             batch = load_batch(whole, [own], decoder, self._buffers, self._own_normaliser)
             lengths = [map_streams(lambda valid: valid.shape[1:], each.valid) for each in (batch, failed)]
             if batch.errors[0] is None and lengths[0] == lengths[1]:
@@ -429,8 +429,8 @@ def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> 
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
     check_transform(transform, "clip", advice="ff.ClipLoader calls it with the clip and a generator")
     if target is None:
-        has_boxes = any(part.options.has_boxes for part in plan.streams.values() or [plan])
-        some = (("box", has_boxes), ("flipped", plan.options.has_flips))
+        has_boxes = any(form.has_boxes for form in plan.clips.forms.values())
+        some = (("box", has_boxes), ("flipped", plan.clips.has_flips))
         keys = (*ITEM_KEYS, *(name for name, is_there in some if is_there))
         clashing = [name for name in plan.columns if name in keys]
         if clashing:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
-import numpy as np
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
@@ -114,17 +113,15 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         codes = [_TASK, _SUBTASK] if self._has_subtasks else [_TASK]
         is_beside = any(name in deltas for name in codes)
         self._tasks_reader = data.rows(episodes=episodes, columns=codes) if is_beside else self._reader
-        # At the row itself without deltas. Pictures in the tables have a plan for each time.
+        # At the row itself without deltas.
         self._plans = {
-            camera: list(
-                data.plan_cameras(
-                    {camera: deltas.get(camera, [0.0])},
-                    episodes=episodes,
-                    tolerance_seconds=tolerance_s,
-                    seed=seed,
-                    shuffle=False,
-                ).values()
-            )
+            camera: data.plan_cameras(
+                {camera: deltas.get(camera, [0.0])},
+                episodes=episodes,
+                tolerance_seconds=tolerance_s,
+                seed=seed,
+                shuffle=False,
+            )[camera]
             for camera in self.meta.camera_keys
         }
         videos, pads = self.meta.video_keys, [f"{name}_is_pad" for name in deltas]
@@ -188,8 +185,8 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch in this process and in its workers: random transforms draw other numbers in each."""
-        for plans in self._plans.values():
-            plans[0].with_epoch(epoch)  # checks the number
+        for plan in self._plans.values():
+            plan.with_epoch(epoch)  # checks the number
         self._epoch[0] = epoch
         self._item_counter.stop()
 
@@ -251,14 +248,14 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         is_final = not self._return_uint8 and self.image_transforms is None and type(self) is LeRobotDataset
         is_lent = is_final and can_lend_items(self)
         normaliser = None if self._return_uint8 or is_lent else _UNIT
-        parts = [self._load_part(camera, plan, numbers, normaliser) for plan in self._plans[camera]]
-        joined = parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
-        pictures = write_batch(joined, _UNIT) if is_lent else torch.from_numpy(joined)
+        loaded = self._load_camera(camera, numbers, normaliser)
+        pictures = write_batch(loaded, _UNIT) if is_lent else torch.from_numpy(loaded)
         # Pictures in the tables are a column: with deltas lerobot keeps their axis.
         keeps_axis = camera in self.meta.image_keys and camera in (self.delta_timestamps or {})
         return pictures if keeps_axis or pictures.shape[1] > 1 else pictures[:, 0]
 
-    def _load_part(self, camera: str, plan: EpochPlan, numbers: list[int], normaliser: Normaliser | None) -> AnyArray:
+    def _load_camera(self, camera: str, numbers: list[int], normaliser: Normaliser | None) -> AnyArray:
+        plan = self._plans[camera]
         dtype = None if normaliser is None else normaliser.array_dtype
         buffers = self._buffers.setdefault((camera, dtype), BufferPools(IDLE_BATCHES, dtype=dtype))
         batch = load_batch(plan, numbers, self._find_decoder(camera, plan), buffers, normaliser)
@@ -277,10 +274,10 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
     def _transform(self, item: dict[str, Any], number: int) -> None:
         """Transform the pictures of an item: all cameras draw from one seed, one after the other."""
         assert self.image_transforms is not None
-        plans = next(iter(self._plans.values()), None)
-        if plans is None:
+        plan = next(iter(self._plans.values()), None)
+        if plan is None:
             return
-        generator = plans[0].with_epoch(self.epoch).generator_at(number)
+        generator = plan.with_epoch(self.epoch).generator_at(number)
         with drawing_from(int(generator.integers(1 << 63))):
             for camera in self.meta.camera_keys:
                 item[camera] = self.image_transforms(item[camera])

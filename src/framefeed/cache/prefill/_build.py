@@ -39,7 +39,7 @@ from framefeed.parallel import (
     ordered_outcomes,
     thread_budget,
 )
-from framefeed.plan import EpochPlan, choose_stored_form, count_planned, flatten_streams
+from framefeed.plan import EpochPlan, choose_stored_form, count_planned
 from framefeed.request import OutputSpec
 
 
@@ -134,7 +134,7 @@ class Filler:
     def __call__(self, task: FillTask) -> FillCounts:
         """Do a task. What says nothing about a file, and a request to stop, is raised; other errors are counted."""
         counts, begin = FillCounts(task.clip_frames), perf_counter()
-        name = source_name(self._plan.catalog.source(task.row), task.row)
+        name = source_name(self._plan.clips.sources.source(task.row), task.row)
         for error in task.errors:
             counts.add_failure(name, error)
         if not self._cache.is_filling or not task.runs:
@@ -151,8 +151,8 @@ class Filler:
         return counts
 
     def _fill(self, task: FillTask, counts: FillCounts, name: str) -> None:
-        catalog = self._plan.catalog
-        source, index = catalog.media_source(task.row), catalog.frame_index(task.row)
+        catalog, row = self._plan.clips.sources.locate(task.row)
+        source, index = catalog.media_source(row), catalog.frame_index(row)
         self._cache.store.refresh()  # Another process may have stored some meanwhile.
         missing = [self._find_missing(source, index, run) for run in task.runs]
         num_missing = sum(map(len, missing))
@@ -197,7 +197,8 @@ class Filler:
     def select_missing(self, task: FillTask) -> FillTask:
         """Return a task for the frames that the cache lacks; for all, where the source cannot be read."""
         try:
-            source, index = self._plan.catalog.media_source(task.row), self._plan.catalog.frame_index(task.row)
+            catalog, row = self._plan.clips.sources.locate(task.row)
+            source, index = catalog.media_source(row), catalog.frame_index(row)
             missing = [self._find_missing(source, index, run) for run in task.runs]
         except (FramefeedError, OSError):
             return task
@@ -311,11 +312,12 @@ def build(
     if clips is not None:
         check_integer("clips", clips, least=1)
     before, begin = replace(cache.store.counts), perf_counter()
-    num_clips, plan = len(plan) * epochs, flatten_streams(plan)
+    num_clips = len(plan) * epochs
     num_filled = num_clips if clips is None else min(clips, num_clips)
     count = thread_budget().threads if workers == "auto" else check_integer("workers", workers, least=0)
     done, lacking = FillCounts(), (0, 0)
-    total = None if plan.frames_per_clip is None else len(plan) * plan.frames_per_clip * epochs
+    lengths = [form.num_frames for form in plan.clips.forms.values()]
+    total = None if None in lengths else num_clips * sum(length or 0 for length in lengths)
     try:
         filler = Filler(plan, cache, as_decoder(backend, limits), epochs)
         options = FillOptions(by_output=filler.form == "output", max_bytes=TASK_BYTES)

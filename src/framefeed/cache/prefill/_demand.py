@@ -13,8 +13,8 @@ from framefeed._arrays import IntArray
 from framefeed.decode import find_reduction
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex, plan_runs
-from framefeed.plan import EpochPlan, flatten_streams, list_requests, order_by_catalog, sample_windows
-from framefeed.request import DecodeRequest, OutputSpec
+from framefeed.plan import EpochPlan, Take, iterate_takes, list_clips, order_by_catalog, sample_windows
+from framefeed.request import OutputSpec
 
 JOINED_FRAMES = 16
 """Short runs are joined up to this length, because each run has a directory of its own on disk."""
@@ -52,7 +52,7 @@ class FillTask:
     """Runs of frames of one source, decoded and stored by one worker.
 
     Attributes:
-        row: Catalog row of the source.
+        row: Number of the source among those of the plan.
         runs: Frames to decode; no frame is in two tasks of a source.
         clip_frames: Frames of the clips that end with this task, repeats included.
         errors: Reasons why clips have no frames.
@@ -90,38 +90,50 @@ class FillOptions:
 
 
 def make_tasks(plan: EpochPlan, epochs: int, options: FillOptions, most_clips: int | None = None) -> Iterator[FillTask]:
-    """Yield tasks for the frames of this rank's clips, source by source in the order of the catalog.
+    """Yield tasks for the frames of this rank's clips, source by source in the order of the catalogs.
 
     Args:
-        plan: The plan at its first epoch; of several streams, flattened.
+        plan: The plan at its first epoch.
         epochs: Number of epochs.
         options: Size of the tasks.
         most_clips: Choose so many clips, spread over the plan in the order of the catalog; None for all.
     """
+    positions = np.arange(len(plan), dtype=np.int64)
     plans = [plan.with_epoch(plan.epoch + number) for number in range(epochs)]
-    pairs = [divmod(number, len(plan)) for number in range(len(plan) * epochs)]
-    rows = np.fromiter((plans[epoch].row_at(position) for epoch, position in pairs), np.int64, len(pairs))
-    order = np.argsort(rows, kind="stable")
+    found = [each.clips_at(each.global_position(positions)) for each in plans]
+    rows = np.hstack([np.array(each.rows, dtype=np.int64) for each in found])  # of each take, and of each clip
     if most_clips is not None:
-        streams = np.arange(max(1, len(plan.streams)))
-        clips = order[order % len(streams) == 0]
-        together = _NEIGHBOURS if plan.frames_per_clip == 1 else plan.options.clips_per_video
-        chosen = (clips[choose_spread(len(clips), most_clips, together)][:, None] + streams).ravel()
-        order = chosen[np.argsort(rows[chosen], kind="stable")]
-    bounds = np.flatnonzero(np.diff(rows[order], prepend=-1, append=-1)).tolist()
+        order = np.argsort(rows[0], kind="stable")
+        unit = 1 if plan.parts else plan.clips.list_plain()[0].options.clips_per_video
+        together = _NEIGHBOURS if plan.frames_per_clip == 1 else unit
+        chosen = order[choose_spread(len(order), most_clips, together)]
+    else:
+        chosen = np.arange(rows.shape[1])
+    # Take k of clip c is k + c * K.
+    numbers = (chosen[:, np.newaxis] * len(rows) + np.arange(len(rows))).ravel()
+    flat = rows.T.ravel()
+    numbers = numbers[np.argsort(flat[numbers], kind="stable")]
+    bounds = np.flatnonzero(np.diff(flat[numbers], prepend=-1, append=-1)).tolist()
     for first, stop in pairwise(bounds):
-        row = int(rows[order[first]])
-        index = plan.catalog.frame_index(row)
-        clips_of_row: list[DecodeRequest] = []
+        row = int(flat[numbers[first]])
+        index = plan.clips.sources.frame_index(row)
+        takes: list[Take] = []
         failed = FillTask(row)
-        for epoch, position in [pairs[i] for i in order[first:stop].tolist()]:
+        for number in numbers[first:stop].tolist():
+            clip, take = divmod(number, len(rows))
+            epoch, position = divmod(clip, len(plan))
             try:
-                clips_of_row.append(plans[epoch][position])
+                takes.append(list(iterate_takes(found[epoch].plan(position)))[take])
             except (FrameNotFound, TimeUnavailable) as error:
                 failed.errors.append(error)
         if failed.errors:
             yield failed
-        yield from make_source_tasks(row, index, clips_of_row, options)
+        yield from make_source_tasks(row, index, takes, options)
+
+
+def count_takes(plan: EpochPlan) -> int:
+    """Count the takes of a clip."""
+    return sum(len(form.takes) for form in plan.clips.forms.values())
 
 
 def choose_spread(total: int, count: int, together: int) -> IntArray:
@@ -132,20 +144,18 @@ def choose_spread(total: int, count: int, together: int) -> IntArray:
     return numbers + (total - len(numbers)) * blocks // max(1, num_blocks - 1)
 
 
-def make_source_tasks(
-    row: int, index: FrameIndex, clips: Sequence[DecodeRequest], options: FillOptions
-) -> Iterator[FillTask]:
-    """Yield tasks for all clips of one source, given by its catalog row and index."""
+def make_source_tasks(row: int, index: FrameIndex, takes: Sequence[Take], options: FillOptions) -> Iterator[FillTask]:
+    """Yield tasks for all takes of one source, given by its number and index."""
     # Pictures are stored once for each output, or as planes once for each size at which they are decoded.
     seen: dict[OutputSpec | int, set[int]] = {}
     task, nbytes, last_start = FillTask(row), 0, -1
     # Neighbours in the file are decoded together, whichever epoch they are of.
-    storable = [clip for clip in clips if len(clip.storable)]
-    for clip in sorted(storable, key=lambda clip: int(index.frame_start[clip.storable].min())):
-        frame_bytes = math.prod(clip.output.shape(*index.stream.displayed))
-        stored_as = clip.output if options.by_output else find_reduction(index, clip.output)
+    storable = [take for take in takes if len(take.storable)]
+    for take in sorted(storable, key=lambda take: int(index.frame_start[take.storable].min())):
+        frame_bytes = math.prod(take.output.shape(*index.stream.displayed))
+        stored_as = take.output if options.by_output else find_reduction(index, take.output)
         seen_frames = seen.setdefault(stored_as, set())
-        new = [ordinal for ordinal in dict.fromkeys(clip.storable.tolist()) if ordinal not in seen_frames]
+        new = [ordinal for ordinal in dict.fromkeys(take.storable.tolist()) if ordinal not in seen_frames]
         seen_frames.update(new)
         most_frames = max(1, options.max_bytes // frame_bytes)
         for part in _cut_long_clip(index, np.array(new, dtype=np.int64), most_frames, options.by_output):
@@ -158,10 +168,10 @@ def make_source_tasks(
             if task.runs and is_full:
                 yield task
                 task, nbytes = FillTask(row), 0
-            task.append(part, clip.output)
+            task.append(part, take.output)
             nbytes += part_bytes
             last_start = int(starts.max())
-        task.clip_frames += len(clip.storable)
+        task.clip_frames += len(take.storable)
     if task.clip_frames:
         yield task
 
@@ -194,20 +204,30 @@ def count_demand(
     plan: EpochPlan, epochs: int, options: FillOptions, select: Callable[[FillTask], FillTask] = lambda task: task
 ) -> tuple[int, int]:
     """Count frames of a plan from its first epoch on as ``count_frames`` does; of a long plan, by a sample."""
-    plan = flatten_streams(plan)
-    if len(plan) * epochs <= PLANNED_CLIPS:
+    if len(plan) * count_takes(plan) * epochs <= PLANNED_CLIPS:
         return count_frames(plan, map(select, make_tasks(plan, epochs, options)))
     plans = [order_by_catalog(plan, number) for number in range(epochs)]
     windows = list(sample_windows(plans[0], _WINDOWS, PLANNED_CLIPS // epochs))
     share = len(plan) / sum(map(len, windows))
-    rows = [plans[0].row_at(window.start) for window in windows]
     tasks = (
         task
-        for row, window in zip(rows, windows, strict=True)
-        for task in make_source_tasks(row, plan.catalog.frame_index(row), list_requests(plans, window), options)
+        for window in windows
+        for row, takes in _group_by_source(plans, window)
+        for task in make_source_tasks(row, plan.clips.sources.frame_index(row), takes, options)
     )
     num_frames, num_pictures = count_frames(plan, map(select, tasks))
     return round(num_frames * share), round(num_pictures * share)
+
+
+def _group_by_source(plans: Sequence[EpochPlan], window: range) -> Iterator[tuple[int, list[Take]]]:
+    """Plan the clips of some positions of each plan, and group their takes by the number of their source."""
+    takes: dict[int, list[Take]] = {}
+    for plan in plans:
+        rows = plan.clips_at(plan.global_position(np.array(window, dtype=np.int64))).rows
+        for slot, clip in list_clips(plan, window):
+            for number, take in enumerate(iterate_takes(clip)):
+                takes.setdefault(rows[number][slot], []).append(take)
+    yield from takes.items()
 
 
 def count_frames(plan: EpochPlan, tasks: Iterable[FillTask]) -> tuple[int, int]:
@@ -217,5 +237,5 @@ def count_frames(plan: EpochPlan, tasks: Iterable[FillTask]) -> tuple[int, int]:
         num_frames += task.num_frames
         if task.runs:
             ordinals = np.concatenate([run.ordinals for run in task.runs])
-            num_pictures += plan_runs(plan.catalog.frame_index(task.row), ordinals).num_decoded
+            num_pictures += plan_runs(plan.clips.sources.frame_index(task.row), ordinals).num_decoded
     return num_frames, num_pictures
