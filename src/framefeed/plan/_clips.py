@@ -1,0 +1,610 @@
+"""Plan clips by their numbers: those of a catalog under a clip rule, and what all kinds of clips have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from framefeed._arrays import AnyArray, FloatArray, IntArray
+from framefeed._cached import cached_property
+from framefeed.catalog import Catalog, ListColumn, check_plannable, list_texts, read_plan_column
+from framefeed.errors import FrameNotFound, UsageError
+from framefeed.index import STILL_TIMELINE, FrameIndex, Timeline, has_still_timeline, read_seconds
+from framefeed.media import ImageSequence, MediaSource
+from framefeed.plan._balance import estimate_row_costs
+from framefeed.plan._checkpoint import keep_effective_options
+from framefeed.plan._layouts import Layout, Located, RequestRows, VideoClips, VideoFrames
+from framefeed.plan._options import ClipOptions
+from framefeed.plan._order import MOST_POSITIONS
+from framefeed.plan._planned import ClipPart, PlannedClip, Take
+from framefeed.plan._request_rule import Requests, make_row_requests
+from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule, EveryFrame
+from framefeed.plan._tables import (
+    Excluded,
+    Windows,
+    check_targets,
+    count_frames,
+    describe_source,
+    find_common_picture,
+    find_failing,
+    find_request_picture,
+    list_excluded,
+    list_rows,
+)
+from framefeed.request import ClipContext, ClipFrames, OutputSpec, PictureRule, SharedDraw, Size, is_flipped
+
+if TYPE_CHECKING:
+    from framefeed.plan._plan import EpochPlan
+
+_CLIPS_VERSION = 2
+"""Rises if a global position of the same plan gets another clip."""
+
+
+class Draws(NamedTuple):
+    """What the random choices of some clips are drawn from."""
+
+    seed: int
+    epoch: int
+    positions: Sequence[int]  # global ones, a list of N
+
+
+class Sources:
+    """The sources of a plan by number: the rows of its catalogs behind one another, each catalog once."""
+
+    def __init__(self, catalogs: Sequence[Catalog]) -> None:
+        self.catalogs = tuple({id(catalog): catalog for catalog in catalogs}.values())
+        self._starts: IntArray = np.cumsum([0, *map(len, self.catalogs)], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def find_start(self, catalog: Catalog) -> int:
+        """Find the number of the first row of a catalog."""
+        return int(self._starts[[each is catalog for each in self.catalogs].index(True)])
+
+    def locate(self, number: int) -> tuple[Catalog, int]:
+        """Find the catalog of a source, and its row there."""
+        if len(self.catalogs) == 1:
+            return self.catalogs[0], number
+        at = int(self._starts.searchsorted(number, side="right")) - 1
+        return self.catalogs[at], number - int(self._starts[at])
+
+    def media_source(self, number: int) -> MediaSource:
+        """Get what opens a source."""
+        catalog, row = self.locate(number)
+        return catalog.media_source(row)
+
+    def source(self, number: int) -> str | bytes | ImageSequence:
+        """Get the path, URL or encoded bytes of a source."""
+        catalog, row = self.locate(number)
+        return catalog.source(row)
+
+    def frame_index(self, number: int) -> FrameIndex:
+        """Read the frame index of a source."""
+        catalog, row = self.locate(number)
+        return catalog.frame_index(row)
+
+    @cached_property
+    def num_frames(self) -> IntArray:
+        """Frames of each source, int64 [S]."""
+        return _join([catalog.num_frames for catalog in self.catalogs])
+
+    @cached_property
+    def heights(self) -> IntArray:
+        """Displayed height of each source, int64 [S]."""
+        return _join([catalog.heights for catalog in self.catalogs])
+
+    @cached_property
+    def widths(self) -> IntArray:
+        """Displayed width of each source, int64 [S]."""
+        return _join([catalog.widths for catalog in self.catalogs])
+
+
+def _join(columns: Sequence[IntArray]) -> IntArray:
+    return columns[0] if len(columns) == 1 else np.concatenate([np.empty(0, np.int64), *columns])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartForm:
+    """What the parts of one name have in common in all clips.
+
+    Attributes:
+        num_frames: T; None where clips differ in it.
+        lengths: T of each clip by its number, int64 [N], where clips differ in it; else None.
+        takes: Frames of each take of a part, in their order; of a single take, T.
+        picture: (height, width) of all delivered pictures; None if they differ, or if there are none.
+        pictures: Gives the size of a picture from that of its source.
+        unequal: Whether pictures may differ in size.
+        has_boxes: Whether pictures lie in larger ones that are delivered.
+    """
+
+    num_frames: int | None
+    lengths: IntArray | None
+    takes: tuple[int | None, ...]
+    picture: Size | None
+    pictures: PictureRule
+    unequal: bool
+    has_boxes: bool
+
+    @property
+    def picture_shape(self) -> tuple[int, int, int]:
+        """Shape of every delivered picture, (C, H, W).
+
+        Raises:
+            UsageError: There are no clips, or pictures may differ in size.
+        """
+        if self.unequal:
+            raise UsageError("a plan with unequal=True has no common picture shape: use plan.clip_shape_at(position)")
+        if self.picture is None:
+            raise UsageError("this plan has no clips, and so no picture shape: plan.excluded says which rows and why")
+        return (3, *self.picture)
+
+    def find_shape(self, height: int, width: int) -> tuple[int, int, int]:
+        """Find the shape of delivered pictures of a source of height x width, (C, H, W)."""
+        return self.pictures.shape(height, width) if self.unequal else self.picture_shape
+
+
+class ClipsAt(Protocol):
+    """Some clips, found together: N of them, each of K takes."""
+
+    @property
+    def rows(self) -> Sequence[Sequence[int]]:
+        """Number of each take's source among those of the plan: K lists of N."""
+
+    def make(self, slot: int) -> PlannedClip:
+        """Plan one of the clips, below N."""
+
+    def name_source(self, slot: int) -> str:
+        """Name the first source of one of the clips for messages."""
+
+    def read_columns(self) -> dict[str, AnyArray]:
+        """Read the delivered columns of the clips as batches have them, [N] or [N, ...] each."""
+
+    def name_rows(self) -> IntArray:
+        """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
+
+
+class Clips(Protocol):
+    """The clips of a plan by number, without an order."""
+
+    @property
+    def count(self) -> int:
+        """Number of clips of an epoch."""
+
+    @property
+    def sources(self) -> Sources:
+        """The sources of all clips."""
+
+    @property
+    def forms(self) -> Mapping[str, PartForm]:
+        """Form of each part by its name: "" for clips of one stream."""
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """Delivered columns by name, or what has their shape and dtype."""
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """Labels in the order of their codes."""
+
+    @property
+    def texts(self) -> dict[str, tuple[Any, ...]]:
+        """Texts of the codes of each column of text."""
+
+    @property
+    def excluded(self) -> list[Excluded]:
+        """Rows that are not planned."""
+
+    @property
+    def has_flips(self) -> bool:
+        """Whether left and right of clips may be swapped."""
+
+    @property
+    def is_random(self) -> bool:
+        """Whether frames, crops or flips are drawn, so that epochs differ in more than their order."""
+
+    @property
+    def draws_frames(self) -> bool:
+        """Whether frames or crops are drawn, so that epochs differ in what is decoded."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that determines the clip of a number."""
+
+    @property
+    def rule_text(self) -> str:
+        """The clip rule, or what stands for it, for states of plans."""
+
+    @property
+    def options_text(self) -> dict[str, str]:
+        """Options that determine the clips, as text, without those at their defaults."""
+
+    @property
+    def catalog_fingerprint(self) -> str:
+        """Hash of the sources, and of the columns that choose clips."""
+
+    @property
+    def mixed(self) -> tuple[EpochPlan, ...]:
+        """The plans of a mixture; none of other clips."""
+
+    def split_streams(self) -> Mapping[str, Clips]:
+        """Split the clips of several streams into those of each, by its name; none of clips of one stream."""
+
+    def list_plain(self) -> list[CatalogClips]:
+        """List the clips of catalogs that these are made of."""
+
+    def list_leaders(self) -> list[CatalogClips]:
+        """List those of them whose rule chooses frames: of several streams, the first."""
+
+    def at(self, clips: IntArray, draws: Draws) -> ClipsAt:
+        """Find the clips of some numbers."""
+
+    def predict_costs(self, clips: IntArray) -> FloatArray:
+        """Predict the CPU seconds of clips, float64 [N]."""
+
+    def describe(self, count: int, order: str) -> str:
+        """Write the text of a plan of these clips, of so many positions, with that of its order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RowFacts:
+    """What the clips of a row have in common."""
+
+    row: int
+    index: FrameIndex
+    timeline: Timeline | None  # what frames are chosen from; None if all clips of still pictures have the same frames
+    source: str | bytes | ImageSequence
+    height: int  # of the displayed picture; -1 where unknown
+    width: int
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogClips:
+    """The clips of a catalog under a clip rule.
+
+    Attributes:
+        catalog: The files and their frame indexes.
+        rule: Which frames make a clip.
+        options: The form of the clips.
+        layout: The row of each clip.
+        columns: Delivered with the clips, by row or by request.
+        classes: Labels in the order of their codes.
+        windows: Parts of the videos that clips are chosen from; None for whole videos.
+        pictures: Crop and size.
+        picture: (height, width) of all delivered pictures; None if there are none, or if they differ.
+        left_out: Rows that are known to fail, without a frame in their window, or without one in the column ``at``.
+        own_texts: Texts of the codes of columns; None where they are the catalog's.
+        recipe: Function and arguments that make the clips again, in another process.
+        title: What a plan of them is said to have, in place of clips by the rule.
+    """
+
+    catalog: Catalog
+    rule: ClipRule
+    options: ClipOptions
+    layout: Layout
+    columns: Mapping[str, AnyArray | ListColumn]
+    classes: tuple[Any, ...]
+    windows: Windows | None
+    pictures: PictureRule | Requests
+    picture: Size | None
+    left_out: tuple[Excluded, ...] = ()
+    own_texts: Mapping[str, tuple[str, ...]] | None = None
+    recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+    title: str = ""
+
+    @classmethod
+    def of(cls, catalog: Catalog, rule: ClipRule, options: ClipOptions, some: IntArray | None = None) -> CatalogClips:
+        """Make and check the clips of all plannable rows, or of ``some`` of them."""
+        check_plannable(catalog)
+        if isinstance(rule, Requests):
+            return _make_request_clips(catalog, rule, options)
+        windows = None if options.within is None else Windows.of(catalog, options.within)
+        rows, pictures = catalog.plannable_rows if some is None else some, options.pictures
+        left_out: tuple[Excluded, ...] = ()
+        for is_failing, reason in find_failing(catalog, rule, options, rows, windows):
+            left_out += list_rows(catalog, rows[is_failing], reason)
+            rows = rows[~is_failing]
+        if "label" in options.columns:
+            check_targets(catalog, "label", rows)
+        if len(rows) * options.clips_per_video > MOST_POSITIONS:
+            raise UsageError(
+                f"clips_per_video: expected at most {MOST_POSITIONS // len(rows)} for {len(rows)} rows, got "
+                f"{options.clips_per_video}"
+            )
+        layout: Layout = VideoClips(rows, options.clips_per_video)
+        if isinstance(rule, EveryFrame):
+            counts, frameless = count_frames(catalog, rows, windows)
+            left_out += frameless
+            layout = VideoFrames.of(rows, counts)
+        return cls(
+            catalog,
+            rule,
+            options,
+            layout=layout,
+            columns={name: read_plan_column(catalog, name, rows) for name in options.columns},
+            classes=tuple(catalog.classes),
+            windows=windows,
+            pictures=pictures,
+            picture=find_common_picture(catalog, pictures, rows, options.unequal),
+            left_out=left_out,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.recipe is not None:
+            return self.recipe
+        at = self.rule.at if isinstance(self.rule, Requests) else None
+        return (make_catalog_clips, (self.catalog, self.rule if at is None else at, self.options))
+
+    @property
+    def count(self) -> int:
+        """Number of clips of an epoch."""
+        return len(self.layout)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """The rows of the catalog."""
+        return Sources([self.catalog])
+
+    @cached_property
+    def form(self) -> PartForm:
+        """Form of all clips."""
+        rule, options = self.rule, self.options
+        lengths = np.diff(rule.offsets) if isinstance(rule, Requests) and rule.num_frames is None else None
+        plain = options.pictures
+        return PartForm(
+            rule.num_frames, lengths, (rule.num_frames,), self.picture, plain, options.unequal, options.has_boxes
+        )
+
+    @property
+    def forms(self) -> Mapping[str, PartForm]:
+        """Form of the only part."""
+        return {"": self.form}
+
+    @property
+    def texts(self) -> dict[str, tuple[Any, ...]]:
+        """Texts of the codes of each column of text."""
+        if self.own_texts is not None:
+            return dict(self.own_texts)
+        rule, names = self.rule, self.columns
+        if isinstance(rule, Requests) and rule.at is None:
+            return dict(rule.texts)
+        texts = {name: list_texts(self.catalog, name) for name in names if name != "label"}
+        labels = {"label": self.classes} if "label" in names else {}
+        return labels | {name: each for name, each in texts.items() if each}
+
+    @property
+    def excluded(self) -> list[Excluded]:
+        """Rows that are not planned."""
+        return list_excluded(self.catalog, self.left_out)
+
+    @property
+    def has_flips(self) -> bool:
+        """Whether left and right of clips may be swapped."""
+        return self.options.horizontal_flip > 0
+
+    @property
+    def is_random(self) -> bool:
+        """Whether frames, crops or flips are drawn."""
+        return self.draws_frames or 0 < self.options.horizontal_flip < 1
+
+    @property
+    def draws_frames(self) -> bool:
+        """Whether frames or crops are drawn."""
+        return any(getattr(each, "is_random", False) for each in (self.rule, self.options.crop))
+
+    @cached_property
+    def _effective_options(self) -> ClipOptions:
+        return keep_effective_options(self.catalog, self.options, own_forms=self.pictures is self.rule)
+
+    @property
+    def rule_text(self) -> str:
+        """The clip rule."""
+        return repr(self.rule)
+
+    @property
+    def options_text(self) -> dict[str, str]:
+        """Options that determine the clips, as text."""
+        return self._effective_options.texts
+
+    @cached_property
+    def catalog_fingerprint(self) -> str:
+        """Hash of the sources, and of the columns that choose clips."""
+        at = self.rule.at if isinstance(self.rule, Requests) else None
+        chosen = [*(self.options.within or ()), *([] if at is None else [at])]
+        return self.catalog.hash_sources(chosen)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all that determines the clip of a number."""
+        options = self._effective_options
+        parts = (
+            f"framefeed clips {_CLIPS_VERSION}",
+            self.catalog_fingerprint,
+            self.rule,
+            (options.clips_per_video, options.size, options.crop, options.within, options.on_damaged),
+            (options.still_quality, options.horizontal_flip),
+        )
+        return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+    @property
+    def mixed(self) -> tuple[EpochPlan, ...]:
+        """None."""
+        return ()
+
+    def split_streams(self) -> Mapping[str, Clips]:
+        """Return none: there is one stream."""
+        return {}
+
+    def list_plain(self) -> list[CatalogClips]:
+        """List these."""
+        return [self]
+
+    def list_leaders(self) -> list[CatalogClips]:
+        """List these."""
+        return [self]
+
+    @cached_property
+    def _row_costs(self) -> FloatArray:
+        """Predicted CPU seconds of a clip of each row of the catalog."""
+        return estimate_row_costs(self.catalog, self.rule)
+
+    def predict_costs(self, clips: IntArray) -> FloatArray:
+        """Predict the CPU seconds of clips: of all clips of a row the same."""
+        costs: FloatArray = self._row_costs[self.layout.find_rows(clips)]
+        return costs
+
+    def describe(self, count: int, order: str) -> str:
+        """Write the text of a plan of these clips."""
+        flip = self.options.horizontal_flip
+        what = self.title or f"clips, {self.rule!r}"
+        return f"{count} {what}, {order}{f', horizontal_flip={flip}' if flip else ''}"
+
+    def at(self, clips: IntArray, draws: Draws) -> CatalogClipsAt:
+        """Find the clips of some numbers."""
+        if len(clips) == 1:
+            row, number, line = self.layout.locate_one(int(clips[0]))
+            return CatalogClipsAt(self, Located([row], [number], [line]), draws)
+        return CatalogClipsAt(self, self.layout.locate(clips), draws)
+
+    def read_row(self, row: int) -> _RowFacts:
+        """Read what the clips of a row have in common."""
+        index, timeline = self.catalog.frame_index(row), None
+        if self.still_frames is None or not has_still_timeline(index):
+            timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
+        height, width = int(self.catalog.heights[row]), int(self.catalog.widths[row])
+        return _RowFacts(row, index, timeline, self.catalog.source(row), height, width)
+
+    @cached_property
+    def still_frames(self) -> tuple[ClipFrames, FloatArray] | None:
+        """The frames of any still picture, and their times; None if they depend on the clip, or are an error."""
+        if self.windows is not None or type(self.rule) not in ALIKE_IN_STILLS:
+            return None
+        try:
+            chosen = self.rule.choose(STILL_TIMELINE, ClipContext(0, 0, 0))
+        except FrameNotFound:
+            return None
+        return chosen, read_seconds(STILL_TIMELINE.index, chosen.ordinals)
+
+
+class CatalogClipsAt:
+    """Some clips of a catalog, found together."""
+
+    __slots__ = ("_clips", "_draws", "_facts", "located")
+
+    def __init__(self, clips: CatalogClips, located: Located, draws: Draws) -> None:
+        self._clips = clips
+        self.located = located
+        self._draws = draws
+        # Of the row of the clip that was planned last: the clips of a batch are often of one video.
+        self._facts: _RowFacts | None = None
+
+    @property
+    def rows(self) -> tuple[Sequence[int]]:
+        """Row of each clip."""
+        return (self.located.rows,)
+
+    def make(self, slot: int) -> PlannedClip:
+        """Plan one of the clips."""
+        part = ClipPart((self.make_take(slot),))
+        return PlannedClip(self._draws.positions[slot], self.located.rows[slot], self.located.lines[slot], {"": part})
+
+    def make_take(self, slot: int, draw: SharedDraw | None = None) -> Take:
+        """Plan the frames of one of the clips."""
+        clips, (seed, epoch, positions), row = self._clips, self._draws, self.located.rows[slot]
+        options, facts = clips.options, self._facts
+        if facts is None or facts.row != row:
+            self._facts = facts = clips.read_row(row)
+        index, position = facts.index, positions[slot]
+        context = ClipContext(seed, epoch, position, self.located.numbers[slot], draw)
+        if facts.timeline is None:
+            assert clips.still_frames is not None
+            chosen, seconds = clips.still_frames
+        else:
+            chosen = clips.rule.choose(facts.timeline, context)
+            seconds = read_seconds(index, chosen.ordinals)
+        output = clips.pictures.output(facts.height, facts.width, context)
+        damaged = None
+        if len(index.damaged_frame_indices) and (is_damaged := index.is_damaged(chosen.ordinals)).any():
+            damaged = is_damaged
+            if options.on_damaged == "skip":
+                chosen = replace(chosen, valid=chosen.valid & ~damaged)
+        flipped = is_flipped(seed, epoch, position, options.horizontal_flip)
+        return Take(
+            facts.source,
+            _seal(chosen.ordinals),
+            _seal(seconds),
+            _seal(chosen.errors),
+            _seal(chosen.valid),
+            _seal(chosen.segments),
+            output,
+            None if damaged is None else _seal(damaged),
+            options.on_damaged,
+            flipped,
+            clips.pictures.place(output, is_flipped=flipped),
+        )
+
+    def name_source(self, slot: int) -> str:
+        """Name the source of one of the clips for messages."""
+        return describe_source(self._clips.catalog, self.located.rows[slot])
+
+    def read_columns(self) -> dict[str, AnyArray]:
+        """Read the delivered columns of the clips."""
+        lines = np.array(self.located.lines, dtype=np.int64)
+        return {name: as_delivered(values[lines]) for name, values in self._clips.columns.items()}
+
+    def name_rows(self) -> IntArray:
+        """Return the row of each clip."""
+        return np.array(self.located.rows, dtype=np.int64)
+
+
+def _seal(array: Any) -> Any:
+    """Make an array of a clip read-only: clips share what is the same in them."""
+    array.flags.writeable = False
+    return array
+
+
+def make_catalog_clips(catalog: Catalog, rule: ClipRule | str, options: ClipOptions) -> CatalogClips:
+    """Make clips from a rule, or from the name of the column of their frames; pickles of plans name this function."""
+    rule = make_row_requests(catalog, rule, options) if isinstance(rule, str) else rule
+    return CatalogClips.of(catalog, rule, options)
+
+
+def _make_request_clips(catalog: Catalog, rule: Requests, options: ClipOptions) -> CatalogClips:
+    own_forms = any(output != OutputSpec() for output in rule.outputs)
+    if own_forms and (options.size is not None or options.crop is not None):
+        raise UsageError("give size= and crop= either to plan_requests, or as output= of its requests, but not both")
+    left_out: tuple[Excluded, ...] = ()
+    if rule.at is not None:
+        missing = np.setdiff1d(catalog.plannable_rows, rule.rows)
+        for is_failing, reason in find_failing(catalog, rule, options, missing):
+            left_out += list_rows(catalog, missing[is_failing], reason)
+            missing = missing[~is_failing]
+        reason = f"UsageError: column {rule.at!r} names no frame in this row, or has a null"
+        left_out += list_rows(catalog, missing, reason)
+    return CatalogClips(
+        catalog,
+        rule,
+        options,
+        layout=RequestRows(rule.rows),
+        columns=rule.columns,
+        classes=rule.classes,
+        windows=None,
+        pictures=rule if own_forms else options.pictures,
+        picture=find_request_picture(catalog, rule, options, own_forms=own_forms),
+        left_out=left_out,
+    )
+
+
+def find_delivered_form(column: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Find shape and type of a column's values in batches: single integers are int64."""
+    shape = column.shape[1:]
+    return shape, np.dtype(np.int64) if not shape and column.dtype.kind in "iu" else column.dtype
+
+
+def as_delivered(values: AnyArray) -> AnyArray:
+    """Convert values of a column to the type that they have in batches."""
+    return values.astype(find_delivered_form(values)[1], copy=False)

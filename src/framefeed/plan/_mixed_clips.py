@@ -1,0 +1,403 @@
+"""Mix plans by weight: one epoch of clips of several plans, each in its own order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from hashlib import blake2b
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from framefeed._arrays import AnyArray, FloatArray, IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
+from framefeed.errors import UsageError
+from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws, PartForm, Sources, find_delivered_form
+from framefeed.plan._mixing import MixSequence
+from framefeed.plan._order import Order
+from framefeed.plan._plan import EpochPlan
+from framefeed.plan._planned import PlannedClip
+from framefeed.plan._shard import Tail
+from framefeed.plan._tables import Excluded
+
+PLAN_COLUMN = "plan"
+"""Column of a mixture with the number of each clip's part."""
+_MOST_EPOCHS = 4
+"""Epochs of a part that are remembered."""
+
+
+@dataclass(frozen=True, eq=False)
+class MixedClips:
+    """The clips of a mixture: number and epoch give the part, and which of its clips it is.
+
+    Attributes:
+        parts: Plans of the whole epoch on one rank, at the epochs at which the mixture begins.
+        weights: Of the parts, as they were given.
+        count: Number of clips of an epoch.
+        seed: Decides the order of the parts, as far as their shares leave it open.
+    """
+
+    parts: tuple[EpochPlan, ...]
+    weights: tuple[Fraction, ...]
+    count: int
+    seed: int
+    _orders: dict[tuple[int, int], Order] = field(default_factory=dict, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (MixedClips, (self.parts, self.weights, self.count, self.seed))
+
+    @property
+    def _first(self) -> EpochPlan:
+        return self.parts[0]
+
+    @cached_property
+    def sources(self) -> Sources:
+        """The sources of all parts."""
+        return Sources([catalog for part in self.parts for catalog in part.clips.sources.catalogs])
+
+    @property
+    def forms(self) -> Mapping[str, PartForm]:
+        """Forms of the first part, which are those of all."""
+        return self._first.clips.forms
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """Columns of the first part, which has those of all, and that of the mixture."""
+        numbers = np.arange(len(self.parts), dtype=np.int64)
+        others = {name: each for name, each in self._first.clips.columns.items() if name != PLAN_COLUMN}
+        return {**others, PLAN_COLUMN: numbers}
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """Labels of the first part, which are those of all."""
+        return self._first.clips.classes
+
+    @property
+    def texts(self) -> dict[str, tuple[Any, ...]]:
+        """Texts of the first part, which are those of all."""
+        return self._first.clips.texts
+
+    @property
+    def excluded(self) -> list[Excluded]:
+        """Rows that no part plans."""
+        return [each for part in self.parts for each in part.excluded]
+
+    @property
+    def has_flips(self) -> bool:
+        """Whether left and right of clips may be swapped."""
+        return any(part.clips.has_flips for part in self.parts)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a part draws frames, crops or flips."""
+        return any(part.clips.is_random for part in self.parts)
+
+    @property
+    def draws_frames(self) -> bool:
+        """Whether a part draws frames or crops."""
+        return any(part.clips.draws_frames for part in self.parts)
+
+    @property
+    def rule_text(self) -> str:
+        """The parts and their weights."""
+        parts = ", ".join(
+            f"{weight} of {part.fingerprint} from epoch {part.epoch}"
+            for part, weight in zip(self.parts, self.weights, strict=True)
+        )
+        return f"Mixture({parts}, num_clips={self.count})"
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the parts and their weights."""
+        return blake2b(self.rule_text.encode(), digest_size=16).hexdigest()
+
+    @property
+    def options_text(self) -> dict[str, str]:
+        """Nothing: the fingerprints of the parts have their options."""
+        return {}
+
+    @property
+    def catalog_fingerprint(self) -> str:
+        """Hash of the sources of all parts."""
+        each = repr([part.clips.catalog_fingerprint for part in self.parts])
+        return blake2b(each.encode(), digest_size=16).hexdigest()
+
+    @property
+    def mixed(self) -> tuple[EpochPlan, ...]:
+        """The parts."""
+        return self.parts
+
+    def split_streams(self) -> Mapping[str, Clips]:
+        """Split the clips of the first part."""
+        return self._first.clips.split_streams()
+
+    def list_plain(self) -> list[CatalogClips]:
+        """List the clips of catalogs of all parts."""
+        return [each for part in self.parts for each in part.clips.list_plain()]
+
+    def list_leaders(self) -> list[CatalogClips]:
+        """List those of all parts."""
+        return [each for part in self.parts for each in part.clips.list_leaders()]
+
+    def describe(self, count: int, order: str) -> str:
+        """Write the text of a plan of these clips."""
+        weights = ", ".join(f"{float(weight):g}" for weight in self.weights)
+        return f"{count} clips, mixture of {len(self.parts)} plans by {weights}, {order}"
+
+    def predict_costs(self, clips: IntArray) -> FloatArray:
+        """Refuse: a mixture is not dealt by cost.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError("a mixture is not dealt by cost: its states have no balance")
+
+    def at(self, clips: IntArray, draws: Draws) -> MixedClipsAt:
+        """Find the clips of some numbers in the epoch of the draws."""
+        _check_count(self.count, draws.epoch, len(self.parts))
+        parts, own, groups = self._group(clips, draws.epoch)
+        found = []
+        for number, epoch, slots in groups:
+            positions = own[slots]
+            order = self._find_order(number, epoch)
+            inner = self.parts[number].clips
+            found.append((slots, number, inner.at(order.find_clips(positions), _draw(order, positions))))
+        return MixedClipsAt(self, parts, found, draws)
+
+    def _group(self, clips: IntArray, epoch: int) -> tuple[IntArray, IntArray, list[tuple[int, int, IntArray]]]:
+        """Find part and position of some clips, and group them: part, its epoch, and the slots of each group."""
+        sequence = MixSequence.of(self.weights, self.count, self.seed, epoch)
+        parts, numbers = sequence.locate(clips)
+        lengths = self._lengths
+        epochs, own = np.divmod(numbers + (sequence.totals * epoch)[parts], lengths[parts])
+        keys = sorted(set(zip(parts.tolist(), epochs.tolist(), strict=True)))
+        groups = [
+            (part, later + self.parts[part].epoch, np.flatnonzero((parts == part) & (epochs == later)))
+            for part, later in keys
+        ]
+        return parts, own, groups
+
+    @cached_property
+    def _lengths(self) -> IntArray:
+        return np.array([len(part) for part in self.parts], dtype=np.int64)
+
+    def _find_order(self, part: int, epoch: int) -> Order:
+        """Find the order of a part in one of its epochs."""
+        order = self._orders.get((part, epoch))
+        if order is None:
+            order = self.parts[part].order.with_epoch(epoch)
+            if len(self._orders) >= _MOST_EPOCHS * len(self.parts):
+                self._orders.clear()
+            self._orders[part, epoch] = order
+        return order
+
+
+def _draw(order: Order, positions: IntArray) -> Draws:
+    return Draws(order.seed, order.epoch, positions.tolist())
+
+
+class MixedClipsAt:
+    """Some clips of a mixture, found together: groups of clips of one part and epoch."""
+
+    def __init__(
+        self, clips: MixedClips, parts: IntArray, groups: list[tuple[IntArray, int, ClipsAt]], draws: Draws
+    ) -> None:
+        self._clips = clips
+        self._parts = parts
+        self._groups = groups
+        self._draws = draws
+        self._found = {slot: (at, number) for slots, _, at in groups for number, slot in enumerate(slots.tolist())}
+
+    @property
+    def rows(self) -> Sequence[Sequence[int]]:
+        """Number of each take's source among those of all parts."""
+        clips = self._clips
+        takes = sum(len(form.takes) for form in clips.forms.values())
+        rows = [[0] * len(self._parts) for _ in range(takes)]
+        for slots, part, at in self._groups:
+            inner = clips.parts[part].clips.sources
+            for of_take, of_part in zip(rows, at.rows, strict=True):
+                for slot, number in zip(slots.tolist(), of_part, strict=True):
+                    of_take[slot] = _translate(inner, clips.sources, number)
+        return rows
+
+    def make(self, slot: int) -> PlannedClip:
+        """Plan one of the clips, as its part plans it."""
+        at, number = self._found[slot]
+        made = at.make(number)
+        made.position = self._draws.positions[slot]
+        return made
+
+    def name_source(self, slot: int) -> str:
+        """Name the first source of one of the clips."""
+        at, number = self._found[slot]
+        return at.name_source(number)
+
+    def read_columns(self) -> dict[str, AnyArray]:
+        """Read the delivered columns of the clips."""
+        values: dict[str, AnyArray] = {}
+        for slots, _, at in self._groups:
+            for name, read in at.read_columns().items():
+                if name not in values:
+                    values[name] = np.empty((len(self._parts), *read.shape[1:]), read.dtype)
+                values[name][slots] = read
+        values.pop(PLAN_COLUMN, None)
+        return {**values, PLAN_COLUMN: self._parts}
+
+    def name_rows(self) -> IntArray:
+        """Number the row of each clip in the catalog of its part."""
+        rows = np.empty(len(self._parts), np.int64)
+        for slots, _, at in self._groups:
+            rows[slots] = at.name_rows()
+        return rows
+
+
+def _translate(inner: Sources, outer: Sources, number: int) -> int:
+    catalog, row = inner.locate(number)
+    return outer.find_start(catalog) + row
+
+
+def mix_plans(
+    parts: Sequence[tuple[EpochPlan, float]],
+    *,
+    num_clips: int,
+    seed: int | None = None,
+    epoch: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    tail: Tail = "pad",
+) -> EpochPlan:
+    """Mix plans by weight: after n positions each has had its share of n clips, within one.
+
+    A part keeps its own order, rule, crops and random choices. Where it ends, its next epoch begins, and the mixture's
+    next epoch goes on with its next clip.
+
+    Example: ``mix_plans([(plan_a, 0.7), (plan_b, 0.3)], num_clips=1_000_000, seed=0)``
+
+    Args:
+        parts: Plans and their weights, of which only the ratios count. All plan for one rank, give pictures of one
+            shape and as many frames, and have the same columns. A part may be a mixture.
+        num_clips: Clips of an epoch, of all ranks together.
+        seed: Decides the order of the parts, as far as their shares leave it open.
+        epoch: Number of the epoch, from 0.
+        rank: Number of this process, from 0 to ``world_size`` - 1.
+        world_size: Number of processes that share an epoch.
+        tail: As in ``plan_clips``.
+
+    Returns:
+        A plan whose batches have the column "plan", the number of each clip's part, int64; ``parts`` are those given.
+
+    Raises:
+        UsageError: A weight is not above zero, a part has no clips or a rank of its own, or parts do not fit together.
+    """
+    if seed is None:
+        raise UsageError("seed: give a number, such as seed=0: all random choices of a plan come from it")
+    pairs = _read_pairs(parts)
+    plans = tuple(plan for plan, _ in pairs)
+    _check_alike(plans)
+    count = check_integer("num_clips", num_clips, least=1)
+    order = Order(count, seed, False, epoch, rank, world_size, tail)
+    _check_count(count, order.epoch, len(plans))
+    return EpochPlan(order, MixedClips(plans, tuple(weight for _, weight in pairs), count, order.seed))
+
+
+def _check_count(num_clips: int, epoch: int, parts: int) -> None:
+    if num_clips * (epoch + 1) * parts > MAX_INT64:
+        raise UsageError(
+            f"num_clips: expected fewer clips up to the end of epoch {epoch} than 64 bits count, got {num_clips} an "
+            "epoch"
+        )
+
+
+def _read_pairs(parts: Any) -> list[tuple[EpochPlan, Fraction]]:
+    what = "a list of pairs of a plan and its weight, such as [(plan_a, 0.7), (plan_b, 0.3)]"
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes) or not parts:
+        raise expected("parts", what, parts)
+    pairs = []
+    for number, pair in enumerate(parts):
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], EpochPlan)):
+            raise expected(f"parts[{number}]", "a pair of a plan and its weight", pair)
+        plan, weight = pair
+        if not (is_finite(weight) and weight > 0):
+            raise expected(f"the weight of parts[{number}]", "a finite number above zero", weight)
+        if plan.order.world_size != 1 or plan.order.deliveries:
+            raise UsageError(
+                f"parts[{number}] is a plan of rank {plan.order.rank} of {plan.order.world_size}, or of the rest of an "
+                "epoch: give whole plans, and rank= and world_size= to mix_plans"
+            )
+        if not len(plan):
+            raise UsageError(f"parts[{number}] has no clips: leave it out (plan.excluded lists its rows)")
+        # A decimal fraction means what is written: 0.7 is 7/10.
+        is_whole = isinstance(weight, Integral)
+        exact = weight if isinstance(weight, Fraction) else int(weight) if is_whole else str(float(weight))
+        pairs.append((plan, Fraction(exact)))
+    return pairs
+
+
+def _check_alike(plans: Sequence[EpochPlan]) -> None:
+    """Check that the clips of all parts fit into one batch."""
+
+    def compare(what: str, read: Callable[[EpochPlan], Any], advice: str, of: str = "") -> None:
+        values = [read(plan) for plan in plans]
+        for number, value in enumerate(values):
+            if value != values[0]:
+                raise UsageError(
+                    f"{what}{of} of parts[0] and parts[{number}] differ, {values[0]} and {value}: {advice}"
+                )
+
+    seen: dict[tuple[str, int], int] = {}
+    for number, plan in enumerate(plans):
+        if (first := seen.setdefault((plan.fingerprint, plan.epoch), number)) < number:
+            raise UsageError(
+                f"parts[{first}] and parts[{number}] are the same plan, which would give each of its clips twice: add "
+                "their weights, or give one of them another seed"
+            )
+        if any(form.unequal or form.num_frames is None for form in plan.clips.forms.values()):
+            raise UsageError(
+                f"parts[{number}] has pictures of different sizes, or clips of different lengths: give it "
+                "size=(height, width), and one number of frames"
+            )
+    compare("the streams", lambda plan: list(plan.streams), "plan all parts with the same streams, in one order")
+    for name in plans[0].clips.forms:
+        of = f" of stream {name!r}" if name else ""
+        _compare_forms(partial(compare, of=of), name)
+    own = [{name: each for name, each in plan.clips.columns.items() if name != PLAN_COLUMN} for plan in plans]
+    for number, (plan, columns) in enumerate(zip(plans, own, strict=True)):
+        if PLAN_COLUMN in plan.columns and not isinstance(plan.clips, MixedClips):
+            raise UsageError(f"parts[{number}] has a column {PLAN_COLUMN!r}, which is the mixture's own: rename it")
+        if columns.keys() != own[0].keys():
+            raise UsageError(
+                f"the columns of parts[0] and parts[{number}] differ, {list(own[0])} and {list(columns)}: give all "
+                "plans the same columns="
+            )
+        for name, column in columns.items():
+            forms = [find_delivered_form(each) for each in (own[0][name], column)]
+            if forms[0] != forms[1]:
+                raise UsageError(
+                    f"column {name!r} has {forms[0][1]} {list(forms[0][0])} in parts[0], and {forms[1][1]} "
+                    f"{list(forms[1][0])} in parts[{number}]: write one type and one shape in all lists"
+                )
+    compare(
+        "the texts of columns",
+        lambda plan: plan.clips.texts,
+        "give scan(classes=...) the labels of all, and other texts as numbers",
+    )
+
+
+def _compare_forms(compare: Callable[[str, Callable[[EpochPlan], Any], str], None], name: str) -> None:
+    """Compare lengths and pictures of one stream in all parts."""
+
+    def read(take: Callable[[PartForm], Any]) -> Callable[[EpochPlan], Any]:
+        return lambda plan: take(plan.clips.forms[name])
+
+    compare("the numbers of frames", read(lambda form: form.num_frames), "use rules with one number of frames")
+    compare("the pictures", read(lambda form: form.picture), "give all plans the same size=(height, width)")
+    compare(
+        "the borders",
+        read(lambda form: form.has_boxes),
+        "give all plans size=ff.Letterbox(...), or none of them",
+    )

@@ -1,0 +1,354 @@
+"""Plan epochs: a position gives a clip, a pure function of sources, rule, seed, epoch and position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, SupportsIndex, overload
+
+import numpy as np
+from numpy.random import Generator
+
+from framefeed._arrays import AnyArray, IntArray
+from framefeed._cached import cached_property
+from framefeed._checks import OutOfRange, check_integer, check_position
+from framefeed.catalog import Catalog, CatalogEntry
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.plan._checkpoint import STATE_VERSION, read_state, shorten, shorten_options
+from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws
+from framefeed.plan._description import PlanDescription, describe_plan, measure_waits
+from framefeed.plan._order import Balance, Order
+from framefeed.plan._planned import PlannedClip
+from framefeed.plan._request_rule import Requests
+from framefeed.plan._shard import Shard
+from framefeed.plan._short_rows import count_short_videos
+from framefeed.plan._tables import Excluded
+from framefeed.request import generator_at
+
+_OPTIONS_OF_STATE = ("seed", "epoch", "rank", "world_size", "balance", "tail")
+
+
+@dataclass(frozen=True, eq=False)
+class EpochPlan:
+    """The clips of one epoch for one rank: a sequence of `PlannedClip`, each planned when it is read.
+
+    Made by ``plan_clips``, ``plan_requests`` and ``mix_plans``. Its memory grows with the rows of the catalogs, not
+    with the positions.
+
+    Attributes:
+        order: Which clip is at which position: integers alone.
+        clips: The clips by number, without an order.
+    """
+
+    order: Order
+    clips: Clips
+
+    def __repr__(self) -> str:
+        order = self.order
+        shuffle = "" if self.parts else f"shuffle={order.shuffle!r}, "
+        text = f"seed={order.seed}, epoch={order.epoch}, {shuffle}rank={order.rank} of {order.world_size}"
+        return f"EpochPlan({self.clips.describe(len(self), text)})"
+
+    # --- the order ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _shard(self) -> Shard:
+        return self.order.deal(self.clips.predict_costs)
+
+    def __len__(self) -> int:
+        return len(self._shard)
+
+    @overload
+    def global_position(self, position: int) -> int: ...
+    @overload
+    def global_position(self, position: IntArray) -> IntArray: ...
+    def global_position(self, position: int | IntArray) -> int | IntArray:
+        """Return the position counted over all ranks, for one position of this rank or an int64 array of them.
+
+        Raises:
+            IndexError: There is no such position.
+        """
+        if isinstance(position, np.ndarray):
+            if position.size and not (position.min() >= 0 and position.max() < len(self)):
+                raise OutOfRange(
+                    f"position: expected 0 to {len(self) - 1}, got positions from {position.min()} to {position.max()}"
+                )
+            return self._shard.global_position(position)
+        number = position if type(position) is int else check_integer("position", position)
+        return self._shard.global_position(check_position("position", number, len(self), "plan"))
+
+    # --- clips ----------------------------------------------------------------------------------------
+
+    def clips_at(self, global_positions: IntArray) -> PlannedClips:
+        """Find the clips at some global positions of the epoch, int64 [N], which are planned one by one."""
+        return PlannedClips(self, global_positions, self.order.find_clips(global_positions))
+
+    @overload
+    def __getitem__(self, position: SupportsIndex) -> PlannedClip: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[PlannedClip]: ...
+    def __getitem__(self, position: SupportsIndex | slice) -> PlannedClip | list[PlannedClip]:
+        """Return the clip at one position of this rank, or a list of the clips of a slice.
+
+        Negative positions count from the end.
+
+        Raises:
+            IndexError: There is no such position.
+            FrameNotFound: A frame is beyond the tolerance, or past the end with policy="error", or the clip's window is
+                empty.
+            TimeUnavailable: The rule needs times, but the stream has no usable timestamps.
+        """
+        if isinstance(position, slice):
+            return [self[each] for each in range(*position.indices(len(self)))]
+        return self._locate(position).plan(0)
+
+    def __iter__(self) -> Iterator[PlannedClip]:
+        # Python's default ends at an IndexError, and a FrameNotFound is one.
+        return (self[position] for position in range(len(self)))
+
+    def _locate(self, position: SupportsIndex) -> PlannedClips:
+        global_position = self.global_position(check_integer("position", position))
+        clip = self.order.find_clip(global_position)
+        return PlannedClips(self, np.array([global_position]), np.array([clip]))
+
+    def columns_at(self, position: SupportsIndex) -> dict[str, Any]:
+        """Return the chosen columns of one position as a dict: numbers and arrays as they are, text as int64 codes."""
+        return {name: values[0] for name, values in self._locate(position).read_columns().items()}
+
+    def row_at(self, position: SupportsIndex) -> int:
+        """Number of the row of the clip at a position, as batches have it: in the catalog, or of the first stream."""
+        return int(self._locate(position).name_rows()[0])
+
+    def entry_at(self, position: SupportsIndex) -> CatalogEntry:
+        """Catalog entry of the clip at a position."""
+        return self.catalog[self.row_at(position)]
+
+    def generator_at(self, position: int) -> Generator:
+        """Make the random generator that a transform gets at one position; it differs in every epoch."""
+        return generator_at(self.order.seed, self.order.epoch, self.global_position(position))
+
+    # --- all positions --------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch, from 0."""
+        return self.order.epoch
+
+    @property
+    def catalog(self) -> Catalog:
+        """The files and their frame indexes.
+
+        Raises:
+            UsageError: The plan has several catalogs.
+        """
+        if isinstance(self.clips, CatalogClips):
+            return self.clips.catalog
+        catalogs = self.clips.sources.catalogs
+        if len(catalogs) == 1:
+            return catalogs[0]
+        raise UsageError(
+            "catalog: this plan has several catalogs: take that of a part of a mixture, plan.parts[0].catalog, or of a "
+            "stream, plan.streams[NAME].catalog, which batch.rows refers to"
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that ``columns_at`` gives."""
+        return tuple(self.clips.columns)
+
+    @property
+    def classes(self) -> list[Any]:
+        """Labels in the order of their int64 codes."""
+        return list(self.clips.classes)
+
+    @property
+    def parts(self) -> tuple[EpochPlan, ...]:
+        """The plans of a mixture, in the order of ``batch["plan"]``; none of other plans."""
+        return self.clips.mixed
+
+    @cached_property
+    def streams(self) -> Mapping[str, EpochPlan]:
+        """The plan of each stream by its name, of the whole epoch on one rank; none if clips have one stream."""
+        if self.parts:
+            return self.parts[0].streams
+        order = self.order.whole
+        return {name: EpochPlan(order, clips) for name, clips in self.clips.split_streams().items()}
+
+    @property
+    def frames_per_clip(self) -> int | None:
+        """T, the number of frames of every clip; None where clips or streams differ in it."""
+        lengths = {form.num_frames for form in self.clips.forms.values()}
+        return lengths.pop() if len(lengths) == 1 else None
+
+    @property
+    def is_random(self) -> bool:
+        """Whether frames, crops or flips are drawn, so that epochs differ in more than their order."""
+        return self.clips.is_random
+
+    @property
+    def picture_shape(self) -> tuple[int, int, int]:
+        """Shape of every delivered picture, (C, H, W).
+
+        Raises:
+            UsageError: The plan has no clips, ``unequal=True``, or several streams.
+        """
+        if "" not in self.clips.forms:
+            raise self._refuse_shape("picture_shape")
+        return self.clips.forms[""].picture_shape
+
+    @property
+    def clip_shape(self) -> tuple[int, int, int, int]:
+        """Shape of every clip, (T, C, H, W).
+
+        Raises:
+            UsageError: The plan has no clips, ``unequal=True``, several streams, or requests of different lengths.
+        """
+        if "" not in self.clips.forms:
+            raise self._refuse_shape("clip_shape")
+        picture_shape, clips = self.picture_shape, self.clips
+        if self.frames_per_clip is None and isinstance(clips, CatalogClips) and isinstance(clips.rule, Requests):
+            raise clips.rule.unequal_lengths()
+        assert self.frames_per_clip is not None
+        return (self.frames_per_clip, *picture_shape)
+
+    def clip_shape_at(self, position: SupportsIndex) -> tuple[int, int, int, int]:
+        """Shape of the clip at one position, (T, C, H, W); with ``unequal=True`` shapes may differ."""
+        if "" not in self.clips.forms:
+            raise self._refuse_shape(f"clip_shape_at({position})")
+        found = self._locate(position)
+        clip, sources, row = found.plan(0), self.clips.sources, found.rows[0][0]
+        if clip.placement is not None:
+            return len(clip), 3, *clip.placement.size
+        return len(clip), *clip.output.shape(int(sources.heights[row]), int(sources.widths[row]))
+
+    def _refuse_shape(self, what: str) -> UsageError:
+        return UsageError(f"this plan has several streams: take plan.streams[{next(iter(self.streams))!r}].{what}")
+
+    @property
+    def excluded(self) -> list[Excluded]:
+        """List of the rows that are not planned, each with ``source`` and ``error``."""
+        return self.clips.excluded
+
+    def with_epoch(self, epoch: int) -> EpochPlan:
+        """Return the same plan at another epoch, which it has in full."""
+        order = self.order.with_epoch(epoch)
+        return self if order.epoch == self.epoch else EpochPlan(order, self.clips)
+
+    @cached_property
+    def whole(self) -> EpochPlan:
+        """The plan of the whole epoch on one rank, whose positions are the global ones."""
+        return EpochPlan(self.order.whole, self.clips)
+
+    def without(
+        self, clips: int | Sequence[int], world_size: int | None = None, balance: Balance | None = None
+    ) -> EpochPlan:
+        """Return a plan of the clips that ranks have not delivered yet, dealt anew to the ranks of this plan.
+
+        Args:
+            clips: Clips of this plan that every rank delivered, or a list with the number of each rank.
+            world_size: Number of ranks that delivered them; None for the ranks of this plan.
+            balance: How clips were dealt to them.
+        """
+        return EpochPlan(self.order.without(clips, world_size, balance, self.clips.predict_costs), self.clips)
+
+    # --- checkpoints ----------------------------------------------------------------------------------
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all that determines the clip at a global position, except the epoch."""
+        order = self.order
+        parts = (self.clips.fingerprint, order.count, order.seed, order.shuffle, order.unit)
+        return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+    def _make_state(self) -> dict[str, Any]:
+        order, clips = self.order, self.clips
+        options = {} if order.shuffle is True else {"shuffle": repr(order.shuffle)}
+        return {
+            "version": STATE_VERSION,
+            "fingerprint": self.fingerprint,
+            **{name: getattr(order, name) for name in _OPTIONS_OF_STATE},
+            "deliveries": [delivery.dump() for delivery in order.deliveries],
+            "num_clips": order.count,
+            "rule": shorten(clips.rule_text),
+            "options": shorten_options({**options, **clips.options_text}),
+            "catalog": clips.catalog_fingerprint,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the plan's part of a checkpoint: a dict for JSON, of at most 900 bytes."""
+        return self._make_state()
+
+    def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
+        """Return the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.
+
+        What runs before the checkpoint's delivered is left out, if they had another number of ranks.
+
+        Raises:
+            UsageError: The checkpoint belongs to another plan.
+        """
+        epoch, deliveries = read_state(state, self._make_state())
+        return EpochPlan(replace(self.order, epoch=epoch, deliveries=deliveries), self.clips)
+
+    def describe(self) -> PlanDescription:
+        """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
+        waits, order = None, self.order
+        if order.world_size > 1 and len(self) and isinstance(self.clips, CatalogClips):
+            predict = self.clips.predict_costs
+            balanced, plain = (replace(order, balance=each).deal(predict) for each in ("cost", None))
+            waits = measure_waits(
+                self.whole, self._shard, plain, balanced, lambda positions: predict(order.find_clips(positions))
+            )
+        return describe_plan(self, waits, count_short_videos(self.clips))
+
+
+class PlannedClips:
+    """The clips at some global positions of a plan, found together; each is planned when it is asked for.
+
+    Attributes:
+        positions: Global positions, int64 [N].
+        numbers: Numbers of the clips, int64 [N].
+    """
+
+    __slots__ = ("_at", "numbers", "positions")
+
+    def __init__(self, plan: EpochPlan, positions: IntArray, numbers: IntArray) -> None:
+        order = plan.order
+        self.positions = positions
+        self.numbers = numbers
+        self._at: ClipsAt = plan.clips.at(numbers, Draws(order.seed, order.epoch, positions.tolist()))
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def rows(self) -> Sequence[Sequence[int]]:
+        """Number of the source of each take among the sources of the plan: a list of N for each take of a clip."""
+        return self._at.rows
+
+    def plan(self, slot: int) -> PlannedClip:
+        """Plan one of the clips, below N.
+
+        Raises:
+            FrameNotFound: See ``plan[position]``.
+            TimeUnavailable: See ``plan[position]``.
+        """
+        try:
+            return self._at.make(slot)
+        except (FrameNotFound, TimeUnavailable) as error:
+            position = int(self.positions[slot])
+            name = error.source or self._at.name_source(slot)
+            raise type(error)(
+                f"{error if error.source else f'{name}: {error}'} (plan position {position})",
+                source=name,
+                position=position,
+                stage="plan",
+            ) from error
+
+    def read_columns(self) -> dict[str, AnyArray]:
+        """Read the columns of the clips as batches have them, [N] or [N, ...] each."""
+        return self._at.read_columns()
+
+    def name_rows(self) -> IntArray:
+        """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
+        return self._at.name_rows()

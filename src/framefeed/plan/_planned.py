@@ -1,0 +1,251 @@
+"""Say what a plan gives at one position: a clip of one or more parts, whose frames come from sources."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed.errors import UsageError
+from framefeed.media import ImageSequence, source_name
+from framefeed.request import Box, OnDamaged, OutputSpec, Placement
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Take:
+    """Frames of one source in one form. T is their number.
+
+    Attributes:
+        source: Path, URL, bytes or image sequence.
+        indices: Frame numbers, int64 [T].
+        pts_seconds: Time of each frame on the stream's timeline, float64 [T]; NaN if the stream has no times.
+        pick_error_seconds: Picked minus wanted time, float64 [T]; NaN where it has no meaning.
+        valid: False where the policy replaced a frame past the end, bool [T].
+        segment: Number of the clip rule's segment of each frame, int64 [T].
+        output: Form of the pixels.
+        damaged: True for frames that the index knows as damaged, bool [T]; None if there are none.
+        on_damaged: As in ``plan_clips``.
+        flipped: Whether left and right of all pictures are swapped after decoding.
+        placement: Where the pictures, of the size of ``output``, lie in those that are delivered, after the swap; None
+            if they are these.
+    """
+
+    source: str | bytes | ImageSequence
+    indices: IntArray
+    pts_seconds: FloatArray
+    pick_error_seconds: FloatArray
+    valid: BoolArray
+    segment: IntArray
+    output: OutputSpec
+    damaged: BoolArray | None
+    on_damaged: OnDamaged
+    flipped: bool
+    placement: Placement | None
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def key(self) -> Hashable:
+        """What is equal in equal takes."""
+        arrays = (self.indices, self.pts_seconds, self.pick_error_seconds, self.valid, self.segment, self.damaged)
+        forms = (self.source, self.output, self.on_damaged, self.flipped, self.placement)
+        return (*forms, *(None if each is None else each.tobytes() for each in arrays))
+
+    @property
+    def skipped(self) -> BoolArray | None:
+        """True where zeros are delivered and no frame is decoded, bool [T]; None if nowhere."""
+        return self.damaged if self.on_damaged == "skip" else None
+
+    @property
+    def storable(self) -> IntArray:
+        """Frame numbers that a cache may keep, int64: all but those of damaged frames that are skipped or delivered."""
+        return self.indices if self.damaged is None or self.on_damaged == "error" else self.indices[~self.damaged]
+
+    @property
+    def decoded(self) -> IntArray:
+        """Frame numbers that are decoded, int64."""
+        return self.indices if self.skipped is None else self.indices[~self.skipped]
+
+
+class ClipPart:
+    """One of the streams of a clip; T is its number of frames. Made by a plan. The arrays are read-only.
+
+    Its frames come from one source, but for pictures in tables at several times, which have a source each: then
+    ``source`` and the form of the pixels are those of the first.
+    """
+
+    __slots__ = ("takes",)
+
+    def __init__(self, takes: tuple[Take, ...]) -> None:
+        self.takes = takes
+
+    def _list_takes(self) -> tuple[Take, ...]:
+        return self.takes
+
+    def _join(self, name: str) -> Any:
+        takes = self._list_takes()
+        if len(takes) == 1:
+            return getattr(takes[0], name)
+        return np.concatenate([getattr(take, name) for take in takes])
+
+    def __len__(self) -> int:
+        return sum(map(len, self._list_takes()))
+
+    @property
+    def source(self) -> str | bytes | ImageSequence:
+        """Path, URL, bytes or image sequence."""
+        return self._list_takes()[0].source
+
+    @property
+    def name(self) -> str:
+        """The source's name for messages."""
+        return source_name(self.source)
+
+    @property
+    def indices(self) -> IntArray:
+        """Frame numbers, int64 [T]."""
+        indices: IntArray = self._join("indices")
+        return indices
+
+    @property
+    def pts_seconds(self) -> FloatArray:
+        """Time of each frame on the stream's timeline, float64 [T]; NaN if the stream has no times."""
+        seconds: FloatArray = self._join("pts_seconds")
+        return seconds
+
+    @property
+    def pick_error_seconds(self) -> FloatArray:
+        """Picked minus wanted time, float64 [T]; NaN where it has no meaning."""
+        errors: FloatArray = self._join("pick_error_seconds")
+        return errors
+
+    @property
+    def valid(self) -> BoolArray:
+        """False where the policy replaced a frame past the end, bool [T]."""
+        valid: BoolArray = self._join("valid")
+        return valid
+
+    @property
+    def segment(self) -> IntArray:
+        """Number of the clip rule's segment of each frame, int64 [T]."""
+        segment: IntArray = self._join("segment")
+        return segment
+
+    @property
+    def damaged(self) -> BoolArray | None:
+        """True for frames that the index knows as damaged, bool [T]; None if there are none."""
+        takes = self._list_takes()
+        if all(take.damaged is None for take in takes):
+            return None
+        parts = [np.zeros(len(take), np.bool_) if take.damaged is None else take.damaged for take in takes]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @property
+    def skipped(self) -> BoolArray | None:
+        """True where zeros are delivered for a damaged frame, bool [T]; None if nowhere."""
+        return self.damaged if self.on_damaged == "skip" else None
+
+    @property
+    def output(self) -> OutputSpec:
+        """Form of the pixels."""
+        return self._list_takes()[0].output
+
+    @property
+    def on_damaged(self) -> OnDamaged:
+        """As in ``plan_clips``."""
+        return self._list_takes()[0].on_damaged
+
+    @property
+    def flipped(self) -> bool:
+        """Whether left and right of all pictures are swapped after decoding."""
+        return self._list_takes()[0].flipped
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where the pictures lie in those that are delivered, after the swap; None if they are these."""
+        return self._list_takes()[0].placement
+
+    @property
+    def box(self) -> Box | None:
+        """(top, left, height, width) of the pictures in those that are delivered; None if they are these."""
+        return None if self.placement is None else self.placement.box
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClipPart) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> Hashable:
+        return tuple(take.key for take in self._list_takes())
+
+    def __repr__(self) -> str:
+        flipped = ", flipped" if self.flipped else ""
+        return f"{type(self).__name__}({self.name!r}, {len(self)} frames, {self.output}{flipped})"
+
+
+class PlannedClip(ClipPart):
+    """The clip at one position of a plan, made by ``plan[i]``: immutable, hashable, picklable, without media.
+
+    A clip of one stream has the attributes of its only part; of several, ``clip["rgb"]`` is the part of a stream, and
+    ``len`` and iteration are those of the names. Clips are equal if they have the same frames in the same form.
+
+    Attributes:
+        position: Global position in the epoch.
+        row: Row of the clip as batches have it: in the catalog of the plan, or of the first stream.
+        line: Line of the clip in the plan's columns.
+        parts: The parts by name; that of a clip of one stream has the name "".
+    """
+
+    __slots__ = ("line", "parts", "position", "row")
+
+    def __init__(self, position: int, row: int, line: int, parts: Mapping[str, ClipPart]) -> None:
+        self.position = position
+        self.row = row
+        self.line = line
+        self.parts = parts
+
+    def _list_takes(self) -> tuple[Take, ...]:
+        part = self.parts.get("")
+        if part is None:
+            names = list(self.parts)
+            raise UsageError(f"this clip has the streams {names}: write plan[position][{names[0]!r}]")
+        return part.takes
+
+    def __getitem__(self, name: str) -> ClipPart:
+        """Return the part of a stream.
+
+        Raises:
+            UsageError: The clip has no such stream.
+        """
+        part = self.parts.get(name) if isinstance(name, str) and name else None
+        if part is None:
+            names = [each for each in self.parts if each]
+            known = f"its streams are {names}" if names else "it has one stream: its attributes are those of the frames"
+            raise UsageError(f"this clip has no stream {name!r}: {known}")
+        return part
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name in self.parts if name])
+
+    def __len__(self) -> int:
+        return super().__len__() if "" in self.parts else len(self.parts)
+
+    def _key(self) -> Hashable:
+        return tuple((name, part._key()) for name, part in self.parts.items())
+
+    def __repr__(self) -> str:
+        if "" in self.parts:
+            return super().__repr__()
+        each = ", ".join(f"{name}: {part!r}" for name, part in self.parts.items())
+        return f"PlannedClip({{{each}}})"
+
+
+def iterate_takes(clip: PlannedClip) -> Iterator[Take]:
+    """Yield the takes of a clip, part by part."""
+    for part in clip.parts.values():
+        yield from part.takes

@@ -1,0 +1,320 @@
+"""Clips of several streams, and of parts with several sources: aligned clips of one number, with one draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from framefeed._arrays import AnyArray, FloatArray, IntArray
+from framefeed._cached import cached_property
+from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable, UsageError
+from framefeed.index import ExactTimes, FrameIndex, Timeline
+from framefeed.plan._clips import CatalogClips, CatalogClipsAt, Clips, Draws, PartForm, Sources
+from framefeed.plan._planned import ClipPart, PlannedClip, Take
+from framefeed.plan._tables import Excluded, describe_source
+from framefeed.request import ClipContext, ClipFrames, Picking, PictureRule, SharedCrop, SharedDraw, choose_times
+
+if TYPE_CHECKING:
+    from framefeed.plan._plan import EpochPlan
+
+_CLIPS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Following:
+    """The frames at the times of the clip's first stream, counted from the first output frame of each."""
+
+    on: str
+    picking: Picking
+    num_frames: int | None
+    needs_times = True
+
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
+        """Choose the frames of a clip whose first stream is planned."""
+        draw = context.draw
+        if draw is None or draw.seconds is None or draw.valid is None or draw.segments is None:
+            raise UsageError(
+                "the frames of this stream follow those of the first: plan[position] has the frames of all streams"
+            )
+        if np.isnan(draw.seconds).any():
+            raise TimeUnavailable("the first stream of the clip has no times that this one could follow")
+        ticks = timeline.to_ticks(ExactTimes.of(draw.seconds.tolist()))
+        chosen = choose_times(timeline, ticks, draw.segments, self.picking)
+        return replace(chosen, valid=chosen.valid & draw.valid)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamClips:
+    """Clips whose parts are clips of catalogs with the same numbers; columns are those of the first.
+
+    Attributes:
+        parts: The takes of each part by its name, of which all but pictures in tables at several times have one.
+        unjoined: Rows without a partner in another catalog.
+        has_table_rows: Whether rows of batches are lines of the columns, not rows of the first catalog.
+        recipe: Function and arguments that make the clips again; None if the parts can be pickled.
+    """
+
+    parts: Mapping[str, tuple[CatalogClips, ...]]
+    unjoined: tuple[Excluded, ...] = ()
+    has_table_rows: bool = False
+    recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.recipe is not None:
+            return self.recipe
+        return (join_clips, (self.parts, self.unjoined, self.has_table_rows))
+
+    @cached_property
+    def takes(self) -> list[tuple[str, CatalogClips]]:
+        """The clips of each take, with the name of its part."""
+        return [(name, clips) for name, takes in self.parts.items() for clips in takes]
+
+    @property
+    def first(self) -> CatalogClips:
+        """The clips that lead: those of the first take."""
+        return self.takes[0][1]
+
+    @property
+    def count(self) -> int:
+        """Number of clips of an epoch."""
+        return self.first.count
+
+    @cached_property
+    def sources(self) -> Sources:
+        """The rows of all catalogs."""
+        return Sources([clips.catalog for _, clips in self.takes])
+
+    @cached_property
+    def forms(self) -> Mapping[str, PartForm]:
+        """Form of each part."""
+        return {name: _join_forms([clips.form for clips in takes]) for name, takes in self.parts.items()}
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """Columns of the first."""
+        return self.first.columns
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """Labels of the first."""
+        return self.first.classes
+
+    @property
+    def texts(self) -> dict[str, tuple[Any, ...]]:
+        """Texts of the codes of the first's columns."""
+        return self.first.texts
+
+    @property
+    def excluded(self) -> list[Excluded]:
+        """Rows that no stream plans."""
+        listed = dict.fromkeys(each for _, clips in self.takes for each in clips.excluded)
+        return [*listed, *self.unjoined]
+
+    @property
+    def has_flips(self) -> bool:
+        """Whether left and right of clips may be swapped."""
+        return self.first.has_flips
+
+    @property
+    def is_random(self) -> bool:
+        """Whether frames, crops or flips are drawn."""
+        return any(clips.is_random for _, clips in self.takes)
+
+    @property
+    def draws_frames(self) -> bool:
+        """Whether frames or crops are drawn."""
+        return any(clips.draws_frames for _, clips in self.takes)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all that determines the clip of a number."""
+        parts = [(name, clips.fingerprint) for name, clips in self.takes]
+        return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+    @property
+    def rule_text(self) -> str:
+        """The rules of all streams."""
+        return str({name: clips.rule for name, clips in self.takes})
+
+    @property
+    def options_text(self) -> dict[str, str]:
+        """Options of all streams, where they are alike; else of each with its name."""
+        each = [clips.options_text for _, clips in self.takes]
+        if all(options == each[0] for options in each):
+            return each[0]
+        return {f"{name}.{key}": text for (name, _), options in zip(self.takes, each, strict=True)
+                for key, text in options.items()}  # fmt: skip
+
+    @property
+    def catalog_fingerprint(self) -> str:
+        """Hash of the sources of all streams."""
+        each = repr([clips.catalog_fingerprint for _, clips in self.takes])
+        return blake2b(each.encode(), digest_size=16).hexdigest()
+
+    @property
+    def mixed(self) -> tuple[EpochPlan, ...]:
+        """None."""
+        return ()
+
+    def split_streams(self) -> Mapping[str, Clips]:
+        """Split them into the clips of each stream."""
+        if "" in self.parts:
+            return {}
+        return {name: takes[0] if len(takes) == 1 else join_clips({"": takes}) for name, takes in self.parts.items()}
+
+    def list_plain(self) -> list[CatalogClips]:
+        """List the clips of all takes."""
+        return [clips for _, clips in self.takes]
+
+    def list_leaders(self) -> list[CatalogClips]:
+        """List the first."""
+        return [self.first]
+
+    def predict_costs(self, clips: IntArray) -> FloatArray:
+        """Predict the CPU seconds of clips: those of the first stream."""
+        return self.first.predict_costs(clips)
+
+    def describe(self, count: int, order: str) -> str:
+        """Write the text of a plan of these clips."""
+        if "" in self.parts:
+            return self.first.describe(count, order)
+        rules = ", ".join(f"{name}: {takes[0].rule!r}" for name, takes in self.parts.items())
+        return f"{count} clips of {{{rules}}}, {order}"
+
+    def at(self, clips: IntArray, draws: Draws) -> StreamClipsAt:
+        """Find the clips of some numbers."""
+        return StreamClipsAt(self, [take.at(clips, draws) for _, take in self.takes], draws)
+
+
+def join_clips(
+    parts: Mapping[str, tuple[CatalogClips, ...]],
+    unjoined: tuple[Excluded, ...] = (),
+    has_table_rows: bool = False,
+    recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
+) -> StreamClips:
+    """Join clips of one count to clips of several streams, and let their random crops share one draw."""
+    return StreamClips(_share_crops(parts), unjoined, has_table_rows, recipe)
+
+
+class StreamClipsAt:
+    """Some clips of several streams, found together."""
+
+    __slots__ = ("_clips", "_draws", "_takes")
+
+    def __init__(self, clips: StreamClips, takes: list[CatalogClipsAt], draws: Draws) -> None:
+        self._clips = clips
+        self._takes = takes
+        self._draws = draws
+
+    @property
+    def rows(self) -> Sequence[Sequence[int]]:
+        """Number of each take's source."""
+        sources = self._clips.sources
+        starts = [sources.find_start(clips.catalog) for _, clips in self._clips.takes]
+        return [
+            [start + row for row in take.located.rows] if start else take.located.rows
+            for start, take in zip(starts, self._takes, strict=True)
+        ]
+
+    def make(self, slot: int) -> PlannedClip:
+        """Plan one of the clips."""
+        draw = SharedDraw()
+        made: dict[str, tuple[Take, ...]] = {}
+        for (name, clips), at in zip(self._clips.takes, self._takes, strict=True):
+            try:
+                take = at.make_take(slot, draw)
+                if draw.segments is None:
+                    _note_leader(draw, take, clips.catalog.frame_index(at.located.rows[slot]))
+            except (FrameNotFound, TimeUnavailable) as error:
+                source = describe_source(clips.catalog, at.located.rows[slot])
+                where = f"{source} (stream {name!r})" if name else source
+                raise type(error)(f"{where}: {error}", source=source) from error
+            except FramefeedError as error:
+                error.stream = error.stream or name or None
+                raise
+            made[name] = (*made.get(name, ()), take)
+        located = self._takes[0].located
+        row = located.lines[slot] if self._clips.has_table_rows else located.rows[slot]
+        parts = {name: ClipPart(takes) for name, takes in made.items()}
+        return PlannedClip(self._draws.positions[slot], row, located.lines[slot], parts)
+
+    def name_source(self, slot: int) -> str:
+        """Name the first source of one of the clips."""
+        return self._takes[0].name_source(slot)
+
+    def read_columns(self) -> dict[str, AnyArray]:
+        """Read the delivered columns of the clips."""
+        return self._takes[0].read_columns()
+
+    def name_rows(self) -> IntArray:
+        """Number the rows of the clips: of the first catalog, or of the tables."""
+        located = self._takes[0].located
+        return np.array(located.lines if self._clips.has_table_rows else located.rows, dtype=np.int64)
+
+
+def _join_forms(forms: Sequence[PartForm]) -> PartForm:
+    """Join the forms of the takes of a part."""
+    if len(forms) == 1:
+        return forms[0]
+    lengths = tuple(form.num_frames for form in forms)
+    num_frames = sum(length for length in lengths if length is not None)
+    return replace(forms[0], num_frames=None if None in lengths else num_frames, takes=lengths)
+
+
+def _note_leader(draw: SharedDraw, take: Take, index: FrameIndex) -> None:
+    """Note what the other streams follow."""
+    draw.segments, draw.valid = take.segment, take.valid
+    base = index.time_base
+    draw.seconds = np.full(len(take), np.nan)
+    if index.has_timestamps:
+        ticks = index.pts[take.indices] - index.pts[0]
+        draw.seconds = ticks * base.numerator / base.denominator
+
+
+def _share_crops(parts: Mapping[str, tuple[CatalogClips, ...]]) -> dict[str, tuple[CatalogClips, ...]]:
+    """Let the random crops of all takes share one draw: of one crop the same part of each picture."""
+    every = [clips for takes in parts.values() for clips in takes]
+    drawn = [clips for clips in every if _is_drawn(clips.pictures)]
+    crops = {repr(clips.pictures.crop) for clips in drawn if isinstance(clips.pictures, PictureRule)}
+    is_one_part = len(crops) == 1 and len(drawn) == len(every)
+    if is_one_part:
+        _check_same_part(parts)
+    return {name: tuple(_share_crop(clips, is_one_part) for clips in takes) for name, takes in parts.items()}
+
+
+def _share_crop(clips: CatalogClips, is_one_part: bool) -> CatalogClips:
+    rule = clips.pictures
+    if not isinstance(rule, PictureRule) or not _is_drawn(rule) or isinstance(rule.crop, SharedCrop):
+        return clips
+    assert rule.crop is not None
+    return replace(clips, pictures=replace(rule, crop=SharedCrop(rule.crop, is_one_part)))
+
+
+def _is_drawn(rule: Any) -> bool:
+    return isinstance(rule, PictureRule) and bool(getattr(rule.crop, "is_random", False))
+
+
+def _check_same_part(parts: Mapping[str, tuple[CatalogClips, ...]]) -> None:
+    """Check that a random crop of so many pixels, which are not resized, is the same part of each picture."""
+    (leader, first), *others = [(name, clips) for name, takes in parts.items() for clips in takes]
+    pictures: Any = first.pictures
+    if pictures.size is not None or pictures.crop.resizes:
+        return
+    for start in range(0, first.count, _CLIPS_AT_ONCE):
+        numbers = np.arange(start, min(start + _CLIPS_AT_ONCE, first.count), dtype=np.int64)
+        own = first.layout.find_rows(numbers)
+        for name, clips in others:
+            rows = clips.layout.find_rows(numbers)
+            heights = clips.catalog.heights[rows] != first.catalog.heights[own]
+            differs = heights | (clips.catalog.widths[rows] != first.catalog.widths[own])
+            if differs.any():
+                row = int(rows[int(differs.argmax())])
+                raise UsageError(
+                    f"{pictures.crop!r} without size= is not the same part of the pictures of streams {leader!r} and "
+                    f"{name!r}, which differ in size ({describe_source(clips.catalog, row)}): give size=(height, "
+                    'width), or unlike crops by stream, crop={"NAME": ff.RandomCrop(...), ...}'
+                )
