@@ -237,6 +237,10 @@ class FakeCatalog:
     def fingerprint(self) -> str:
         return f"{len(self)} rows, {self.num_frames.tolist()}"
 
+    def hash_sources(self, columns: Sequence[str] = ()) -> str:
+        chosen = {name: list(map(str, self.columns[name])) for name in columns}
+        return f"{len(self)} rows, {self.num_frames.tolist()}, {chosen}"
+
     @property
     def failures(self) -> list[tuple[str, str, str]]:
         return [(self.source(row), *error) for row, error in self.failed.items()]

@@ -77,3 +77,8 @@ def assert_stamps(plan: EpochPlan, position: int, clip: Any) -> None:
     request = plan[position]
     assert request.indices is not None
     assert read_stamps(np.asarray(clip)) == request.indices.tolist()
+
+
+def read_columns(plan: EpochPlan, positions: Sequence[int]) -> dict[str, Any]:
+    """Read the columns of some positions of a plan together, as batches have them."""
+    return plan.clips_at(plan.global_position(np.array(positions, dtype=np.int64))).read_columns()

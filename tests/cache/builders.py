@@ -37,7 +37,7 @@ class Watched:
         self.counts = DecodeCounts()
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
-        self._note(source, [ordinal for slot in slots for ordinal in slot.ordinals.tolist()])
+        self._note(source, [ordinal for slot in slots for ordinal in slot.indices.tolist()])
         report = self._inner.decode(source, index, slots)
         with self._counting:
             self.counts += report.counts

@@ -22,7 +22,7 @@ from framefeed.catalog._list_columns import convert_lists
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
-from tests.makers import plan_over
+from tests.makers import plan_over, read_columns
 
 LEAVES = [pa.int8(), pa.int64(), pa.uint16(), pa.float16(), pa.float32(), pa.float64(), pa.bool_()]
 BOXES = [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], [8.0, 9.0, 10.0, 11.0]]
@@ -122,7 +122,7 @@ def test_ragged_lists_and_nulls_are_refused_unless_they_are_left_out(boxes: list
     with pytest.raises(UsageError, match=r"expected 4 numbers in every row, but 1 of \d .* row 1 \(.*listed.mp4\)"):
         plan_boxes(catalog)
     rows = [row for row in range(len(boxes)) if row != 1]
-    assert plan_boxes(catalog[rows], shuffle=False).columns_of([0])["box"].tolist() == [BOXES[0]]
+    assert read_columns(plan_boxes(catalog[rows], shuffle=False), [0])["box"].tolist() == [BOXES[0]]
 
 
 def test_a_row_that_failed_needs_no_list(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_row_that_failed_needs_no_list(tmp_path: Path) -> None:
     path.write_text(path.read_text() + '\n{"path": "missing.mp4"}')
     with pytest.warns(UserWarning, match="1 of 4 rows are left out"):
         plan = plan_boxes(ff.scan(path, workers=1), shuffle=False)
-    assert plan.columns_of([2, 0])["box"].tolist() == [BOXES[2], BOXES[0]]
+    assert read_columns(plan, [2, 0])["box"].tolist() == [BOXES[2], BOXES[0]]
 
 
 def test_columns_of_requests_may_be_arrays() -> None:
@@ -149,9 +149,9 @@ def test_columns_of_requests_may_be_arrays() -> None:
 
 
 def read_in_worker(plan: ff.EpochPlan, queue: Any) -> None:
-    column = plan.tables.columns["box"]
+    column = plan.clips.columns["box"]
     assert isinstance(column, ListColumn)
-    queue.put((plan.columns_of([0, 1, 2])["box"].tolist(), type(column.values).__name__))
+    queue.put((read_columns(plan, [0, 1, 2])["box"].tolist(), type(column.values).__name__))
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.test_all)])
@@ -159,7 +159,7 @@ def read_in_worker(plan: ff.EpochPlan, queue: Any) -> None:
 def test_workers_map_the_array_that_one_process_wrote(method: str, tmp_path: Path) -> None:
     catalog = ff.scan(write_list(tmp_path, BOXES), out=tmp_path / "cat.parquet", workers=1)
     plan = plan_boxes(catalog[[2, 0, 1]], shuffle=False)
-    assert isinstance(plan.tables.columns["box"].values, np.memmap)
+    assert isinstance(plan.clips.columns["box"].values, np.memmap)
     context: Any = multiprocessing.get_context(method)
     queue = context.SimpleQueue()
     process = context.Process(target=read_in_worker, args=(plan, queue))
@@ -201,7 +201,7 @@ def test_each_mapped_column_has_its_own_numbers(tmp_path: Path) -> None:
     for names in (("box", "more", "few"), ("few", "more", "box")):
         catalog = ff.Catalog.open(tmp_path / "cat.parquet")
         plan = ff.plan_clips(catalog, ff.Uniform(2), seed=0, size=(16, 16), shuffle=False, columns=names)
-        delivered = plan.columns_of([0, 1, 2])
+        delivered = read_columns(plan, [0, 1, 2])
         assert {name: delivered[name].tolist() for name in names} == {name: columns[name] for name in names}
 
 
@@ -212,7 +212,7 @@ def test_a_file_that_was_cut_is_made_again(tmp_path: Path, cache: Path) -> None:
     assert len(files) == 2
     for path in files:
         path.write_bytes(path.read_bytes()[:-8] if path.stat().st_size > 200 else b"")
-    assert plan_boxes(catalog, shuffle=False).columns_of([0, 1, 2])["box"].tolist() == BOXES
+    assert read_columns(plan_boxes(catalog, shuffle=False), [0, 1, 2])["box"].tolist() == BOXES
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, cache: Path) -> None:

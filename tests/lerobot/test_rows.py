@@ -50,8 +50,8 @@ def test_positions_are_the_rows_of_chosen_episodes(lengths: list[int], data: st.
     expected = [(int(file), row, row) for file, episode in zip(files, chosen, strict=True)
                 for row in range(starts[episode], starts[episode + 1])]  # fmt: skip
     positions = np.arange(len(rows))
-    assert [tuple(rows.locate(position)) for position in range(len(rows))] == expected
-    assert [tuple(each) for each in rows.locate_many(positions)] == expected
+    assert [rows.locate_one(position) for position in range(len(rows))] == expected
+    assert [*zip(*rows.locate(positions), strict=True)] == expected
     assert rows.find_rows(positions).tolist() == [row for row, _, _ in expected]
     delta = data.draw(st.integers(-7, 7))
     pictures = PictureRows(rows, delta)

@@ -18,7 +18,7 @@ from framefeed.errors import MissingMedia
 from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._loader import ClipLoader
-from framefeed.load._pending_streams import begin_batch
+from framefeed.load._pending import begin_batch
 from framefeed.load._work import DecodeTask, load_batch, split_batch
 from framefeed.parallel import release_idle
 from framefeed.plan import EpochPlan, RandomSegments, Uniform, plan_clips

@@ -13,7 +13,7 @@ from framefeed.catalog import Catalog
 from framefeed.load import _stats
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._loader import ClipLoader
-from framefeed.load._pending_streams import begin_batch
+from framefeed.load._pending import begin_batch
 from framefeed.load._work import ClipCosts, split_batch
 from framefeed.load._workers import Workers
 from framefeed.plan import EpochPlan, EveryFrame, Uniform, plan_clips
@@ -48,7 +48,7 @@ def test_the_first_clip_of_a_source_says_what_the_others_cost() -> None:
     tasks, costs = split_batch(batch), ClipCosts(plan.catalog)
     assert costs.predict(tasks[0]) == 0
     for slot in (0, LARGE):
-        costs.learn(batch.rows[slot], batch.make_request(slot))
+        costs.learn(batch.rows[slot], batch.plan_take(slot))
     small, large, unknown = (costs.predict(tasks[slot]) for slot in (0, LARGE, 1))
     assert large > 5 * small > 0
     assert unknown == pytest.approx((small + large) / 2)

@@ -28,15 +28,14 @@ from framefeed.errors import (
     StaleSource,
     UsageError,
 )
-from framefeed.load import _pending, _work
+from framefeed.load import _work
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.load._memory import make_memory
-from framefeed.load._pending import PendingBatch, find_clip_length
-from framefeed.load._pending_streams import begin_batch
+from framefeed.load._pending import PendingBatch, begin_batch
 from framefeed.load._work import ClipCosts
 from framefeed.parallel import OrderedOutcomes, RemoteCalls, check_sendable, is_sendable
-from framefeed.plan import AtIndices, EpochPlan, plan_requests
+from framefeed.plan import AtIndices, EpochPlan, PlannedClips, iterate_takes, plan_requests
 from framefeed.request import DecodeRequest
 from tests.fakes import FlatDecoder
 from tests.load.laws import content, load_all
@@ -249,26 +248,24 @@ def _begin_batch(plan: EpochPlan) -> PendingBatch:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda plan, request: _begin_batch(plan).make_request(0),
-        lambda plan, request: _begin_batch(plan).make_requests(),
-        lambda plan, request: _begin_batch(plan).substitute(0, 1),
-        lambda plan, request: find_clip_length(plan, [0]),
-        lambda plan, request: ClipCosts(catalog()).learn(0, request),
-        lambda plan, request: make_memory([(1, 3, 2, 2)], BufferPools(1, 1), unequal=False).finish([], _raise_stop),
-        lambda plan, request: check_sendable("transform", _Stopping()),
-        lambda plan, request: is_sendable(_Stopping()),
-        lambda plan, request: RemoteCalls(_Stopping()),  # type: ignore[arg-type]
+        lambda plan, take: _begin_batch(plan).plan_take(0),
+        lambda plan, take: _begin_batch(plan).plan_takes(),
+        lambda plan, take: _begin_batch(plan).substitute(0, 1),
+        lambda plan, take: ClipCosts(plan.clips.sources).learn(0, take),
+        lambda plan, take: make_memory([(1, 3, 2, 2)], BufferPools(1, 1), unequal=False).finish([], _raise_stop),
+        lambda plan, take: check_sendable("transform", _Stopping()),
+        lambda plan, take: is_sendable(_Stopping()),
+        lambda plan, take: RemoteCalls(_Stopping()),  # type: ignore[arg-type]
     ],
     ids=lambda call: call.__code__.co_names[0] + str(call.__code__.co_firstlineno),
 )
 def test_L15_work_of_the_main_thread_passes_ctrl_c_on(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_requests([DecodeRequest(source=catalog()[0], indices=[0] * count) for count in (2, 2, 3)])
-    request = plan[0]
-    monkeypatch.setattr(EpochPlan, "__getitem__", _raise_stop)
+    (take,) = iterate_takes(plan[0])
+    monkeypatch.setattr(PlannedClips, "plan", _raise_stop)
     monkeypatch.setattr(_work, "plan_runs", _raise_stop)
-    monkeypatch.setattr(_pending, "find_clip_length", lambda plan, positions: 2)
     with pytest.raises(KeyboardInterrupt):
-        call(plan, request)
+        call(plan, take)
 
 
 def test_L05_an_error_that_is_kept_keeps_no_batch_alive() -> None:

@@ -24,7 +24,7 @@ from framefeed.load import _work
 from framefeed.load._batch import BufferPools, ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.load._options import LoaderOptions
-from framefeed.load._pending_streams import begin_batch
+from framefeed.load._pending import begin_batch
 from framefeed.load._work import Grouping, split_batch
 from framefeed.plan import AtIndices, EpochPlan, Uniform, plan_clips
 from framefeed.request import RandomResizedCrop

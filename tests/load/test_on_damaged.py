@@ -109,7 +109,7 @@ def test_an_error_is_what_they_are_by_default(
     form: Form | None, catalog: Catalog, tmp_path: Path, make_loader: MakeLoader
 ) -> None:
     plan = make_plan(catalog)
-    assert plan.options.on_damaged == "error"
+    assert plan.clips.list_plain()[0].options.on_damaged == "error"
     cache = None if form is None else FrameCache(tmp_path / "cache", form=form, codec="raw")
     with pytest.raises(CorruptMedia, match=r"frames 13, 14"):
         load_one(make_loader(plan, batch_size=3, workers=1, cache=cache))

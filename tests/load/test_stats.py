@@ -11,8 +11,7 @@ from framefeed.cache import CacheStats
 from framefeed.errors import CorruptMedia
 from framefeed.load._loader import ClipLoader
 from framefeed.load._stats import LoadStats
-from framefeed.plan import EpochPlan
-from framefeed.request import DecodeRequest
+from framefeed.plan import PlannedClip, PlannedClips
 from tests.fakes import FlatDecoder
 from tests.makers import plan_of
 
@@ -60,13 +59,13 @@ def test_planning_counts_once_whichever_thread_plans(workers: int, monkeypatch: 
     now = [0.0]
     monkeypatch.setattr("framefeed.load._stats.perf_counter", lambda: now[0])
     plan = plan_of()
-    make_request = type(plan).__getitem__
+    plan_one = PlannedClips.plan
 
-    def take_a_second(self: EpochPlan, position: int) -> DecodeRequest:
+    def take_a_second(self: PlannedClips, slot: int) -> PlannedClip:
         now[0] += 1.0
-        return make_request(self, position)
+        return plan_one(self, slot)
 
-    monkeypatch.setattr(type(plan), "__getitem__", take_a_second)
+    monkeypatch.setattr(PlannedClips, "plan", take_a_second)
     # One batch at a time, of several sources: only one thread plans meanwhile.
     loader = ClipLoader(plan, batch_size=12, prefetch=1, workers=workers, backend=FlatDecoder())
     for _ in range(3):

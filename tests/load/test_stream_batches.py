@@ -18,13 +18,12 @@ from framefeed.plan import (
     AtSeconds,
     EpochPlan,
     Uniform,
-    flatten_streams,
     mean_clip_bytes,
     mix_plans,
     plan_clips,
     plan_requests,
 )
-from framefeed.request import DecodeRequest, Letterbox, RandomCrop
+from framefeed.request import DecodeRequest, Letterbox
 from framefeed.scanning import scan
 from tests.damaged import damaged_clip
 from tests.fakes import DamagedSources, FakeCatalog, SlopedDecoder, steady_index
@@ -249,25 +248,8 @@ def test_batches_are_described_as_they_are() -> None:
             assert (spec.shape, spec.dtype) == (value.shape, value.dtype)
     assert 4 * mean_clip_bytes(plan) == sum(each.nbytes // 4 for each in batch.data.values()), "one byte, not float32"
     assert plan.frames_per_clip is None
-    assert flatten_streams(plan).frames_per_clip is None
     assert list(batch.boxes) == ["b"]
     assert batch.boxes["b"].tolist() == [[12, 0, 15, 20]] * 4
-
-
-def test_streams_one_by_one_are_those_of_each_clip() -> None:
-    for rank in range(2):
-        plan = plan_both(crop=RandomCrop(24, 32), size=(24, 32), rank=rank, world_size=2, tail="drop").with_epoch(1)
-        flat, names = flatten_streams(plan), list(plan.streams)
-        assert len(flat) == 2 * len(plan)
-        assert flat.frames_per_clip == 4
-        for ours, clips in ((flat, plan), (flat.whole, plan.whole), (flat.with_epoch(2), plan.with_epoch(2))):
-            assert len(ours) == 2 * len(clips)
-            for position, request in enumerate(ours):
-                clip, stream = divmod(position, 2)
-                requests: Any = clips[clip]
-                assert request == requests[names[stream]]
-                assert ours.catalog.source(ours.row_at(position)) == request.source
-                assert ours.global_position(position) == 2 * clips.global_position(clip) + stream
 
 
 def test_rows_of_a_mixture_are_those_of_its_parts() -> None:
@@ -278,10 +260,10 @@ def test_rows_of_a_mixture_are_those_of_its_parts() -> None:
             catalog.name = f"{name}_{stream}"
         parts.append(plan_clips(None, AtIndices([0]), streams=catalogs, on="stem", seed=seed, size=(6, 6)))
     plan = mix_plans([(part, 1) for part in parts], num_clips=8, seed=0)
-    for position, request in enumerate(plan):
-        requests: Any = request
-        sources = [plan.catalog.source(row) for row in plan.rows_at(position)]
-        assert sources == [each.source for each in requests.values()]
+    found = plan.clips_at(np.arange(len(plan)))
+    for position, clip in enumerate(plan):
+        sources = [plan.clips.sources.source(rows[position]) for rows in found.rows]
+        assert sources == [clip[name].source for name in clip]
     batch = load_one(plan)
     assert sorted(batch["plan"].tolist()) == [0] * 4 + [1] * 4
     for slot, (part, row) in enumerate(zip(batch["plan"], batch.rows, strict=True)):

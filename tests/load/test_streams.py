@@ -336,7 +336,7 @@ class CountingDecoder(BaseDecoder):
         self._inner = find_decoder("pyav")
 
     def decode(self, source: Any, index: Any, slots: Any) -> Any:
-        self.calls.append([slot.ordinals.tolist() for slot in slots])
+        self.calls.append([slot.indices.tolist() for slot in slots])
         return self._inner.decode(source, index, slots)
 
 

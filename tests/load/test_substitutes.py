@@ -115,7 +115,9 @@ def test_D04_substitutes_do_not_depend_on_ranks_and_batches() -> None:
 
 def test_D04_substitutes_differ_between_epochs_and_are_not_the_clip_itself() -> None:
     plan = plan_of(clips_per_video=50)
-    chosen = [[plan.with_epoch(epoch).order.choose_substitute(position, 0) for position in range(300)] for epoch in (0, 1)]
+    chosen = [
+        [plan.with_epoch(epoch).order.choose_substitute(position, 0) for position in range(300)] for epoch in (0, 1)
+    ]
     assert chosen[0] != chosen[1]
     assert all(position != each for each_epoch in chosen for position, each in enumerate(each_epoch))
     assert len(set(chosen[0])) > 150
@@ -237,7 +239,7 @@ def test_D04_a_substitute_that_hangs_is_named(hand_clock: HandClock) -> None:
     assert plan.order.choose_substitute(failing, 0) > 7
 
     def spoil(ordinals: list[int]) -> FramefeedError | None:
-        if ordinals == substitute.ordinals.tolist():
+        if ordinals == substitute.indices.tolist():
             # From now on time passes for the thread that waits.
             hand_clock.advance_at_each_read(61)
             proceed.wait(PATIENCE_SECONDS)

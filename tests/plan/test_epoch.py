@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex, Timeline
-from framefeed.plan._description import find_differences, shorten
 from framefeed.plan import EpochPlan
-from framefeed.plan._options import PlanOptions
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
@@ -461,7 +459,7 @@ def test_L13_a_state_is_small_json_and_fits_every_world_size() -> None:
     text = json.dumps(written)
     assert len(text) < 1000
     plan = plan_clips(catalog, Dense(3), seed=2**64 - 1, world_size=4, tail="drop").with_state(json.loads(text))
-    assert (plan.epoch, plan.world_size, written["world_size"]) == (3, 4, 2)
+    assert (plan.epoch, plan.order.world_size, written["world_size"]) == (3, 4, 2)
 
 
 def test_the_state_of_a_plan_with_a_long_rule_is_small_too() -> None:
@@ -518,23 +516,20 @@ def test_L13_the_state_of_another_plan_is_refused() -> None:
         plan.with_state({**plan.state_dict(), "version": 99})
 
 
-def test_L13_options_that_a_state_holds_in_part_are_compared_as_far_as_they_go() -> None:
-    long = {"crop": RandomResizedCrop(8), "within": ("a_column_of_seconds" * 2, "another_column_of_seconds" * 2)}
-
-    def options(**given: Any) -> str:
-        return shorten(PlanOptions(1, **{**long, **given}).text)
-
-    assert all("(hash " in options(**given) for given in ({}, {"clips_per_video": 2}, {"on_damaged": "skip"}))
-    here = {"seed": 1, "num_clips": 9, "rule": "Dense(8)", "options": PlanOptions(1, **long).text}
-    assert not list(find_differences({"options": options()}, here))
-    assert list(find_differences({"options": options(clips_per_video=2)}, here)) == [
-        "options (checkpoint: clips_per_video=2, ..., here: clips_per_video=1, ...)"
-    ]
-    (late,) = find_differences({"options": options(on_damaged="skip")}, here)
-    assert late.startswith("options (checkpoint: within=('a_column_of_seconds")
-    assert late.endswith(f", here: within={long['within']})")
-    (none,) = find_differences({"options": options()}, {**here, "options": ""})
-    assert none.endswith("here: still_quality='exact', crop=None, ...)")
+def test_L13_long_options_of_a_state_are_cut_and_compared() -> None:
+    options: dict[str, Any] = {
+        "crop": RandomResizedCrop(8, scale=(0.123456789, 0.987654321), ratio=(0.1234567, 1.2345678))
+    }
+    plan = plan_fakes([9] * 3, Dense(2), **options)
+    text = plan.state_dict()["options"]["crop"]
+    assert len(text) <= 60
+    assert "(hash " in text
+    assert plan.with_state(plan.state_dict()).fingerprint == plan.fingerprint
+    other = plan_fakes([9] * 3, Dense(2), clips_per_video=2, **options)
+    with pytest.raises(UsageError, match=r"options \(checkpoint: clips_per_video=1, here: clips_per_video=2\)"):
+        other.with_state(plan.state_dict())
+    with pytest.raises(UsageError, match=r"options \(checkpoint: crop=RandomResizedCrop.*hash .*, here: crop=None\)"):
+        plan_fakes([9] * 3, Dense(2)).with_state(plan.state_dict())
 
 
 @pytest.mark.parametrize(

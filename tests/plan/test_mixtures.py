@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import framefeed as ff
 from framefeed._checks import MAX_INT64
 from framefeed.errors import UsageError
-from framefeed.plan import MixedPlan, _mixing, choose_stored_form
+from framefeed.plan import _mixing, choose_stored_form
 from framefeed.plan._mixing import MixSequence
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
@@ -98,19 +98,17 @@ def plan_part(number: int, **options: Any) -> ff.EpochPlan:
     return plan_over(catalog_of(number), **{"rule": ff.Dense(2, stride=1), **given})
 
 
-def mix(*shares: float, **options: Any) -> MixedPlan:
+def mix(*shares: float, **options: Any) -> ff.EpochPlan:
     parts = [(plan_part(number), share) for number, share in enumerate(shares)]
-    plan = ff.mix_plans(parts, **{"num_clips": 23, "seed": 5, **options})
-    assert isinstance(plan, MixedPlan)
-    return plan
+    return ff.mix_plans(parts, **{"num_clips": 23, "seed": 5, **options})
 
 
-def expect(plan: MixedPlan, epochs: Sequence[int]) -> list[tuple[int, Any]]:
+def expect(plan: ff.EpochPlan, epochs: Sequence[int]) -> list[tuple[int, Any]]:
     """Part and request of each position of some epochs, in order: each part goes on, epoch after epoch."""
     had = [0] * len(plan.parts)
     expected = []
     for epoch in range(max(epochs) + 1):
-        for part in plan.with_epoch(epoch).columns_of(range(len(plan)))["plan"].tolist():
+        for part in plan.with_epoch(epoch).clips_at(np.arange(len(plan))).read_columns()["plan"].tolist():
             own = plan.parts[part]
             round_, position = divmod(had[part], len(own))
             had[part] += 1
@@ -154,7 +152,6 @@ def test_a_mixture_of_very_many_clips_is_refused_or_right_to_its_end(epoch: int)
 def test_a_part_may_begin_at_a_later_epoch() -> None:
     parts = [(plan_part(0, epoch=3), 1), (plan_part(1), 2)]
     plan = ff.mix_plans(parts, num_clips=9, seed=0)
-    assert isinstance(plan, MixedPlan)
     assert read(plan) == expect(plan, [0])
     assert next(request for part, request in read(plan) if part == 0) == parts[0][0][0]
 
@@ -228,7 +225,6 @@ def test_a_mixture_travels() -> None:
 def test_a_mixture_may_be_a_part() -> None:
     inner = mix(0.5, 0.5)
     plan = ff.mix_plans([(inner, 0.5), (plan_part(2), 0.5)], num_clips=14, seed=1)
-    assert isinstance(plan, MixedPlan)
     assert read(plan) == expect(plan, [0])
     with ff.ClipLoader(plan, batch_size=14) as loader:
         [batch] = loader
@@ -325,12 +321,11 @@ def test_an_empty_part_is_refused() -> None:
 
 def test_the_catalog_of_a_mixture_says_where_to_look() -> None:
     plan = mix(0.5, 0.5)
-    with pytest.raises(UsageError, match=r"catalog.table: this plan has several catalogs: take that of a part"):
-        _ = plan.catalog.table
-    assert plan.entry_at(0).source == plan[0].source
-    with pytest.raises(UsageError, match="its parts choose the frames"):
-        plan.rule.choose(None, None)  # type: ignore[arg-type]
-    assert replace(plan.options, epoch=3) == plan.with_epoch(3).options
+    with pytest.raises(UsageError, match=r"catalog: this plan has several catalogs: take that of a part"):
+        _ = plan.catalog
+    assert replace(plan.order, epoch=3) == plan.with_epoch(3).order
+    with pytest.raises(UsageError, match="is not dealt by cost"):
+        plan.without(2, 2, "cost")
 
 
 def test_a_state_of_a_later_epoch_goes_on_there() -> None:

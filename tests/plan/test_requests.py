@@ -9,10 +9,12 @@ import pytest
 
 from framefeed.catalog import make_memory_catalog
 from framefeed.errors import FrameNotFound, MissingMedia, UnreadableMedia, UsageError
+from framefeed.plan import AtIndices, plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.request import DecodeRequest, OutputSpec, RandomCrop
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
+from tests.fakes import FakeCatalog, steady_index
 
 
 def clip(num_frames: int = 20, **options: Any) -> Path:
@@ -157,12 +159,7 @@ def test_no_requests_are_no_positions() -> None:
 
 
 def test_on_damaged_is_no_option_of_requests() -> None:
-    request = DecodeRequest("a.mp4", [0], on_damaged="skip")
+    catalog: Any = FakeCatalog([steady_index(4)])
+    clip = plan_clips(catalog, AtIndices([0]), seed=0, on_damaged="deliver")[0]
     with pytest.raises(UsageError, match="it is an option of plan_clips"):
-        plan_requests([request])
-
-
-@pytest.mark.parametrize("wrong", ["skp", "", None, True])
-def test_an_unknown_on_damaged(wrong: Any) -> None:
-    with pytest.raises(UsageError, match="on_damaged: expected 'error', 'skip' or 'deliver'"):
-        DecodeRequest("a.mp4", [0], on_damaged=wrong)
+        plan_requests([clip])

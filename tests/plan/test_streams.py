@@ -90,8 +90,8 @@ def test_each_stream_follows_the_times_of_the_first(
         with pytest.raises(FrameNotFound):
             plan[0]
         return
-    requests: Any = plan[0]
-    assert requests["first"] == plan.streams["first"][0]
+    requests = plan[0]
+    assert requests.parts["first"] == plan.streams["first"][0].parts[""]
     for name, (ordinals, valid) in expected.items():
         assert requests[name].indices.tolist() == ordinals
         assert requests[name].valid.tolist() == valid
@@ -205,10 +205,10 @@ def test_pictures_of_a_scaled_box_have_the_size_of_the_plan(size: Any) -> None:
     plan = plan_clips(None, Uniform(1), streams=catalogs, on="stem", seed=1, clips_per_video=60, size=size,
                       crop=RandomCrop(23, 31))  # fmt: skip
     boxes = set()
-    for request in plan:
-        for name, each in request.items():  # type: ignore[attr-defined]
+    for clip in plan:
+        for name, each in clip.parts.items():
             row = catalogs[name].sizes[0]
-            assert each.output.shape(*row)[1:] == plan.streams[name].tables.picture
+            assert each.output.shape(*row)[1:] == plan.clips.forms[name].picture
             boxes.add((name, each.output.crop[2:]))
     assert len(boxes) > 3
 
@@ -231,12 +231,11 @@ def joined(on: str = "key", **catalogs: Any) -> EpochPlan:
 
 def list_rows(plan: EpochPlan) -> list[list[int]]:
     """The row of each stream in its own catalog, of each clip."""
-    each = [part.tables.layout for part in plan.streams.values()]
-    found = [[layout.locate(number).row for layout in each] for number in range(len(plan))]
+    each = [clips.layout for clips in plan.clips.list_plain()]
+    found = [[layout.locate_one(number)[0] for layout in each] for number in range(len(plan))]
     positions = np.arange(len(plan))
     assert np.array_equal(np.array(found).T, [layout.find_rows(positions) for layout in each])
-    many = [[location.row for location in layout.locate_many(positions)] for layout in each]
-    assert np.array_equal(np.array(found).T, many)
+    assert np.array_equal(np.array(found).T, [layout.locate(positions).rows for layout in each])
     return found
 
 
@@ -256,7 +255,7 @@ def test_rows_of_one_value_are_joined_and_the_others_listed(kind: str, tmp_path:
     right = scan_keys(tmp_path, "right", pa.array([both, last, None, both, first], other_type), missing=[0])
     plan = joined(left=left, right=right)
     assert list_rows(plan) == [[0, 4], [1, 3], [4, 1]]
-    assert plan.rows_at(2) == [4, 5 + 1]
+    assert [rows[2] for rows in plan.clips_at(np.arange(3)).rows] == [4, 5 + 1]
     reasons = [error for _, error in plan.excluded]
     fourth = keys[3].as_py()
     assert sorted(each for each in reasons if each.startswith("UsageError")) == [

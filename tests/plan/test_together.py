@@ -15,15 +15,13 @@ from numpy.random import Generator, Philox
 from framefeed.errors import FrameNotFound
 from framefeed.index import Timeline, build_still_index, describe_still_stream
 from framefeed.media import SourceIdentity
-from framefeed.plan import _epoch as epoch_module
-from framefeed.plan import EpochPlan, locate_ahead
+from framefeed.plan import CatalogClips, EpochPlan
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from framefeed.request import (
     CenterCrop,
     ClipContext,
     ClipFrames,
-    DecodeRequest,
     OnDamaged,
     RandomCrop,
     RandomResizedCrop,
@@ -92,34 +90,54 @@ def make_plan(catalog: Any, rule: ClipRule, given_options: dict[str, Any], **mor
 def outcome(plan: EpochPlan, position: int) -> Any:
     """All that a loader reads of one position."""
     try:
-        request: Any = plan[position]
+        clip: Any = plan[position]
     except FrameNotFound as error:
-        request = str(error), error.position, error.source
+        clip = str(error), error.position, error.source
     values = {name: (value, value.dtype) for name, value in plan.columns_at(position).items()}
-    return plan.global_position(position), plan.row_at(position), values, request
+    return plan.global_position(position), plan.row_at(position), values, clip
+
+
+def outcomes_together(plan: EpochPlan) -> list[Any]:
+    """The same of all positions, which are found together."""
+    positions = plan.global_position(np.arange(len(plan)))
+    found = plan.clips_at(positions)
+    columns, rows = found.read_columns(), found.name_rows().tolist()
+    assert [rows] == [list(each) for each in found.rows]
+    together = []
+    for slot, position in enumerate(positions.tolist()):
+        try:
+            clip: Any = found.plan(slot)
+        except FrameNotFound as error:
+            clip = str(error), error.position, error.source
+        values = {name: (column[slot], column.dtype) for name, column in columns.items()}
+        together.append((position, rows[slot], values, clip))
+    return together
 
 
 def check_alone(plan: EpochPlan, position: int) -> None:
-    """The request of a position is what the rule chooses of the row's timeline, and then the crop draws its box."""
-    options, row = plan.options, plan.row_at(position)
-    index = plan.catalog.frame_index(row)
-    windows = plan.tables.windows
-    number = plan.tables.layout.locate(int(plan._unshuffle(np.array([plan.global_position(position)]))[0])).number
-    context = ClipContext(options.seed, options.epoch, plan.global_position(position), number)
+    """The clip of a position is what the rule chooses of the row's timeline, and then the crop draws its box."""
+    order, clips, row = plan.order, plan.clips, plan.row_at(position)
+    assert isinstance(clips, CatalogClips)
+    index, options = plan.catalog.frame_index(row), clips.options
+    number = clips.layout.locate_one(order.find_clip(plan.global_position(position)))[1]
+    context = ClipContext(order.seed, order.epoch, plan.global_position(position), number)
     try:
-        timeline = Timeline.whole(index) if windows is None else windows.timeline(index, row)
-        chosen = plan.rule.choose(timeline, context)
+        timeline = Timeline.whole(index) if clips.windows is None else clips.windows.timeline(index, row)
+        chosen = clips.rule.choose(timeline, context)
     except FrameNotFound:
         with pytest.raises(FrameNotFound):
             plan[position]
         return
-    damaged = index.is_damaged(chosen.ordinals)
+    damaged, planned = index.is_damaged(chosen.ordinals), plan[position]
     valid = chosen.valid & ~damaged if options.on_damaged == "skip" else chosen.valid
-    assert plan[position] == DecodeRequest(
-        plan.catalog.source(row), chosen.ordinals, index.to_seconds(index.pts[chosen.ordinals]), chosen.errors, valid,
-        chosen.segments, plan.tables.pictures.output(48, 64, context), damaged=damaged if damaged.any() else None,
-        on_damaged=options.on_damaged,
-    )  # fmt: skip
+    assert planned.source == plan.catalog.source(row)
+    assert planned.output == clips.pictures.output(48, 64, context)
+    assert (planned.on_damaged, planned.flipped, planned.placement) == (options.on_damaged, False, None)
+    assert (planned.damaged is not None) == damaged.any()
+    seconds = index.to_seconds(index.pts[chosen.ordinals])
+    found = (planned.indices, planned.pts_seconds, planned.pick_error_seconds, planned.valid, planned.segment)
+    for own, expected in zip(found, (chosen.ordinals, seconds, chosen.errors, valid, chosen.segments), strict=True):
+        np.testing.assert_array_equal(own, expected)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
@@ -132,11 +150,7 @@ def test_clips_found_together_are_those_of_each_position(
     more = {} if is_every else {"clips_per_video": clips}
     shuffle = True if is_every and shuffle == "videos" else shuffle
     plan = make_plan(CATALOG, rule, given_options, shuffle=shuffle, columns=["label", "weight"], **more)
-    expected = [outcome(replace(plan), position) for position in range(len(plan))]
-    locate_ahead(plan, np.arange(len(plan)))
-    alone = replace(plan)
-    assert plan._locations == {position: alone._locate(position) for position in range(len(plan))}
-    assert [outcome(plan, position) for position in range(len(plan))] == expected
+    assert outcomes_together(plan) == [outcome(plan, position) for position in range(len(plan))]
     for position in range(len(plan)):
         check_alone(plan, position)
 
@@ -145,7 +159,6 @@ def test_clips_found_together_are_those_of_each_position(
 @given(given_options=options)
 def test_windows_are_those_of_each_position(rule: ClipRule, given_options: dict[str, Any]) -> None:
     plan = make_plan(WINDOWED, rule, given_options, within=("begin", "end"))
-    locate_ahead(plan, np.arange(len(plan)))
     for position in range(len(plan)):
         check_alone(plan, position)
 
@@ -171,20 +184,10 @@ def test_a_rule_derived_from_one_of_ours_is_asked_for_each_picture() -> None:
     assert [request.valid.tolist() for request in requests] == [[True], [False], [True]]
 
 
-def test_a_plan_remembers_a_bounded_number_of_clips(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epoch_module, "_MOST_LOCATIONS", 5)
-    plan = plan_clips(CATALOG, Uniform(2), seed=1, clips_per_video=3, shuffle=True, size=(10, 10))
-    expected = [outcome(replace(plan), position) for position in range(len(plan))]
-    for start in range(0, 20, 4):
-        locate_ahead(plan, np.arange(start, start + 4))
-        assert [outcome(plan, position) for position in range(start)] == expected[:start]
-        assert len(plan._locations) <= 5
-
-
-def test_a_position_that_is_not_there_is_not_found_ahead() -> None:
+def test_a_position_that_is_not_there_has_no_global_one() -> None:
     plan = plan_clips(CATALOG, Uniform(2), seed=1, size=(10, 10))
     with pytest.raises(IndexError, match="expected 0 to 6"):
-        locate_ahead(plan, np.array([6, 7]))
+        plan.global_position(np.array([6, 7]))
 
 
 def test_a_draw_of_one_choice_changes_no_later_draw() -> None:

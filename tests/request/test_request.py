@@ -14,13 +14,7 @@ from tests.fakes import FakeCatalog, steady_index
 
 def full() -> DecodeRequest:
     return DecodeRequest(
-        "a.mp4",
-        [1, 2],
-        pts_seconds=[0.1, np.nan],
-        pick_error_seconds=[0.0, np.nan],
-        valid=[True, False],
-        segment=[0, 1],
-        output=OutputSpec((3, 4), (0, 0, 6, 8)),
+        "a.mp4", [1, 2], OutputSpec((3, 4), (0, 0, 6, 8)), segment=[0, 1], start_seconds=0.5, end_seconds=2
     )
 
 
@@ -38,9 +32,10 @@ def test_its_columns_are_its_own_and_cannot_be_written() -> None:
     given = np.array([3, 4])
     request = DecodeRequest("a", given)
     given[0] = 9
-    assert request.ordinals.tolist() == [3, 4]
+    assert request.indices is not None
+    assert request.indices.tolist() == [3, 4]
     with pytest.raises(ValueError, match="read-only"):
-        request.ordinals[0] = 1
+        request.indices[0] = 1
     with pytest.raises(AttributeError):
         request.source = "b"
 
@@ -57,11 +52,6 @@ def test_a_repr_shows_the_shape_and_not_the_data() -> None:
     assert repr(DecodeRequest(b"\0" * 5000, [1] * 90)).startswith("DecodeRequest('<5000 bytes>', 90 frames")
 
 
-def test_only_a_resolved_request_has_ordinals() -> None:
-    with pytest.raises(UsageError, match="plan_requests"):
-        _ = DecodeRequest("a", seconds=[1.0]).ordinals
-
-
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [
@@ -69,7 +59,7 @@ def test_only_a_resolved_request_has_ordinals() -> None:
         (("a", [1]), {"seconds": [1.0]}),
         (("a", [1.5]), {}),
         (("a", [[1]]), {}),
-        (("a", [1]), {"valid": [True, False]}),
+        (("a", [1]), {"segment": [0, 1]}),
         ((7, [1]), {}),
         ((None, [1]), {}),
     ],

@@ -479,9 +479,9 @@ def find_lengths(plan: EpochPlan, found: PlannedClips) -> list[int]:
     return lengths
 
 
-def begin_batch(plan: EpochPlan, positions: IntArray, buffers: BufferPools) -> PendingBatch:
+def begin_batch(plan: EpochPlan, positions: Sequence[int] | IntArray, buffers: BufferPools) -> PendingBatch:
     """Begin a batch of global positions in memory of a loader; ``plan`` is of the whole epoch."""
-    found = plan.clips_at(positions)
+    found = plan.clips_at(np.asarray(positions, dtype=np.int64))
     lengths = find_lengths(plan, found)
     shapes = find_shapes(plan, found, lengths)
     memories = [

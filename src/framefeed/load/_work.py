@@ -379,14 +379,23 @@ class ClipWorker:
     def _normalise(self, task: DecodeTask, frames: dict[int, Pixels], normaliser: Normaliser) -> int:
         """Put decoded frames into the batch, normalised; return their bytes there."""
         nbytes, batch = 0, task.batch
-        for slot, pixels in frames.items():
+
+        def put(slot: int) -> None:
             part, clip, stretch = batch.find_stretch(slot)
-            memory = batch.memories[part]
             if stretch == slice(0, batch.lengths[part]):
-                memory.put(clip, pixels, normaliser)
+                batch.memories[part].put(clip, frames[slot], normaliser)
             else:
-                memory.put_frames(clip, stretch, pixels, normaliser)
-            nbytes += pixels.size * normaliser.array_dtype.itemsize
+                batch.memories[part].put_frames(clip, stretch, frames[slot], normaliser)
+
+        for slot in list(frames):
+            task.slot = slot
+            outcome = catch_outcome(put, slot)
+            # Popped, so that the memory comes back for the next frames.
+            pixels = frames.pop(slot)
+            if isinstance(outcome, Ok):
+                nbytes += pixels.size * normaliser.array_dtype.itemsize
+            else:
+                batch.fail(slot, outcome.error, task.stage)
         return nbytes
 
 

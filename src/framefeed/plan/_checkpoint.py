@@ -10,7 +10,7 @@ from typing import Any
 from framefeed._checks import check_integer, check_mapping
 from framefeed.catalog import Catalog, has_jpegs
 from framefeed.errors import UsageError
-from framefeed.plan._options import ClipOptions
+from framefeed.plan._options import OMITTED_VALUES, ClipOptions
 from framefeed.plan._shard import Delivery, load_deliveries
 
 STATE_VERSION = 3
@@ -75,9 +75,13 @@ def _find_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Iter
             yield f"{word} (checkpoint: {state.get(name)}, here: {here[name]})"
     given = state.get("options")
     was, now = given if isinstance(given, Mapping) else {}, here["options"]
-    for name in sorted(was.keys() | now.keys()):
-        if was.get(name) != now.get(name):
-            there, own = (options.get(name, "the default") for options in (was, now))
-            yield f"{name} (checkpoint: {there}, here: {own})"
+    names = [name for name in sorted(was.keys() | now.keys()) if was.get(name) != now.get(name)]
+    if names:
+        there, own = (", ".join(f"{name}={_get_text(of, name)}" for name in names) for of in (was, now))
+        yield f"options (checkpoint: {there}, here: {own})"
     if state.get("catalog") != here["catalog"]:
         yield "catalog (other rows, another order, or files that changed and were scanned again)"
+
+
+def _get_text(options: Mapping[str, str], name: str) -> str:
+    return options.get(name, OMITTED_VALUES.get(name, "None"))

@@ -15,8 +15,9 @@ CLIP_OPTIONS = (
 """Options that determine the clips besides the seed and the shuffle."""
 OMITTED_VALUES = {
     "horizontal_flip": "0.0", "still_quality": "'exact'", "clips_per_video": "1", "on_damaged": "'error'",
+    "shuffle": "True",
 }  # fmt: skip
-"""Values that `ClipOptions.texts` leaves out; of other options None."""
+"""Values that `ClipOptions.texts` and states leave out; of other options None."""
 _MOST_CLIPS = 1 << 40
 """Of a video; so positions, and their products with ranks, are int64."""
 

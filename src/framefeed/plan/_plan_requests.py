@@ -21,6 +21,7 @@ from framefeed.plan._order import Order
 from framefeed.plan._plan import EpochPlan
 from framefeed.plan._plan_clips import explain_enlarged_crop
 from framefeed.plan._plan_streams import check_stream_name, split_form
+from framefeed.plan._planned import PlannedClip
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Tail
 from framefeed.plan._stream_clips import join_clips
@@ -43,7 +44,7 @@ Within = Bound | Sequence[Bound | None]
 
 @refuse_names("plan_requests", {"resize": "use size=(height, width), or size= with the short side"})
 def plan_requests(  # noqa: PLR0913 - public: what its users ask for
-    requests: Sequence[DecodeRequest] | Sequence[Mapping[str, DecodeRequest]],
+    requests: Sequence[DecodeRequest | PlannedClip] | Sequence[Mapping[str, DecodeRequest]],
     *,
     size: AnySize | Mapping[str, AnySize | None] | None = None,
     crop: Crop | Sequence[int] | Mapping[str, Crop | Sequence[int] | None] | None = None,
@@ -110,8 +111,9 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     streams = _split_requests(requests)
     clips: Clips
     if streams is None:
-        listed: Any = requests
         own = replace(options, **form)  # type: ignore[arg-type]
+        _check_list(requests)
+        listed = [_as_request(number, each) for number, each in enumerate(requests)]
         _check_requests(listed)
         clips = _plan_one(listed, _index_sources([listed], storage_options), columns, within, own, picking, before)
     else:
@@ -221,9 +223,28 @@ def _read_bounds(requests: Sequence[DecodeRequest], within: Within | None) -> Fl
     return bounds
 
 
-def _check_requests(requests: Sequence[DecodeRequest]) -> None:
+def _check_list(requests: Any) -> None:
     if isinstance(requests, (str, bytes, type, Mapping)) or not isinstance(requests, Sequence):
         raise expected("requests", "a list of DecodeRequest", requests)
+
+
+def _as_request(number: int, given: Any) -> DecodeRequest:
+    """Make a request of a clip of another plan: for its frames, in its form."""
+    if not isinstance(given, PlannedClip):
+        return given  # type: ignore[no-any-return]
+    if given.damaged is not None or given.on_damaged != "error":
+        raise UsageError(
+            f"request {number} ({given.name}): on_damaged is not for requests: it is an option of plan_clips"
+        )
+    if given.flipped or given.placement is not None:
+        raise UsageError(
+            f"request {number} ({given.name}): flipped and placement are of clips that a plan made: give "
+            "horizontal_flip=1.0, or size=ff.Letterbox(...), here"
+        )
+    return DecodeRequest(given.source, given.indices, given.output, segment=given.segment)
+
+
+def _check_requests(requests: Sequence[DecodeRequest]) -> None:
     for number, request in enumerate(requests):
         if not isinstance(request, DecodeRequest):
             raise expected(f"requests[{number}]", "a DecodeRequest", request)
