@@ -189,7 +189,7 @@ def test_a_random_crop_of_pixels_needs_partners_of_one_size() -> None:
     first = sized(large, wide)
     alike = plan(first, sized(wide, large, names=[1, 0]))
     for request in alike:
-        boxes: Any = {each.output.crop for each in request.values()}  # type: ignore[attr-defined]
+        boxes: Any = {each.output.crop for each in request.parts.values()}
         assert len(boxes) == 1
     for other in (sized(large, wide, names=[1, 0]), sized(large, large), sized(high, wide)):
         with pytest.raises(UsageError, match="is not the same part of the pictures of streams 'first' and 'second'"):
@@ -340,7 +340,7 @@ def test_ranks_get_the_clips_that_the_first_stream_alone_deals() -> None:
                 own.global_position(each) for each in positions
             ]
             for part in plan.streams.values():
-                assert (len(part), part.rank, part.world_size) == (12, 0, 1)
+                assert (len(part), part.order.rank, part.order.world_size) == (12, 0, 1)
 
 
 def test_a_pickle_keeps_what_was_delivered() -> None:
@@ -371,7 +371,7 @@ def test_crops_of_some_streams_have_their_own_size() -> None:
     crops = {"first": RandomCrop(20), "second": RandomCrop(20), "third": None}
     plan = plan_clips(None, Uniform(1), streams=catalogs, on="stem", seed=1, clips_per_video=9, crop=crops)
     for request in plan:
-        boxes: list[Any] = [each.output.crop for each in request.values()]  # type: ignore[attr-defined]
+        boxes: list[Any] = [each.output.crop for each in request.parts.values()]
         assert boxes[0][2:] == boxes[1][2:] == (20, 20)
         assert boxes[2] is None
 

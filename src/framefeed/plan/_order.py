@@ -8,10 +8,10 @@ that one application is nearly always enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import isqrt
-from typing import Literal, get_args, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -148,6 +148,9 @@ class Order:
             object.__setattr__(self, name, check_integer(name, getattr(self, name), 0, most))
         Shard(0, self.rank, self.world_size, self.tail)
         check_choice("balance", self.balance, (None, *get_args(Balance)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Order, tuple(getattr(self, each.name) for each in fields(self)))
 
     def deal(self, predict: Predict) -> Shard:
         """Deal the positions to the ranks; ``predict`` gives the cost of clips, where they are dealt by cost."""

@@ -50,6 +50,9 @@ class EpochPlan:
         text = f"seed={order.seed}, epoch={order.epoch}, {shuffle}rank={order.rank} of {order.world_size}"
         return f"EpochPlan({self.clips.describe(len(self), text)})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (EpochPlan, (self.order, self.clips))
+
     # --- the order ------------------------------------------------------------------------------------
 
     @cached_property
