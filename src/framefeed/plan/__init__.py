@@ -8,8 +8,6 @@ from framefeed.plan._clips import (
     Clips,
     PartForm,
     Sources,
-    as_delivered,
-    find_delivered_form,
     make_catalog_clips,
 )
 from framefeed.plan._layouts import Layout, Located
@@ -34,7 +32,7 @@ from framefeed.plan._storing import (
     sample_windows,
 )
 from framefeed.plan._stream_clips import join_clips
-from framefeed.plan._tables import check_targets
+from framefeed.plan._tables import as_delivered, check_targets, find_delivered_form
 
 __all__ = [
     "PLAN_COLUMN",

@@ -26,6 +26,7 @@ from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule, EveryFrame
 from framefeed.plan._tables import (
     Excluded,
     Windows,
+    as_delivered,
     check_targets,
     count_frames,
     describe_source,
@@ -597,14 +598,3 @@ def _make_request_clips(catalog: Catalog, rule: Requests, options: ClipOptions) 
         picture=find_request_picture(catalog, rule, options, own_forms=own_forms),
         left_out=left_out,
     )
-
-
-def find_delivered_form(column: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Find shape and type of a column's values in batches: single integers are int64."""
-    shape = column.shape[1:]
-    return shape, np.dtype(np.int64) if not shape and column.dtype.kind in "iu" else column.dtype
-
-
-def as_delivered(values: AnyArray) -> AnyArray:
-    """Convert values of a column to the type that they have in batches."""
-    return values.astype(find_delivered_form(values)[1], copy=False)
