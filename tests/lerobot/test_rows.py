@@ -58,7 +58,8 @@ def test_positions_are_the_rows_of_chosen_episodes(lengths: list[int], data: st.
     first_of = {int(row): position for position, (_, row, _) in enumerate(expected)}
     clamped = Spans(starts).clamp(np.array([row for _, row, _ in expected], np.int64), np.array([delta]))[0][:, 0]
     assert pictures.find_rows(positions).tolist() == [first_of[row] for row in clamped.tolist()]
-    assert [pictures.locate(position).line for position in range(len(rows))] == [row for _, row, _ in expected]
+    assert [pictures.locate_one(position)[2] for position in range(len(rows))] == [row for _, row, _ in expected]
+    assert list(pictures.locate(positions).lines) == [row for _, row, _ in expected]
 
 
 def test_columns_are_copies() -> None:

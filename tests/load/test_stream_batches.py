@@ -110,7 +110,7 @@ def test_D04_a_clip_without_a_substitute_is_its_own_again() -> None:
     for slot, error in enumerate(batch.errors):
         assert error is not None
         assert error.position == batch.positions[slot]
-        assert f"high/video{batch.rows[slot]}.mp4 (stream 'high'): frame 2 did not come" in str(error)
+        assert f"high/video{batch.rows[slot]}.mp4: frame 2 did not come (stream 'high')" in str(error)
 
 
 def test_D04_a_substitute_has_the_lengths_of_the_batch() -> None:
@@ -286,7 +286,7 @@ def test_the_error_of_a_clip_that_cannot_be_planned_names_its_stream(options: di
     plan = plan_clips(None, AtIndices([0]), streams=streams, on="stem", seed=2, shuffle=False, unequal=True)
     batch = load_one(plan, on_error="skip", **options)
     assert batch.ok.tolist() == [True, True, False, True]
-    assert str(batch.errors[2]).startswith("catalog.frames (stream 'high'): damaged frame table")
+    assert str(batch.errors[2]).startswith("catalog.frames: damaged frame table, row 2 (stream 'high')")
     short = StreamCatalog.of("high")
     short.indexes = [steady_index(2), *[steady_index(9)] * 3]
     rule = AtSeconds([0.2], policy="error")

@@ -268,7 +268,7 @@ def test_a_sample_fails_as_a_whole_and_the_ledger_names_the_stream(broken: dict[
             (entry,) = loader.ledger
             assert entry.source.endswith("fast/scene_1.mp4")
             assert "(stream 'fast')" in entry.reason
-            assert "fast/scene_1.mp4: 1 clip skipped: MissingMedia: (stream 'fast'): " in str(loader.ledger)
+            assert "fast/scene_1.mp4: 1 clip skipped: MissingMedia: no such file (stream 'fast')" in str(loader.ledger)
 
 
 def test_a_substitute_replaces_all_streams(broken: dict[str, Catalog]) -> None:

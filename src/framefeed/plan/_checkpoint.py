@@ -15,9 +15,9 @@ from framefeed.plan._shard import Delivery, load_deliveries
 
 STATE_VERSION = 3
 """Rises too if the costs of rows, or the order by cost, change: with them, a balanced state would leave other clips."""
-_MOST_TEXT = 150
+_MOST_TEXT = 130
 """Characters of a rule, so that a state is under 1 KiB."""
-_MOST_OPTION = 60
+_MOST_OPTION = 45
 """Characters of an option."""
 
 
