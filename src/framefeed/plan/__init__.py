@@ -7,20 +7,21 @@ from framefeed.plan._clips import (
     CatalogClips,
     Clips,
     PartForm,
-    Sources,
     make_catalog_clips,
 )
+from framefeed.plan._found import PlannedClips
 from framefeed.plan._layouts import Layout, Located
 from framefeed.plan._mixed_clips import PLAN_COLUMN, mix_plans
 from framefeed.plan._options import ClipOptions
 from framefeed.plan._order import Balance, Order, Shuffle
-from framefeed.plan._plan import EpochPlan, PlannedClips
+from framefeed.plan._plan import EpochPlan
 from framefeed.plan._plan_clips import find_remarks, plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._planned import ClipPart, PlannedClip, Take, iterate_takes
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from framefeed.plan._shard import Delivery, Tail
+from framefeed.plan._sources import Sources
 from framefeed.plan._storing import (
     choose_stored_form,
     count_planned,

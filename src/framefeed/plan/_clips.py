@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,15 +14,16 @@ from framefeed._cached import cached_property
 from framefeed.catalog import Catalog, ListColumn, check_plannable, list_texts, read_plan_column
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import STILL_TIMELINE, FrameIndex, Timeline, has_still_timeline, read_seconds
-from framefeed.media import ImageSequence, MediaSource
+from framefeed.media import ImageSequence
 from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._checkpoint import keep_effective_options
 from framefeed.plan._layouts import Layout, Located, RequestRows, VideoClips, VideoFrames
 from framefeed.plan._options import ClipOptions
-from framefeed.plan._order import MOST_POSITIONS
+from framefeed.plan._order import MOST_POSITIONS, Order
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule, EveryFrame
+from framefeed.plan._sources import Sources
 from framefeed.plan._tables import (
     Excluded,
     Windows,
@@ -38,9 +39,6 @@ from framefeed.plan._tables import (
 )
 from framefeed.request import ClipContext, ClipFrames, OutputSpec, PictureRule, SharedDraw, Size, is_flipped
 
-if TYPE_CHECKING:
-    from framefeed.plan._plan import EpochPlan
-
 _CLIPS_VERSION = 2
 """Rises if a global position of the same plan gets another clip."""
 
@@ -51,62 +49,6 @@ class Draws(NamedTuple):
     seed: int
     epoch: int
     positions: Sequence[int]  # global ones, a list of N
-
-
-class Sources:
-    """The sources of a plan by number: the rows of its catalogs behind one another, each catalog once."""
-
-    def __init__(self, catalogs: Sequence[Catalog]) -> None:
-        self.catalogs = tuple({id(catalog): catalog for catalog in catalogs}.values())
-        self._starts: IntArray = np.cumsum([0, *map(len, self.catalogs)], dtype=np.int64)
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def find_start(self, catalog: Catalog) -> int:
-        """Find the number of the first row of a catalog."""
-        return int(self._starts[[each is catalog for each in self.catalogs].index(True)])
-
-    def locate(self, number: int) -> tuple[Catalog, int]:
-        """Find the catalog of a source, and its row there."""
-        if len(self.catalogs) == 1:
-            return self.catalogs[0], number
-        at = int(self._starts.searchsorted(number, side="right")) - 1
-        return self.catalogs[at], number - int(self._starts[at])
-
-    def media_source(self, number: int) -> MediaSource:
-        """Get what opens a source."""
-        catalog, row = self.locate(number)
-        return catalog.media_source(row)
-
-    def source(self, number: int) -> str | bytes | ImageSequence:
-        """Get the path, URL or encoded bytes of a source."""
-        catalog, row = self.locate(number)
-        return catalog.source(row)
-
-    def frame_index(self, number: int) -> FrameIndex:
-        """Read the frame index of a source."""
-        catalog, row = self.locate(number)
-        return catalog.frame_index(row)
-
-    @cached_property
-    def num_frames(self) -> IntArray:
-        """Frames of each source, int64 [S]."""
-        return _join([catalog.num_frames for catalog in self.catalogs])
-
-    @cached_property
-    def heights(self) -> IntArray:
-        """Displayed height of each source, int64 [S]."""
-        return _join([catalog.heights for catalog in self.catalogs])
-
-    @cached_property
-    def widths(self) -> IntArray:
-        """Displayed width of each source, int64 [S]."""
-        return _join([catalog.widths for catalog in self.catalogs])
-
-
-def _join(columns: Sequence[IntArray]) -> IntArray:
-    return columns[0] if len(columns) == 1 else np.concatenate([np.empty(0, np.int64), *columns])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,6 +111,18 @@ class ClipsAt(Protocol):
         """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
 
 
+class Ordered(Protocol):
+    """Clips in an order: a plan."""
+
+    @property
+    def order(self) -> Order:
+        """Which clip is at which position."""
+
+    @property
+    def clips(self) -> Clips:
+        """The clips by number."""
+
+
 class Clips(Protocol):
     """The clips of a plan by number, without an order."""
 
@@ -229,7 +183,7 @@ class Clips(Protocol):
         """Hash of the sources, and of the columns that choose clips."""
 
     @property
-    def mixed(self) -> tuple[EpochPlan, ...]:
+    def mixed(self) -> Sequence[Ordered]:
         """The plans of a mixture; none of other clips."""
 
     def split_streams(self) -> Mapping[str, Clips]:
@@ -432,7 +386,7 @@ class CatalogClips:
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
     @property
-    def mixed(self) -> tuple[EpochPlan, ...]:
+    def mixed(self) -> Sequence[Ordered]:
         """None."""
         return ()
 

@@ -16,12 +16,13 @@ from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
 from framefeed.errors import UsageError
-from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws, PartForm, Sources
+from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws, PartForm
 from framefeed.plan._mixing import MixSequence
 from framefeed.plan._order import Order
 from framefeed.plan._plan import EpochPlan
 from framefeed.plan._planned import PlannedClip
 from framefeed.plan._shard import Tail
+from framefeed.plan._sources import Sources
 from framefeed.plan._tables import Excluded, find_delivered_form
 
 PLAN_COLUMN = "plan"
