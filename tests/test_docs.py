@@ -318,7 +318,6 @@ INTERNAL = {
     "Catalog": {"compact", "media_source", "rebased", "stream_values"},
     "CatalogEntry": {"as_media_source"},
     "ClipLoader": {"iterate_run"},
-    "EpochPlan": {"options", "tables"},
     "FrameFault": {"from_json", "of"},
     "ImageSequence": {"as_media_source", "digest", "name", "times"},
     "Limits": {"check_picture"},
