@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from hashlib import blake2b
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -239,7 +240,7 @@ class FakeCatalog:
 
     def hash_sources(self, columns: Sequence[str] = ()) -> str:
         chosen = {name: list(map(str, self.columns[name])) for name in columns}
-        return f"{len(self)} rows, {self.num_frames.tolist()}, {chosen}"
+        return blake2b(repr((self.num_frames.tolist(), chosen)).encode(), digest_size=16).hexdigest()
 
     @property
     def failures(self) -> list[tuple[str, str, str]]:

@@ -7,6 +7,7 @@ from framefeed.plan._clips import (
     CatalogClips,
     Clips,
     PartForm,
+    PlannedClips,
     Sources,
     as_delivered,
     find_delivered_form,
@@ -16,7 +17,7 @@ from framefeed.plan._layouts import Layout, Located
 from framefeed.plan._mixed_clips import PLAN_COLUMN, mix_plans
 from framefeed.plan._options import ClipOptions
 from framefeed.plan._order import Balance, Order, Shuffle
-from framefeed.plan._plan import EpochPlan, PlannedClips
+from framefeed.plan._plan import EpochPlan
 from framefeed.plan._plan_clips import find_remarks, plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._planned import ClipPart, PlannedClip, Take, iterate_takes

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed.catalog import Catalog, ListColumn, check_plannable, list_texts, read_plan_column
-from framefeed.errors import FrameNotFound, UsageError
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import STILL_TIMELINE, FrameIndex, Timeline, has_still_timeline, read_seconds
 from framefeed.media import ImageSequence, MediaSource
 from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._checkpoint import keep_effective_options
 from framefeed.plan._layouts import Layout, Located, RequestRows, VideoClips, VideoFrames
 from framefeed.plan._options import ClipOptions
-from framefeed.plan._order import MOST_POSITIONS
+from framefeed.plan._order import MOST_POSITIONS, Order
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule, EveryFrame
@@ -36,9 +36,6 @@ from framefeed.plan._tables import (
     list_rows,
 )
 from framefeed.request import ClipContext, ClipFrames, OutputSpec, PictureRule, SharedDraw, Size, is_flipped
-
-if TYPE_CHECKING:
-    from framefeed.plan._plan import EpochPlan
 
 _CLIPS_VERSION = 2
 """Rises if a global position of the same plan gets another clip."""
@@ -228,8 +225,8 @@ class Clips(Protocol):
         """Hash of the sources, and of the columns that choose clips."""
 
     @property
-    def mixed(self) -> tuple[EpochPlan, ...]:
-        """The plans of a mixture; none of other clips."""
+    def mixed(self) -> tuple[tuple[Order, Clips], ...]:
+        """Order and clips of each part of a mixture; none of other clips."""
 
     def split_streams(self) -> Mapping[str, Clips]:
         """Split the clips of several streams into those of each, by its name; none of clips of one stream."""
@@ -431,7 +428,7 @@ class CatalogClips:
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
     @property
-    def mixed(self) -> tuple[EpochPlan, ...]:
+    def mixed(self) -> tuple[tuple[Order, Clips], ...]:
         """None."""
         return ()
 
@@ -608,3 +605,60 @@ def find_delivered_form(column: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
 def as_delivered(values: AnyArray) -> AnyArray:
     """Convert values of a column to the type that they have in batches."""
     return values.astype(find_delivered_form(values)[1], copy=False)
+
+
+def find_num_frames(clips: Clips) -> int | None:
+    """Find T of every clip; None where clips or parts differ in it."""
+    lengths = {form.num_frames for form in clips.forms.values()}
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+class PlannedClips:
+    """The clips at some global positions of a plan, found together; each is planned when it is asked for.
+
+    Attributes:
+        positions: Global positions, int64 [N].
+        numbers: Numbers of the clips, int64 [N].
+    """
+
+    __slots__ = ("_at", "numbers", "positions")
+
+    def __init__(self, order: Order, clips: Clips, positions: IntArray, numbers: IntArray | None = None) -> None:
+        self.positions = positions
+        self.numbers = order.find_clips(positions) if numbers is None else numbers
+        self._at = clips.at(self.numbers, Draws(order.seed, order.epoch, positions.tolist()))
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def rows(self) -> Sequence[Sequence[int]]:
+        """Number of the source of each take among the sources of the plan: a list of N for each take of a clip."""
+        return self._at.rows
+
+    def plan(self, slot: int) -> PlannedClip:
+        """Plan one of the clips, below N.
+
+        Raises:
+            FrameNotFound: See ``plan[position]``.
+            TimeUnavailable: See ``plan[position]``.
+        """
+        try:
+            return self._at.make(slot)
+        except (FrameNotFound, TimeUnavailable) as error:
+            position = int(self.positions[slot])
+            name = error.source or self._at.name_source(slot)
+            raise type(error)(
+                f"{error if error.source else f'{name}: {error}'} (plan position {position})",
+                source=name,
+                position=position,
+                stage="plan",
+            ) from error
+
+    def read_columns(self) -> dict[str, AnyArray]:
+        """Read the columns of the clips as batches have them, [N] or [N, ...] each."""
+        return self._at.read_columns()
+
+    def name_rows(self) -> IntArray:
+        """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
+        return self._at.name_rows()

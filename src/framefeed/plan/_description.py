@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,11 +12,10 @@ from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._units import format_seconds
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import DecodeRuns, FrameIndex, plan_runs, predict_seconds
+from framefeed.plan._clips import Clips, PlannedClips, find_num_frames
+from framefeed.plan._order import Order
 from framefeed.plan._planned import PlannedClip, iterate_takes
 from framefeed.plan._shard import Shard
-
-if TYPE_CHECKING:
-    from framefeed.plan._plan import EpochPlan
 
 _LEAST_STEPS = 4
 _SAMPLED_POSITIONS = 4096
@@ -101,32 +99,34 @@ class Waits:
         )
 
 
-def describe_plan(plan: EpochPlan, waits: Waits | None = None, short_videos: int = 0) -> PlanDescription:
-    """Estimate the cost of a plan; the clips of a unit are of one video, and decoded together."""
+def describe_clips(
+    order: Order, clips: Clips, shard: Shard, waits: Waits | None = None, short_videos: int = 0
+) -> PlanDescription:
+    """Estimate the cost of the clips of a rank; those of a unit are of one video, and decoded together."""
     # Whole units at equal distances, so that clips that are decoded together are sampled together.
-    unit = plan.order.unit
-    num_units = len(plan) // unit
+    unit = order.unit
+    num_units = len(shard) // unit
     num_sampled = min(num_units, max(1, SAMPLED_CLIPS // unit))
     firsts = [number * num_units // num_sampled * unit for number in range(num_sampled)]
     groups = [range(first, first + min(unit, SAMPLED_CLIPS)) for first in firsts]
     num_clips = delivered = decoded = damaged = past_end = 0
     seconds = 0.0
     for positions in groups:
-        clips, runs = _plan_together(plan, plan.global_position(np.array(positions, dtype=np.int64)))
-        num_clips += len(clips)
+        planned, runs = _plan_together(order, clips, shard.global_position(np.array(positions, dtype=np.int64)))
+        num_clips += len(planned)
         decoded += sum(each.num_decoded for _, each in runs)
         seconds += sum(predict_seconds(index, each) for index, each in runs)
-        for take in [take for clip in clips for take in iterate_takes(clip)]:
+        for take in [take for clip in planned for take in iterate_takes(clip)]:
             delivered += len(take)
             damaged += _count_true(take.damaged)
             past_end += len(take) - _count_true(take.valid) - _count_true(take.skipped)
     sampled = sum(map(len, groups))
     return PlanDescription(
-        clips=len(plan),
-        frames_per_clip=plan.frames_per_clip,
+        clips=len(shard),
+        frames_per_clip=find_num_frames(clips),
         decoded_frames_per_delivered_frame=decoded / max(1, delivered),
-        predicted_cpu_seconds=seconds / max(1, num_clips) * len(plan),
-        excluded_rows=len(plan.excluded),
+        predicted_cpu_seconds=seconds / max(1, num_clips) * len(shard),
+        excluded_rows=len(clips.excluded),
         sampled_clips=sampled,
         unusable_clips=sampled - num_clips,
         sampled_frames=delivered,
@@ -138,28 +138,28 @@ def describe_plan(plan: EpochPlan, waits: Waits | None = None, short_videos: int
 
 
 def _plan_together(
-    plan: EpochPlan, global_positions: IntArray
+    order: Order, clips: Clips, global_positions: IntArray
 ) -> tuple[list[PlannedClip], list[tuple[FrameIndex, DecodeRuns]]]:
     """Plan clips, of which the takes of one number are decoded together if they are of one source.
 
     Give the clips that can be planned, and the runs of each source and take.
     """
-    found = plan.clips_at(global_positions)
+    found = PlannedClips(order, clips, global_positions)
     rows = found.rows
-    clips: list[PlannedClip] = []
+    planned: list[PlannedClip] = []
     frames: dict[tuple[int, int], list[IntArray]] = {}
     for slot in range(len(found)):
         with suppress(FrameNotFound, TimeUnavailable):  # a clip that raises an error costs nothing
             clip = found.plan(slot)
-            clips.append(clip)
+            planned.append(clip)
             for number, take in enumerate(iterate_takes(clip)):
                 frames.setdefault((number, rows[number][slot]), []).append(take.decoded)
-    indexes = {row: plan.clips.sources.frame_index(row) for _, row in frames}
-    return clips, [(indexes[row], plan_runs(indexes[row], np.concatenate(each))) for (_, row), each in frames.items()]
+    indexes = {row: clips.sources.frame_index(row) for _, row in frames}
+    return planned, [(indexes[row], plan_runs(indexes[row], np.concatenate(each))) for (_, row), each in frames.items()]
 
 
-def predict_steps(whole: EpochPlan, shards: Sequence[Shard]) -> FloatArray:
-    """Predict the CPU seconds of some steps on every rank, float64 [S, ranks], from the whole epoch on one rank."""
+def predict_steps(order: Order, clips: Clips, shards: Sequence[Shard]) -> FloatArray:
+    """Predict the CPU seconds of some steps on every rank, float64 [S, ranks]."""
     unit = shards[0].unit
     num_units = len(shards[0]) // unit
     num_sampled = min(num_units, max(_LEAST_STEPS, SAMPLED_CLIPS // (unit * len(shards))))
@@ -168,23 +168,24 @@ def predict_steps(whole: EpochPlan, shards: Sequence[Shard]) -> FloatArray:
         first = step * num_units // num_sampled * unit
         for rank, shard in enumerate(shards):
             positions = shard.global_position(np.arange(first, first + min(unit, SAMPLED_CLIPS), dtype=np.int64))
-            _, runs = _plan_together(whole, positions)
+            _, runs = _plan_together(order, clips, positions)
             seconds[step, rank] = sum(predict_seconds(index, each) for index, each in runs)
     return seconds
 
 
 def measure_waits(
-    whole: EpochPlan, own: Shard, plain: Shard, balanced: Shard, predict: Callable[[IntArray], FloatArray]
+    order: Order, clips: Clips, shards: Sequence[Shard], predict: Callable[[IntArray], FloatArray]
 ) -> Waits:
-    """Measure how unequal ranks are, with and without balance, from the ``whole`` epoch on one rank.
+    """Measure how unequal ranks are, with and without balance.
 
-    ``own`` deals clips as the plan does, ``plain`` without balance and ``balanced`` with it; ``predict`` gives the CPU
-    seconds of clips at global positions, float64 [N].
+    The first of the ``shards`` deals clips as the plan does, the second without balance and the third with it;
+    ``predict`` gives the CPU seconds of clips at global positions, float64 [N].
     """
+    own, *both = shards
     numbers = np.unique(np.linspace(0, len(own) - 1, _SAMPLED_POSITIONS).astype(np.int64))
     ranks = range(own.world_size)
     epoch = np.array([predict(replace(own, rank=rank).global_position(numbers)).sum() for rank in ranks])
-    steps = [predict_steps(whole, [replace(shard, rank=rank) for rank in ranks]) for shard in (plain, balanced)]
+    steps = [predict_steps(order, clips, [replace(shard, rank=rank) for rank in ranks]) for shard in both]
     step, balanced_step = (float(each.max(1).sum() / max(1e-12, each.mean(1).sum())) for each in steps)
     return Waits(float(epoch.max() / max(1e-12, epoch.mean())), step, balanced_step)
 

@@ -127,9 +127,9 @@ class MixedClips:
         return blake2b(each.encode(), digest_size=16).hexdigest()
 
     @property
-    def mixed(self) -> tuple[EpochPlan, ...]:
-        """The parts."""
-        return self.parts
+    def mixed(self) -> tuple[tuple[Order, Clips], ...]:
+        """Order and clips of the parts."""
+        return tuple((part.order, part.clips) for part in self.parts)
 
     def split_streams(self) -> Mapping[str, Clips]:
         """Split the clips of the first part."""

@@ -10,14 +10,14 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 from numpy.random import Generator
 
-from framefeed._arrays import AnyArray, IntArray
+from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_integer, check_position
 from framefeed.catalog import Catalog, CatalogEntry
-from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.errors import UsageError
 from framefeed.plan._checkpoint import STATE_VERSION, read_state, shorten, shorten_options
-from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws
-from framefeed.plan._description import PlanDescription, describe_plan, measure_waits
+from framefeed.plan._clips import CatalogClips, Clips, PlannedClips, find_num_frames
+from framefeed.plan._description import PlanDescription, describe_clips, measure_waits
 from framefeed.plan._order import Balance, Order
 from framefeed.plan._planned import PlannedClip
 from framefeed.plan._request_rule import Requests
@@ -85,7 +85,7 @@ class EpochPlan:
 
     def clips_at(self, global_positions: IntArray) -> PlannedClips:
         """Find the clips at some global positions of the epoch, int64 [N], which are planned one by one."""
-        return PlannedClips(self, global_positions, self.order.find_clips(global_positions))
+        return PlannedClips(self.order, self.clips, global_positions)
 
     @overload
     def __getitem__(self, position: SupportsIndex) -> PlannedClip: ...
@@ -113,7 +113,7 @@ class EpochPlan:
     def _locate(self, position: SupportsIndex) -> PlannedClips:
         global_position = self.global_position(check_integer("position", position))
         clip = self.order.find_clip(global_position)
-        return PlannedClips(self, np.array([global_position]), np.array([clip]))
+        return PlannedClips(self.order, self.clips, np.array([global_position]), np.array([clip]))
 
     def columns_at(self, position: SupportsIndex) -> dict[str, Any]:
         """Return the chosen columns of one position as a dict: numbers and arrays as they are, text as int64 codes."""
@@ -165,10 +165,10 @@ class EpochPlan:
         """Labels in the order of their int64 codes."""
         return list(self.clips.classes)
 
-    @property
+    @cached_property
     def parts(self) -> tuple[EpochPlan, ...]:
         """The plans of a mixture, in the order of ``batch["plan"]``; none of other plans."""
-        return self.clips.mixed
+        return tuple(EpochPlan(order, clips) for order, clips in self.clips.mixed)
 
     @cached_property
     def streams(self) -> Mapping[str, EpochPlan]:
@@ -181,8 +181,7 @@ class EpochPlan:
     @property
     def frames_per_clip(self) -> int | None:
         """T, the number of frames of every clip; None where clips or streams differ in it."""
-        lengths = {form.num_frames for form in self.clips.forms.values()}
-        return lengths.pop() if len(lengths) == 1 else None
+        return find_num_frames(self.clips)
 
     @property
     def is_random(self) -> bool:
@@ -274,13 +273,14 @@ class EpochPlan:
             "deliveries": [delivery.dump() for delivery in order.deliveries],
             "num_clips": order.count,
             "rule": shorten(clips.rule_text),
-            "options": shorten_options({**options, **clips.options_text}),
+            "options": {**options, **clips.options_text},
             "catalog": clips.catalog_fingerprint,
         }
 
     def state_dict(self) -> dict[str, Any]:
         """Return the plan's part of a checkpoint: a dict for JSON, of at most 900 bytes."""
-        return self._make_state()
+        state = self._make_state()
+        return {**state, "options": shorten_options(state["options"])}
 
     def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
         """Return the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.
@@ -300,58 +300,9 @@ class EpochPlan:
             predict = self.clips.predict_costs
             balanced, plain = (replace(order, balance=each).deal(predict) for each in ("cost", None))
             waits = measure_waits(
-                self.whole, self._shard, plain, balanced, lambda positions: predict(order.find_clips(positions))
+                order,
+                self.clips,
+                [self._shard, plain, balanced],
+                lambda positions: predict(order.find_clips(positions)),
             )
-        return describe_plan(self, waits, count_short_videos(self.clips))
-
-
-class PlannedClips:
-    """The clips at some global positions of a plan, found together; each is planned when it is asked for.
-
-    Attributes:
-        positions: Global positions, int64 [N].
-        numbers: Numbers of the clips, int64 [N].
-    """
-
-    __slots__ = ("_at", "numbers", "positions")
-
-    def __init__(self, plan: EpochPlan, positions: IntArray, numbers: IntArray) -> None:
-        order = plan.order
-        self.positions = positions
-        self.numbers = numbers
-        self._at: ClipsAt = plan.clips.at(numbers, Draws(order.seed, order.epoch, positions.tolist()))
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    @property
-    def rows(self) -> Sequence[Sequence[int]]:
-        """Number of the source of each take among the sources of the plan: a list of N for each take of a clip."""
-        return self._at.rows
-
-    def plan(self, slot: int) -> PlannedClip:
-        """Plan one of the clips, below N.
-
-        Raises:
-            FrameNotFound: See ``plan[position]``.
-            TimeUnavailable: See ``plan[position]``.
-        """
-        try:
-            return self._at.make(slot)
-        except (FrameNotFound, TimeUnavailable) as error:
-            position = int(self.positions[slot])
-            name = error.source or self._at.name_source(slot)
-            raise type(error)(
-                f"{error if error.source else f'{name}: {error}'} (plan position {position})",
-                source=name,
-                position=position,
-                stage="plan",
-            ) from error
-
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the columns of the clips as batches have them, [N] or [N, ...] each."""
-        return self._at.read_columns()
-
-    def name_rows(self) -> IntArray:
-        """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
-        return self._at.name_rows()
+        return describe_clips(order, self.clips, self._shard, waits, count_short_videos(self.clips))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +14,10 @@ from framefeed._cached import cached_property
 from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import ExactTimes, FrameIndex, Timeline
 from framefeed.plan._clips import CatalogClips, CatalogClipsAt, Clips, Draws, PartForm, Sources
+from framefeed.plan._order import Order
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._tables import Excluded, describe_source
 from framefeed.request import ClipContext, ClipFrames, Picking, PictureRule, SharedCrop, SharedDraw, choose_times
-
-if TYPE_CHECKING:
-    from framefeed.plan._plan import EpochPlan
 
 _CLIPS_AT_ONCE = 1 << 20
 
@@ -156,7 +154,7 @@ class StreamClips:
         return blake2b(each.encode(), digest_size=16).hexdigest()
 
     @property
-    def mixed(self) -> tuple[EpochPlan, ...]:
+    def mixed(self) -> tuple[tuple[Order, Clips], ...]:
         """None."""
         return ()
 
