@@ -107,8 +107,9 @@ def resumed_loaders(folder: Path) -> Documents:
         yield f"{name} over 2", resume(make, 2, state, batch_size=2, drop_last=True)
         _, states = run(make, 3, [1, 2, 1], batch_size=2)
         yield f"{name} 3 apart over 2", resume(make, 2, states, batch_size=4)
-        _, alike = run(make, 2, [1, 1], batch_size=3)
-        yield f"{name} one state of 2", resume(make, 2, alike[1], batch_size=3)
+        if name in ("plan", "videos", "mixture", "streams", "balanced"):
+            _, alike = run(make, 2, [1, 1], batch_size=3)
+            yield f"{name} one state of 2", resume(make, 2, alike[1], batch_size=3)
 
 
 # --- loaders ------------------------------------------------------------------------------------------
@@ -131,6 +132,8 @@ def substitutes(folder: Path) -> Documents:
     del makers["every frame"]  # of which there are many
     spoilt = {"some": fail_some, "most": spoil_most}
     for (name, make), (share, spoil) in product(makers.items(), spoilt.items()):
+        if share == "most" and name.startswith(("balanced", "in order", "dropping", "mixture of", "streams of")):
+            continue
         whole = make(rank=0, world_size=1)
         yield f"{name} {share}", load(whole, on_error="substitute", backend=SlopedDecoder(spoil=spoil))
     for name, epoch in product(("plan", "streams", "mixture"), (1, 2)):
