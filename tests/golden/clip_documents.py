@@ -22,7 +22,8 @@ Group = Callable[[Path], Documents]
 def describe_plan(plan: Any, positions: Any = None) -> Any:
     """Describe the clips of a plan; those of some positions, or all."""
     every = range(len(plan)) if positions is None else positions
-    facts = [len(plan), plan.epoch, plan.rank, plan.world_size, plan.frames_per_clip, list(plan.columns), plan.classes]
+    shares = [len(plan), plan.epoch, plan.rank, plan.world_size]
+    facts = [shares, plan.frames_per_clip, list(plan.streams), list(plan.columns), list(plan.classes)]
     left_out = [each.source for each in plan.excluded]
     return {"facts": facts, "left out": left_out, "clips": [describe_clip(plan, position) for position in every]}
 
@@ -56,7 +57,7 @@ def describe_part(part: Any) -> Any:
 def describe_array(value: Any) -> Any:
     """Describe a number or an array: its dtype and its values."""
     array = np.asarray(value)
-    return [str(array.dtype), array.tolist()]
+    return [array.dtype.str, array.tolist()]
 
 
 def describe_error(error: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from PIL import Image
 
 import framefeed as ff
@@ -172,6 +173,8 @@ def untimed(folder: Path) -> Documents:
     yield from describe_all("none", plan(RULES["rates"], fake(UNTIMED)), batches=False, text=False)
     failed = fake([*STEADY[:3], steady_index(0)], failed={1: ("CorruptMedia", "video1.mp4: it is torn")})
     yield from describe_all("failed rows", plan(RULES["dense"], failed))
+    torn = fake(STEADY[:2], failed={row: ("CorruptMedia", f"video{row}.mp4: it is torn") for row in range(2)})
+    yield from describe_all("failed rows alone", plan(None, torn), batches=False, text=False)
     changing = fake([STEADY[0], replace(STEADY[4], changes_size=True)])
     for size in (None, 24, (20, 30), ff.ResizeCrop(32, 24)):
         yield from describe_all(f"changes its size {size}", plan(None, changing, size=size))
@@ -346,6 +349,9 @@ def damaged(folder: Path) -> Documents:
         within = plan(ff.Uniform(3), fake(indexes), on_damaged=on_damaged, within=("start", "end"))
         yield from describe_all(f"{on_damaged} within", within, epochs=1)
 
+    unknown = [replace(index, built_from="packets") for index in indexes[:1] + list(STEADY[1:3])]
+    yield from describe_all("unknown", plan(None, fake(unknown), on_damaged="deliver"), epochs=1)
+
 
 def windows(folder: Path) -> Documents:
     """Parts of videos, of which some are empty."""
@@ -397,6 +403,10 @@ def scan_columns() -> ff.Catalog:
         "short": pa.array([[row % 3] for row in range(count)], pa.list_(pa.uint8())),
         "seconds": [row / 20 if row != 3 else None for row in range(count)],
         "times": [[0.0, row / 30, 9.0] for row in range(count)],
+        "start_time": [30 * row for row in range(count)],
+        "whole": [float(30 * row) for row in range(count)],
+        "late": [99 + row for row in range(count)],
+        "late_seconds": [60.5 + row for row in range(count)],
         "start": [None if row % 4 == 0 else 0.1 * (row % 3) for row in range(count)],
         "end": [None if row % 3 == 0 else 0.3 + 0.1 * row for row in range(count)],
     }
@@ -413,6 +423,8 @@ def columns(folder: Path) -> Documents:
     yield from describe_all("some rows", plan(ff.Dense(3), catalog.take([7, 1, 4]), columns=names), text=False)
     yield from describe_all("filtered", plan(ff.Dense(3), catalog.filter(label="cat"), columns=names), text=False)
     yield from describe_all("within", plan(RULES["rates"], catalog, within=("start", "end")), text=False)
+    for at in ("start_time", "whole", "late", "late_seconds"):
+        yield at, describe_plan(plan_over(catalog, at=at, seed=SEED, shuffle=False))
     for at in ("frame", "frames", "short", "seconds", "times"):
         options: dict[str, Any] = {"at": at, "seed": SEED, "columns": names}
         yield from describe_all(f"at {at}", plan_over(catalog, **options), epochs=2, text=False)
@@ -517,6 +529,14 @@ def requests(folder: Path) -> Documents:
         request(2, [0, 9, 4], end_seconds=0.8),
     ]
     yield from describe_all("own bounds", ff.plan_requests(bounded, pick="nearest"), epochs=1, text=False)
+    wrong = {
+        "no times": ff.DecodeRequest(corpus_file("raw.h264"), seconds=[0.1]),
+        "no media": ff.DecodeRequest(b"", [0]),
+    }
+    for name, each in wrong.items():
+        with pytest.raises(ff.FramefeedError) as caught:
+            ff.plan_requests([request(0, [0]), each, request(1, [1]), each])
+        yield name, [type(caught.value).__name__, caught.value.position]
     several = [Path(path).read_bytes() if number % 2 else path for number, path in enumerate(list_clips())]
     again = [ff.DecodeRequest(path, seconds=[0.1, number / 7]) for number, path in enumerate([*list_clips()[:2]] * 2)]
     yield from describe_all("paths", ff.plan_requests(again, seed=3, shuffle=True), text=False)

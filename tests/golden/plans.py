@@ -39,7 +39,7 @@ def documents(group: str, folder: Path) -> dict[str, str]:
     }
 
     def put(name: str, document: Any) -> None:
-        text = json.dumps(document)
+        text = json.dumps(document, sort_keys=True)
         for path, place in places.items():
             text = text.replace(path, place)
         assert made.setdefault(f"{group}: {name}", text) is text, f"two documents are named {name}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,26 @@ from tests.golden.clip_documents import (
     Documents,
     Group,
     describe_batch,
+    describe_error,
     describe_plan,
     describe_spec,
     load,
     make_loader,
 )
-from tests.golden.plan_cases import RULES, STEADY, UNLIKE, damage, fake, list_requests, plan, plan_costly
+from tests.golden.plan_cases import (
+    RULES,
+    STEADY,
+    UNLIKE,
+    damage,
+    fake,
+    list_requests,
+    plan,
+    plan_costly,
+    scan_columns,
+)
 from tests.golden.stream_cases import list_parts, mix, plan_streams
 from tests.load.stream_media import plan_both
-from tests.makers import plan_fakes, plan_of
+from tests.makers import plan_fakes, plan_of, plan_over
 
 # --- rests and states ---------------------------------------------------------------------------------
 
@@ -40,6 +52,7 @@ def list_resumable() -> dict[str, Callable[..., Any]]:
         "videos": lambda **options: plan(None, shuffle="videos", clips_per_video=3, **options),
         "in order": lambda **options: plan(ff.Dense(2), shuffle=False, **options),
         "dropping": lambda **options: plan(None, tail="drop", **options),
+        "dropping videos": lambda **options: plan(None, tail="drop", shuffle="videos", clips_per_video=3, **options),
         "every frame": lambda **options: plan(ff.EveryFrame(), **options),
         "balanced": plan_costly,
         "balanced videos": lambda **options: plan_costly(shuffle="videos", **options),
@@ -74,15 +87,45 @@ def rests(folder: Path) -> Documents:
     for clips in (0, 5, 12, 100):
         yield f"one rank after {clips}", describe_plan(one.without(clips))
     yield "twice on one rank", describe_plan(one.without(3).without(4))
+    videos = plan(None, tail="drop", shuffle="videos", clips_per_video=3, world_size=2)
+    for clips in range(1, 9):
+        yield f"parts of videos after {clips}", [describe_plan(videos.without(clips, size)) for size in (1, 2, 3)]
 
 
-def run(make: Callable[..., Any], size: int, steps: Sequence[int], **options: Any) -> tuple[list[Any], list[Any]]:
-    """Load some batches on each rank; describe them, and give the states."""
+def pickles(folder: Path) -> Documents:
+    """Plans that come from a pickle: they are the same."""
+    unequal = plan(ff.Uniform(2), fake(sizes=UNLIKE), unequal=True, within=("start", "end"))
+    halves = {"one": scan_columns().take([0, 3, 6, 9]), "other": scan_columns().take([9, 10, 3, 0])}
+    others: dict[str, Any] = {
+        "unequal": unequal,
+        "costly": plan_costly(rank=1, world_size=3),
+        "at": plan_over(scan_columns(), at="times", seed=3, columns=["grid", "label"], rank=1, world_size=2),
+        "own bounds": ff.plan_requests(list_requests(), within=(0.1, 0.4), columns={"label": list("abcabca")}),
+        "streams on a key": ff.plan_clips(streams=halves, on="key", at="frames", seed=5, columns=["grid"]),
+        "streams of files": plan_both(crop=ff.RandomResizedCrop(20)),
+        "streams of requests": ff.plan_requests(
+            [{"a": each, "b": other} for each, other in zip(list_requests(), list_requests()[::-1], strict=True)],
+            crop=ff.RandomCrop(20), shuffle=True,
+        ),
+        "mixture of streams": mix([(plan_streams(), 1), (plan_streams(seed=2), 2)], rank=1, world_size=2),
+    }  # fmt: skip
+    made = {name: make(rank=1, world_size=2).without([2, 1]) for name, make in list_resumable().items()}
+    for name, each in {**made, **others}.items():
+        copied = pickle.loads(pickle.dumps(each))
+        assert json.dumps(describe_plan(copied)) == json.dumps(describe_plan(each))
+        yield name, [describe_plan(copied), describe_plan(copied.with_epoch(2))]
+        yield f"{name}, batches", load(copied)
+
+
+def run(
+    make: Callable[..., Any], size: int, steps: Sequence[int | None], **options: Any
+) -> tuple[list[Any], list[Any]]:
+    """Load some batches on each rank, or all up to the end of the epoch; describe them, and give the states."""
     said, states = [], []
     for rank, number in enumerate(steps):
         with make_loader(make(rank=rank, world_size=size), **options) as loader:
             iterator = iter(loader)
-            said.append([describe_batch(next(iterator)) for _ in range(number)])
+            said.append([describe_batch(batch) for batch in (iterator if number is None else islice(iterator, number))])
             states.append(json.loads(json.dumps(loader.state_dict())))
     return said, states
 
@@ -107,9 +150,17 @@ def resumed_loaders(folder: Path) -> Documents:
         yield f"{name} over 2", resume(make, 2, state, batch_size=2, drop_last=True)
         _, states = run(make, 3, [1, 2, 1], batch_size=2)
         yield f"{name} 3 apart over 2", resume(make, 2, states, batch_size=4)
-        if name in ("plan", "videos", "mixture", "streams", "balanced"):
+        if name in ("plan", "videos", "dropping videos", "mixture", "streams", "balanced"):
             _, alike = run(make, 2, [1, 1], batch_size=3)
             yield f"{name} one state of 2", resume(make, 2, alike[1], batch_size=3)
+            last = len(make(rank=0, world_size=2)) // 4
+            for kind, steps in {
+                "one ahead": [None, last],
+                "at the end": [last + 1, last + 1],
+                "past": [None, None],
+            }.items():
+                _, ends = run(make, 2, steps, batch_size=4, drop_last=kind == "one ahead")
+                yield f"{name} {kind}", resume(make, 3, ends, batch_size=4)
 
 
 # --- loaders ------------------------------------------------------------------------------------------
@@ -154,6 +205,47 @@ def take_part(clip: Any, rng: np.random.Generator) -> Any:
     return np.ascontiguousarray(clip[:, :, : 4 + int(rng.integers(1)), ::8]) // np.uint8(1 + rng.integers(3))
 
 
+def fail_often(clip: Any, rng: np.random.Generator) -> Any:
+    """A transform that fails for some clips."""
+    if rng.integers(3) == 0:
+        raise ValueError("it does not like this clip")
+    return take_part(clip, rng)
+
+
+def load_on(plan: Any, **options: Any) -> Any:
+    """Describe the batches of a plan, and the errors that are raised in place of some."""
+    said = []
+    with make_loader(plan, on_error="raise", **options) as loader:
+        iterator = iter(loader)
+        while True:
+            try:
+                said.append(describe_batch(next(iterator)))
+            except StopIteration:
+                return said
+            except ff.FramefeedError as error:
+                said.append(describe_error(error))
+
+
+def caches(folder: Path) -> Documents:
+    """Frames that are stored ahead of plans, and what loaders deliver from there."""
+    cases = {
+        "plan": plan_of(size=(20, 30)),
+        "rank": plan_of(size=(20, 30), rank=1, world_size=2),
+        "every frame": plan_of(ff.EveryFrame(), size=(20, 30), clips_per_video=1),
+        "streams": plan_both(size=(20, 30)),
+        "mixture": mix([(plan_of(size=(8, 12)), 1), (plan_of(ff.Uniform(4), size=(8, 12)), 1)], num_clips=9),
+        "mixture of streams": mix([(plan_both(size=(8, 12)), 1), (plan_both(seed=3, size=(8, 12)), 1)], num_clips=9),
+    }
+    for name, made in cases.items():
+        for some in (3, None):
+            cache = ff.FrameCache(folder / "cache" / f"{name} {some}", form="output")
+            for epochs in (1, 2):
+                done = ff.cache.build(made, cache, workers=0, backend=SlopedDecoder(), epochs=epochs, clips=some)
+                counts = [done.clips, done.frames_stored, done.frames_present, done.frames_failed, done.rest_clips]
+                yield f"{name} {some} in {epochs}", counts
+            yield f"{name} {some}, batches", load(made, cache=cache, backend=SlopedDecoder())
+
+
 def loaders(folder: Path) -> Documents:
     """Options of loaders."""
     makers = list_resumable()
@@ -167,6 +259,12 @@ def loaders(folder: Path) -> Documents:
     }
     for (name, given), each in product(options.items(), ("plan", "mixture", "streams", "videos")):
         yield f"{each} {name}", load(makers[each](rank=0, world_size=2), **given)
+    fails = {"failing to plan": lambda **options: plan(RULES["indices error"], **options)}
+    for name, make in {**makers, **fails}.items():
+        if name in ("plan", "mixture", "streams", "requests", "failing to plan"):
+            yield f"{name} raising", load_on(make(rank=0, world_size=1), backend=SlopedDecoder(spoil=fail_some))
+            yield f"{name} transformed, failing", load(make(rank=0, world_size=1), transform=fail_often)
+    yield "unequal transformed", load(plan(ff.Uniform(2), fake(sizes=UNLIKE), unequal=True), transform=fail_often)
     for name, each in {"of files": plan_of(), "of file's streams": plan_both()}.items():
         yield name, load(each, read=lambda clips: [read_stamps(clip) for clip in clips], backend="auto")
 
@@ -192,9 +290,11 @@ def in_processes(folder: Path) -> Documents:
 
 GROUPS: dict[str, Group] = {
     "rests": rests,
+    "pickles": pickles,
     "resumed loaders": resumed_loaders,
     "substitutes": substitutes,
     "loaders": loaders,
+    "caches": caches,
     "processes": in_processes,
 }
 """Groups of plans by name; each takes a folder for its files."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from tests.fakes import SlopedDecoder, fail_some
 from tests.golden.clip_documents import Documents, Group, describe_all, describe_plan, load
 from tests.golden.plan_cases import SEED
 from tests.golden.stream_cases import mix
-from tests.lerobot.cases import SIDE, TOP, WRIST, find_dataset
+from tests.lerobot.cases import DATASETS, SIDE, TOP, WRIST, edit_column, find_dataset
 
+SIZE = (32, 48)
 FEW = [1, 0]
 """Episodes of most plans: what is read of a camera is kept."""
 
@@ -28,7 +30,7 @@ def read_each(clips: Any) -> Any:
 def robots(folder: Path) -> Documents:
     """Data sets of LeRobot, of layouts 3.0 and 2.1, and those of its own writer."""
     steps = {TOP: [-2 / 30, -1 / 30, 0.0], WRIST: [0.0, 1 / 30], SIDE: [0.0], "action": [0.0, 0.1], "next.done": [0.0]}
-    newest = ff.lerobot.open(find_dataset("cameras", folder))
+    newest = ff.lerobot.open(make_lerobot(folder / "newest", **{**DATASETS["cameras"], "size": SIZE}))
     cases: dict[str, dict[str, Any]] = {
         "now": {"delta_timestamps": {TOP: [0.0]}},
         "mixed": {"delta_timestamps": steps, "columns": ["index", "episode_index", "small", "next.reward"]},
@@ -42,7 +44,7 @@ def robots(folder: Path) -> Documents:
     }
     older = ff.lerobot.open(
         make_lerobot(folder / "older", version="2.1", episodes=(5, 1, 7), cameras=[TOP, WRIST], image_keys=[SIDE],
-                     size=(64, 96))
+                     size=SIZE)
     )  # fmt: skip
     plain = {name: each for name, each in cases.items() if not {"small", "grid"} & {*each["delta_timestamps"]}}
     plain["mixed"] = {**plain["mixed"], "columns": ["index", "episode_index"]}
@@ -68,6 +70,23 @@ def robots(folder: Path) -> Documents:
     mixed = mix([(newest.plan({TOP: [0.0], SIDE: [0.1]}, seed=seed, episodes=each), 1) for seed, each in
                  ((1, FEW), (2, None))])  # fmt: skip
     yield from describe_all("mixture", mixed, text=False)
+    moved = make_lerobot(folder / "moved", episodes=(6, 5), cameras=[TOP], image_keys=[SIDE], size=SIZE)
+    for path in sorted((moved / "data").rglob("*.parquet")):
+        edit_column(
+            path, "timestamp", lambda times: np.float32([each + 0.004 * (each > 0.05) for each in times]).tolist()
+        )
+    for near in (1e-4, 0.005):
+        deltas = {TOP: [0.0, 1 / 30], SIDE: [0.0]}
+        made = ff.lerobot.open(moved).plan(deltas, seed=4, tolerance_seconds=near)
+        yield from describe_all(f"moved times {near}", made, epochs=2, text=False)
+    parts = [older.plan({SIDE: [0.0, -1 / 30], TOP: [0.0]}, seed=seed, episodes=FEW) for seed in (1, 2)]
+    yield "mixture of several", load(mix([(parts[0], 1), (parts[1], 2)]), read_each, backend="auto", batch_size=7)
+    for name, each in {"newest": newest, "older": older}.items():
+        deltas = {TOP: [0.0], SIDE: [-1 / 30], "action": [0.0, 0.1]}
+        copied = pickle.loads(pickle.dumps(each.plan(deltas, seed=6, rank=1, world_size=2).without([2, 5])))
+        yield f"pickled {name}", [describe_plan(copied), load(copied, batch_size=9)]
+        copied = pickle.loads(pickle.dumps(each.plan({SIDE: [0.0, 0.1]}, seed=6, episodes=FEW)))
+        yield f"pickled several {name}", load(copied, read_each, backend="auto", batch_size=9)
     for name, each in (("gop30", 1 / 7), ("written_h264", 1 / 30), ("written_av1", 1 / 30)):
         made = ff.lerobot.open(find_dataset(name, folder)).plan({TOP: [-each, 0.0], "action": [0.0, each]}, seed=4)
         yield from describe_all(name, made, epochs=2, text=False, batch_size=20)

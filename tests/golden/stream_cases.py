@@ -179,6 +179,11 @@ def mixtures(folder: Path) -> Documents:
     many = mix([(first, 0.7), (second, 0.3)], num_clips=1 << 40)
     some = [0, 1, 2, 3, 11, 12345, (1 << 40) - 2, (1 << 40) - 1]
     yield "many", [describe_plan(many.with_epoch(epoch), some) for epoch in (0, 1, 7)]
+    uneven = mix([(first, 1), (second, 2**45 + 59), (third, 3**28)], num_clips=60)
+    yield "many shares", [describe_plan(uneven), describe_plan(uneven.with_epoch(3))]
+    small = mix([(plan(ff.Uniform(3), fake(STEADY[:1]), size=(20, 30), seed=seed), weight) for seed, weight in
+                 ((1, 2), (2, 3), (3, 1))], num_clips=90)  # fmt: skip
+    yield "many epochs of parts, in no order", describe_plan(small, [(37 * number) % 90 for number in range(90)])
     inner = mix([(first, 1), (second, 2)], num_clips=10, seed=2)
     outer = mix([(inner, 0.6), (third, 0.4)])
     yield from describe_all("of a mixture", outer)
