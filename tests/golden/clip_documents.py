@@ -74,7 +74,11 @@ def name_source(source: Any) -> Any:
 
 def describe_text(plan: Any) -> Any:
     """Describe what a plan says of itself in words."""
-    return {"repr": repr(plan), "describe": str(plan.describe()), "excluded": [list(each) for each in plan.excluded]}
+    return {
+        "repr": repr(plan),
+        "describe": str(plan.describe()),
+        "excluded": [[each.source, each.error] for each in plan.excluded],
+    }
 
 
 def hash_data(data: Any) -> Any:

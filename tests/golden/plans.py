@@ -7,9 +7,9 @@ document behind a hash, or those of all names that begin so, to be compared betw
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
-import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -60,23 +60,27 @@ def hash_documents(made: dict[str, str]) -> dict[str, str]:
     return {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in made.items()}
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="framefeed-golden-") as folder:
-        if sys.argv[1:] == ["--renew"]:
-            hashes = [hash_documents(documents(group, Path(folder))) for group in GROUPS]
-            joined = {name: each for part in hashes for name, each in part.items()}
-            HASHES.write_text(json.dumps(joined, indent=0) + "\n")
-        else:
-            _, name = sys.argv[1:]
-            for key, text in documents(name.partition(":")[0], Path(folder)).items():
-                if key == name or (name not in known() and key.startswith(name)):
-                    print(key, json.dumps(json.loads(text), indent=1), sep="\n")
-
-
 def known() -> dict[str, str]:
     """Read the hashes."""
     hashes: dict[str, str] = json.loads(HASHES.read_text())
     return hashes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    task = parser.add_mutually_exclusive_group(required=True)
+    task.add_argument("--renew", action="store_true", help="write the hashes")
+    task.add_argument("--show", metavar="NAME", help="print the document of this name, or those whose names begin so")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="framefeed-golden-") as folder:
+        if given.renew:
+            parts = [hash_documents(documents(group, Path(folder))) for group in GROUPS]
+            hashes = {name: each for part in parts for name, each in part.items()}
+            HASHES.write_text(json.dumps(hashes, indent=0) + "\n")
+            return
+        made = documents(given.show.partition(":")[0], Path(folder))
+        for name in [given.show] if given.show in made else [name for name in made if name.startswith(given.show)]:
+            print(name, json.dumps(json.loads(made[name]), indent=1), sep="\n")
 
 
 if __name__ == "__main__":

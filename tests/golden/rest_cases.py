@@ -270,22 +270,24 @@ def loaders(folder: Path) -> Documents:
 
 
 def in_processes(folder: Path) -> Documents:
-    """The same batches from worker processes."""
+    """Batches from worker processes: they are those of the caller's own thread."""
     makers = list_resumable()
-    cases: dict[str, Any] = {
-        "plan": plan(None, horizontal_flip=0.5, size=ff.Letterbox(30), rank=1, world_size=2),
-        "mixture of streams": mix([(plan_streams(), 1), (plan_streams(seed=2, clips_per_video=3), 2)], num_clips=14),
-        "rest of a mixture": makers["mixture"](rank=0, world_size=2).without([3, 1, 2], 3),
-        "requests": ff.plan_requests(list_requests(), seed=1, shuffle=True, columns={"words": list("abcdefg")}),
-        "unequal": plan(ff.Uniform(2), fake(sizes=UNLIKE), unequal=True),
-        "damaged": plan(RULES["uniform 4"], fake([damage(STEADY[0], 3, 11), *STEADY[1:]]), on_damaged="skip"),
+    words = {"words": list("abcdefg")}
+    cases: dict[str, tuple[Any, dict[str, Any]]] = {
+        "plan": (plan(None, horizontal_flip=0.5, size=ff.Letterbox(30), rank=1, world_size=2), {}),
+        "mixture of streams": (mix([(plan_streams(), 1), (plan_streams(seed=2, clips_per_video=3), 2)]), {}),
+        "rest of a mixture": (makers["mixture"](rank=0, world_size=2).without([3, 1, 2], 3), {}),
+        "requests": (ff.plan_requests(list_requests(), seed=1, shuffle=True, columns=words), {"batch_size": 5}),
+        "unequal": (plan(ff.Uniform(2), fake(sizes=UNLIKE), unequal=True), {}),
+        "damaged": (plan(RULES["uniform 4"], fake([damage(STEADY[0], 3, 11), *STEADY[1:]]), on_damaged="skip"), {}),
+        "failing to plan": (plan(RULES["indices error"]), {}),
+        "substitutes": (plan(None), {"on_error": "substitute", "backend": SlopedDecoder(spoil=fail_some)}),
+        "transformed": (plan_streams(), {"transform": take_part}),
     }
-    given: dict[str, Any] = {"kind": "processes", "workers": 1}
-    for name, each in cases.items():
-        yield name, load(each, **given)
-    spoilt = SlopedDecoder(spoil=fail_some)
-    yield "substitutes", load(plan(None), on_error="substitute", backend=spoilt, **given)
-    yield "transformed", load(plan_streams(), transform=take_part, **given)
+    for name, (made, options) in cases.items():
+        document = load(made, kind="processes", workers=1, **options)
+        assert json.dumps(document) == json.dumps(load(made, **options))
+        yield name, document
 
 
 GROUPS: dict[str, Group] = {
