@@ -89,6 +89,11 @@ def streams(folder: Path) -> Documents:
     real = [plan_both(), plan_both(ff.Dense(3, fps=7), size={"slow": (24, 32), "fast": ff.Letterbox(30, 50)})]
     for number, made in enumerate(real):
         yield from describe_all(f"of files {number}", made, epochs=2, text=False)
+    same = fake(STEADY[:3], names=STEMS[:3])
+    twice = ff.plan_clips(
+        None, ff.Dense(3), streams={"a": same, "b": same}, on="stem", seed=1, size={"a": 24, "b": None}
+    )
+    yield from describe_all("one catalog twice", twice)
     half = {"one": scan_columns().take([0, 3, 6, 9]), "other": scan_columns().take([9, 10, 3, 0])}
     for on in ("key", "group"):
         for at in (None, "frames", "times"):
@@ -123,6 +128,14 @@ def stream_pictures(folder: Path) -> Documents:
     }
     for name, options in cases.items():
         yield from describe_all(name, plan_streams(horizontal_flip=0.5, **options), epochs=2, text=False)
+    unlike = [(40, 60), (60, 40), (48, 48), (40, 60), (33, 71), (80, 31)]
+    for name, size in {
+        "whole": None,
+        "short": 24,
+        "boxes": {"lead": ff.Letterbox(30), "fast": None, "slow": 20},
+    }.items():
+        made = plan_streams(unequal=True, sizes={"lead": unlike, "fast": unlike[:5]}, size=size, horizontal_flip=0.5)
+        yield from describe_all(f"unequal {name}", made, epochs=1, text=False)
     listed = [{"rgb": request(0, [0, 1]), "flow": request(1, [2, 3, 4])},
               {"rgb": request(1, seconds=[0.1, 0.3]), "flow": request(3, seconds=[0.1, 0.2, 0.3])},
               {"rgb": request(2, [-1, 40]), "flow": request(2, [0, 1, -3])}]  # fmt: skip
@@ -197,6 +210,10 @@ def mixtures(folder: Path) -> Documents:
     forms = ((1, ff.RandomCrop(30, 40), "skip"), (2, ff.RandomResizedCrop(), "deliver"))
     crops = [plan(None, size=(20, 30), crop=crop, on_damaged=damage, seed=seed) for seed, crop, damage in forms]
     yield from describe_all("crops", mix([(crops[0], 1), (crops[1], 3)]), text=False)
+    same = fake()
+    shared = [plan(rule, same, seed=seed) for seed, rule in ((1, ff.Uniform(3)), (2, ff.Dense(3)))]
+    alike = mix([(shared[0], 1), (shared[1], 1)])
+    yield from describe_all("of one catalog", mix([(alike, 2), (plan(ff.Uniform(3), seed=5), 1)]), text=False)
     frames = plan(ff.EveryFrame(), columns=["small"]), plan(ff.AtIndices([-1]), columns=["small"])
     yield from describe_all("every frame", mix([(frames[0], 3), (frames[1], 1)]))
     error = plan(ff.AtIndices([2, 8], policy="error"), size=(8, 8)), plan(ff.AtSeconds([0.1, 0.2]), size=(8, 8))
