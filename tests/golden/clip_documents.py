@@ -22,7 +22,7 @@ Group = Callable[[Path], Documents]
 def describe_plan(plan: Any, positions: Any = None) -> Any:
     """Describe the clips of a plan; those of some positions, or all."""
     every = range(len(plan)) if positions is None else positions
-    shares = [len(plan), plan.epoch, plan.rank, plan.world_size]
+    shares = [len(plan), plan.epoch, plan.order.rank, plan.order.world_size]
     facts = [shares, plan.frames_per_clip, list(plan.streams), list(plan.columns), list(plan.classes)]
     left_out = [each.source for each in plan.excluded]
     return {"facts": facts, "left out": left_out, "clips": [describe_clip(plan, position) for position in every]}
