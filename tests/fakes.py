@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from hashlib import blake2b
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any

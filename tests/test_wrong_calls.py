@@ -201,8 +201,11 @@ def calls_of_plans(media: Media) -> Iterator[Wrong]:
     yield Wrong("DecodeRequest", ff.DecodeRequest, "source", (3, None, [1], Nothing()), others={"indices": [0]})
     yield Wrong("DecodeRequest", ff.DecodeRequest, "indices", (3, "7", ["777"], [0.5], [[1]]), others=sourced)
     yield Wrong("DecodeRequest", ff.DecodeRequest, "seconds", (3, "7", ["777"], [[1]], Nothing()), others=sourced)
-    yield Wrong("DecodeRequest", ff.DecodeRequest, "flipped", NO_CHOICE, others={**sourced, "indices": [0]})
-    yield Wrong("DecodeRequest", ff.DecodeRequest, "placement", NO_OBJECT, others={**sourced, "indices": [0]})
+    numbered = {**sourced, "indices": [0]}
+    yield Wrong("DecodeRequest", ff.DecodeRequest, "output", (3, "7", [8, 8], Nothing()), others=numbered)
+    yield Wrong("DecodeRequest", ff.DecodeRequest, "segment", (3, "7", ["777"], [[1]]), others=numbered)
+    for bound in ("start_seconds", "end_seconds"):
+        yield Wrong("DecodeRequest", ff.DecodeRequest, bound, NO_NUMBER, others=numbered)
     for name in ("columns_at", "global_position", "row_at", "entry_at", "generator_at", "__getitem__"):
         yield Wrong(name, getattr(media.plan, name), "position", (*NO_INTEGER, None, 99, -99))
     yield Wrong("with_epoch", media.plan.with_epoch, "epoch", (*NO_INTEGER, None, -1))

@@ -67,8 +67,7 @@ def find_number(source: object) -> int:
 def choose_clips(plan: ff.EpochPlan, epoch: int) -> Clips:
     """List the frames of an epoch."""
     epoch_plan = plan.with_epoch(epoch)
-    requests = [epoch_plan[position] for position in range(len(plan))]
-    return {find_number(request.source): request.ordinals.tolist() for request in requests}
+    return {find_number(clip.source): clip.indices.tolist() for clip in epoch_plan}
 
 
 def exhaust(clips: Iterator[tuple[int, Any]]) -> None:

@@ -59,14 +59,14 @@ def exhaust(batches: Iterable[object], number: int) -> None:
 def overhead_row(folder: Path, stack: ExitStack) -> Row:
     """Wall time of an epoch over decoding alone, where decoding a clip takes 25 ms, with 1, 2 and 8 threads."""
     plan = plan_of_files(folder, BATCH_SIZE, OVERHEAD_CLIPS)
-    decoder, catalog, request = SleepingDecoder(), plan.catalog, plan[0]
+    decoder, catalog, clip = SleepingDecoder(), plan.catalog, plan[0]
     source, index = MediaSource.of(catalog.source(0)), catalog.frame_index(0)
-    out = np.empty((len(request), *request.output.shape(0, 0)), dtype=np.uint8)
+    out = np.empty((len(clip), *clip.output.shape(0, 0)), dtype=np.uint8)
 
     def decode_alone(number: int) -> None:
         """Call the decoder clip after clip in one thread: what cannot be saved."""
         for _ in range(len(plan)):
-            decoder.decode(source, index, [ClipSlot(request.ordinals, request.output, out)])
+            decoder.decode(source, index, [ClipSlot(clip.indices, clip.output, out)])
 
     contenders = [Contender("decoding alone", ready(decode_alone), amount=OVERHEAD_CLIPS)]
     names = {workers: f"ClipLoader, {workers} threads" for workers in (1, 2, 8)}

@@ -72,9 +72,9 @@ def load_all(plan: ff.EpochPlan, options: Mapping[str, Any], epoch: int) -> None
 
 def read_all(plan: ff.EpochPlan, read: Read, epoch: int) -> None:
     """Read the clips of an epoch by a function, in threads."""
-    requests = [plan.with_epoch(epoch)[position] for position in range(len(plan))]
+    planned = list(plan.with_epoch(epoch))
     with ThreadPoolExecutor(WORKERS) as pool:
-        for _ in pool.map(lambda request: len(read(str(request.source), request.ordinals.tolist())), requests):
+        for _ in pool.map(lambda clip: len(read(str(clip.source), clip.indices.tolist())), planned):
             pass
 
 
@@ -114,7 +114,7 @@ def epoch_row(server: Server, media: ServedMedia, peers: Peers, scratch: Path) -
     @cache
     def references() -> list[Reference]:
         requests = [local[position] for position in range(CHECKED)]
-        return [Reference(BenchVideo(Path(str(each.source))), each.ordinals.tolist()) for each in requests]
+        return [Reference(BenchVideo(Path(str(each.source))), each.indices.tolist()) for each in requests]
 
     def check(contender: Contender) -> list[str]:
         if contender.name in ours:
@@ -122,7 +122,7 @@ def epoch_row(server: Server, media: ServedMedia, peers: Peers, scratch: Path) -
             clips = list(next(load_epoch(plan, options, 0)).data)
         else:
             requests = [remote[position] for position in range(CHECKED)]
-            clips = [others[contender.name](str(each.source), each.ordinals.tolist()) for each in requests]
+            clips = [others[contender.name](str(each.source), each.indices.tolist()) for each in requests]
         pairs = zip(references(), clips, strict=True)
         return [
             f"clip {number}: not the frames that were asked for"

@@ -2,7 +2,7 @@
 
 They are in the folder ``earlier``. Written by
 ``PYTHONPATH=CHECKOUT_OF_C6D7A09F/src python tests/golden/earlier.py`` and never again: new code opens what is there,
-and writes the same names.
+but for the states, and writes the same names.
 """
 
 from __future__ import annotations

@@ -7,12 +7,9 @@ from framefeed.plan._clips import (
     CatalogClips,
     Clips,
     PartForm,
-    PlannedClips,
-    Sources,
-    as_delivered,
-    find_delivered_form,
     make_catalog_clips,
 )
+from framefeed.plan._found import PlannedClips
 from framefeed.plan._layouts import Layout, Located
 from framefeed.plan._mixed_clips import PLAN_COLUMN, mix_plans
 from framefeed.plan._options import ClipOptions
@@ -24,6 +21,7 @@ from framefeed.plan._planned import ClipPart, PlannedClip, Take, iterate_takes
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
 from framefeed.plan._shard import Delivery, Tail
+from framefeed.plan._sources import Sources
 from framefeed.plan._storing import (
     choose_stored_form,
     count_planned,
@@ -35,7 +33,7 @@ from framefeed.plan._storing import (
     sample_windows,
 )
 from framefeed.plan._stream_clips import join_clips
-from framefeed.plan._tables import check_targets
+from framefeed.plan._tables import as_delivered, check_targets, find_delivered_form
 
 __all__ = [
     "PLAN_COLUMN",

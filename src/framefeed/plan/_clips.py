@@ -12,9 +12,9 @@ import numpy as np
 from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed.catalog import Catalog, ListColumn, check_plannable, list_texts, read_plan_column
-from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
+from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import STILL_TIMELINE, FrameIndex, Timeline, has_still_timeline, read_seconds
-from framefeed.media import ImageSequence, MediaSource
+from framefeed.media import ImageSequence
 from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._checkpoint import keep_effective_options
 from framefeed.plan._layouts import Layout, Located, RequestRows, VideoClips, VideoFrames
@@ -23,9 +23,11 @@ from framefeed.plan._order import MOST_POSITIONS, Order
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule, EveryFrame
+from framefeed.plan._sources import Sources
 from framefeed.plan._tables import (
     Excluded,
     Windows,
+    as_delivered,
     check_targets,
     count_frames,
     describe_source,
@@ -47,62 +49,6 @@ class Draws(NamedTuple):
     seed: int
     epoch: int
     positions: Sequence[int]  # global ones, a list of N
-
-
-class Sources:
-    """The sources of a plan by number: the rows of its catalogs behind one another, each catalog once."""
-
-    def __init__(self, catalogs: Sequence[Catalog]) -> None:
-        self.catalogs = tuple({id(catalog): catalog for catalog in catalogs}.values())
-        self._starts: IntArray = np.cumsum([0, *map(len, self.catalogs)], dtype=np.int64)
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def find_start(self, catalog: Catalog) -> int:
-        """Find the number of the first row of a catalog."""
-        return int(self._starts[[each is catalog for each in self.catalogs].index(True)])
-
-    def locate(self, number: int) -> tuple[Catalog, int]:
-        """Find the catalog of a source, and its row there."""
-        if len(self.catalogs) == 1:
-            return self.catalogs[0], number
-        at = int(self._starts.searchsorted(number, side="right")) - 1
-        return self.catalogs[at], number - int(self._starts[at])
-
-    def media_source(self, number: int) -> MediaSource:
-        """Get what opens a source."""
-        catalog, row = self.locate(number)
-        return catalog.media_source(row)
-
-    def source(self, number: int) -> str | bytes | ImageSequence:
-        """Get the path, URL or encoded bytes of a source."""
-        catalog, row = self.locate(number)
-        return catalog.source(row)
-
-    def frame_index(self, number: int) -> FrameIndex:
-        """Read the frame index of a source."""
-        catalog, row = self.locate(number)
-        return catalog.frame_index(row)
-
-    @cached_property
-    def num_frames(self) -> IntArray:
-        """Frames of each source, int64 [S]."""
-        return _join([catalog.num_frames for catalog in self.catalogs])
-
-    @cached_property
-    def heights(self) -> IntArray:
-        """Displayed height of each source, int64 [S]."""
-        return _join([catalog.heights for catalog in self.catalogs])
-
-    @cached_property
-    def widths(self) -> IntArray:
-        """Displayed width of each source, int64 [S]."""
-        return _join([catalog.widths for catalog in self.catalogs])
-
-
-def _join(columns: Sequence[IntArray]) -> IntArray:
-    return columns[0] if len(columns) == 1 else np.concatenate([np.empty(0, np.int64), *columns])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,6 +114,18 @@ class ClipsAt(Protocol):
         """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
 
 
+class Ordered(Protocol):
+    """Clips in an order: a plan."""
+
+    @property
+    def order(self) -> Order:
+        """Which clip is at which position."""
+
+    @property
+    def clips(self) -> Clips:
+        """The clips by number."""
+
+
 class Clips(Protocol):
     """The clips of a plan by number, without an order."""
 
@@ -228,8 +186,8 @@ class Clips(Protocol):
         """Hash of the sources, and of the columns that choose clips."""
 
     @property
-    def mixed(self) -> tuple[tuple[Order, Clips], ...]:
-        """Order and clips of each part of a mixture; none of other clips."""
+    def mixed(self) -> Sequence[Ordered]:
+        """The plans of a mixture; none of other clips."""
 
     def split_streams(self) -> Mapping[str, Clips]:
         """Split the clips of several streams into those of each, by its name; none of clips of one stream."""
@@ -431,7 +389,7 @@ class CatalogClips:
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
     @property
-    def mixed(self) -> tuple[tuple[Order, Clips], ...]:
+    def mixed(self) -> Sequence[Ordered]:
         """None."""
         return ()
 
@@ -602,75 +560,3 @@ def _make_request_clips(catalog: Catalog, rule: Requests, options: ClipOptions) 
         picture=find_request_picture(catalog, rule, options, own_forms=own_forms),
         left_out=left_out,
     )
-
-
-def find_delivered_form(column: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Find shape and type of a column's values in batches: single integers are int64."""
-    shape = column.shape[1:]
-    return shape, np.dtype(np.int64) if not shape and column.dtype.kind in "iu" else column.dtype
-
-
-def as_delivered(values: AnyArray) -> AnyArray:
-    """Convert values of a column to the type that they have in batches."""
-    return values.astype(find_delivered_form(values)[1], copy=False)
-
-
-def find_num_frames(clips: Clips) -> int | None:
-    """Find T of every clip; None where clips or parts differ in it."""
-    lengths = {form.num_frames for form in clips.forms.values()}
-    return lengths.pop() if len(lengths) == 1 else None
-
-
-class PlannedClips:
-    """The clips at some global positions of a plan, found together; each is planned when it is asked for.
-
-    Attributes:
-        positions: Global positions, int64 [N].
-        numbers: Numbers of the clips, int64 [N].
-    """
-
-    __slots__ = ("_at", "numbers", "positions")
-
-    def __init__(self, order: Order, clips: Clips, positions: IntArray, numbers: IntArray | None = None) -> None:
-        self.positions = positions
-        self.numbers = order.find_clips(positions) if numbers is None else numbers
-        self._at = clips.at(self.numbers, Draws(order.seed, order.epoch, positions.tolist()))
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    @property
-    def rows(self) -> Sequence[Sequence[int]]:
-        """Number of the source of each take among the sources of the plan: a list of N for each take of a clip."""
-        return self._at.rows
-
-    def plan(self, slot: int) -> PlannedClip:
-        """Plan one of the clips, below N.
-
-        Raises:
-            FrameNotFound: See ``plan[position]``.
-            TimeUnavailable: See ``plan[position]``.
-        """
-        try:
-            return self._at.make(slot)
-        except (FrameNotFound, TimeUnavailable) as error:
-            position = int(self.positions[slot])
-            name = error.source or self._at.name_source(slot)
-            raise type(error)(
-                f"{error if error.source else f'{name}: {error}'} (plan position {position})",
-                source=name,
-                position=position,
-                stage="plan",
-            ) from error
-
-    def read_line(self, slot: int) -> dict[str, Any]:
-        """Read the columns of one of the clips: numbers and arrays as they are, text as int64 codes."""
-        return self._at.read_line(slot)
-
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the columns of the clips as batches have them, [N] or [N, ...] each."""
-        return self._at.read_columns()
-
-    def name_rows(self) -> IntArray:
-        """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
-        return self._at.name_rows()

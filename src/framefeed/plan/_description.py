@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,8 @@ from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._units import format_seconds
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import DecodeRuns, FrameIndex, plan_runs, predict_seconds
-from framefeed.plan._clips import Clips, PlannedClips, find_num_frames
+from framefeed.plan._clips import CatalogClips, Clips
+from framefeed.plan._found import PlannedClips
 from framefeed.plan._order import Order
 from framefeed.plan._planned import PlannedClip, iterate_takes
 from framefeed.plan._shard import Shard
@@ -100,9 +101,9 @@ class Waits:
 
 
 def describe_clips(
-    order: Order, clips: Clips, shard: Shard, waits: Waits | None = None, short_videos: int = 0
+    order: Order, clips: Clips, shard: Shard, frames_per_clip: int | None, waits: Waits | None, short_videos: int
 ) -> PlanDescription:
-    """Estimate the cost of the clips of a rank; those of a unit are of one video, and decoded together."""
+    """Estimate the cost of a rank's clips; those of a unit are of one video, and decoded together."""
     # Whole units at equal distances, so that clips that are decoded together are sampled together.
     unit = order.unit
     num_units = len(shard) // unit
@@ -112,7 +113,8 @@ def describe_clips(
     num_clips = delivered = decoded = damaged = past_end = 0
     seconds = 0.0
     for positions in groups:
-        planned, runs = _plan_together(order, clips, shard.global_position(np.array(positions, dtype=np.int64)))
+        global_positions = shard.global_position(np.array(positions, dtype=np.int64))
+        planned, runs = _plan_together(order, clips, global_positions)
         num_clips += len(planned)
         decoded += sum(each.num_decoded for _, each in runs)
         seconds += sum(predict_seconds(index, each) for index, each in runs)
@@ -123,7 +125,7 @@ def describe_clips(
     sampled = sum(map(len, groups))
     return PlanDescription(
         clips=len(shard),
-        frames_per_clip=find_num_frames(clips),
+        frames_per_clip=frames_per_clip,
         decoded_frames_per_delivered_frame=decoded / max(1, delivered),
         predicted_cpu_seconds=seconds / max(1, num_clips) * len(shard),
         excluded_rows=len(clips.excluded),
@@ -144,7 +146,7 @@ def _plan_together(
 
     Give the clips that can be planned, and the runs of each source and take.
     """
-    found = PlannedClips(order, clips, global_positions)
+    found = PlannedClips.find(order, clips, global_positions)
     rows = found.rows
     planned: list[PlannedClip] = []
     frames: dict[tuple[int, int], list[IntArray]] = {}
@@ -159,7 +161,7 @@ def _plan_together(
 
 
 def predict_steps(order: Order, clips: Clips, shards: Sequence[Shard]) -> FloatArray:
-    """Predict the CPU seconds of some steps on every rank, float64 [S, ranks]."""
+    """Predict the CPU seconds of some steps on every rank, float64 [S, ranks], whose shards are given."""
     unit = shards[0].unit
     num_units = len(shards[0]) // unit
     num_sampled = min(num_units, max(_LEAST_STEPS, SAMPLED_CLIPS // (unit * len(shards))))
@@ -173,19 +175,16 @@ def predict_steps(order: Order, clips: Clips, shards: Sequence[Shard]) -> FloatA
     return seconds
 
 
-def measure_waits(
-    order: Order, clips: Clips, shards: Sequence[Shard], predict: Callable[[IntArray], FloatArray]
-) -> Waits:
-    """Measure how unequal ranks are, with and without balance.
+def measure_waits(order: Order, clips: CatalogClips, own: Shard, plain: Shard, balanced: Shard) -> Waits:
+    """Measure how unequal ranks are: ``own`` deals as the plan, ``plain`` without balance, ``balanced`` with it."""
 
-    The first of the ``shards`` deals clips as the plan does, the second without balance and the third with it;
-    ``predict`` gives the CPU seconds of clips at global positions, float64 [N].
-    """
-    own, *both = shards
+    def predict(positions: IntArray) -> FloatArray:
+        return clips.predict_costs(order.find_clips(positions))
+
     numbers = np.unique(np.linspace(0, len(own) - 1, _SAMPLED_POSITIONS).astype(np.int64))
     ranks = range(own.world_size)
     epoch = np.array([predict(replace(own, rank=rank).global_position(numbers)).sum() for rank in ranks])
-    steps = [predict_steps(order, clips, [replace(shard, rank=rank) for rank in ranks]) for shard in both]
+    steps = [predict_steps(order, clips, [replace(shard, rank=rank) for rank in ranks]) for shard in (plain, balanced)]
     step, balanced_step = (float(each.max(1).sum() / max(1e-12, each.mean(1).sum())) for each in steps)
     return Waits(float(epoch.max() / max(1e-12, epoch.mean())), step, balanced_step)
 

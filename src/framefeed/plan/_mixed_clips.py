@@ -16,13 +16,14 @@ from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
 from framefeed.errors import UsageError
-from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws, PartForm, Sources, find_delivered_form
+from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws, PartForm
 from framefeed.plan._mixing import MixSequence
 from framefeed.plan._order import Order
 from framefeed.plan._plan import EpochPlan
 from framefeed.plan._planned import PlannedClip
 from framefeed.plan._shard import Tail
-from framefeed.plan._tables import Excluded
+from framefeed.plan._sources import Sources
+from framefeed.plan._tables import Excluded, find_delivered_form
 
 PLAN_COLUMN = "plan"
 """Column of a mixture with the number of each clip's part."""
@@ -127,9 +128,9 @@ class MixedClips:
         return blake2b(each.encode(), digest_size=16).hexdigest()
 
     @property
-    def mixed(self) -> tuple[tuple[Order, Clips], ...]:
-        """Order and clips of the parts."""
-        return tuple((part.order, part.clips) for part in self.parts)
+    def mixed(self) -> tuple[EpochPlan, ...]:
+        """The parts."""
+        return self.parts
 
     def split_streams(self) -> Mapping[str, Clips]:
         """Split the clips of the first part."""

@@ -16,8 +16,9 @@ from framefeed._checks import OutOfRange, check_integer, check_position
 from framefeed.catalog import Catalog, CatalogEntry
 from framefeed.errors import UsageError
 from framefeed.plan._checkpoint import STATE_VERSION, read_state, shorten, shorten_options
-from framefeed.plan._clips import CatalogClips, Clips, PlannedClips, find_num_frames
+from framefeed.plan._clips import CatalogClips, Clips
 from framefeed.plan._description import PlanDescription, describe_clips, measure_waits
+from framefeed.plan._found import PlannedClips
 from framefeed.plan._order import Balance, Order
 from framefeed.plan._planned import PlannedClip
 from framefeed.plan._request_rule import Requests
@@ -85,7 +86,7 @@ class EpochPlan:
 
     def clips_at(self, global_positions: IntArray) -> PlannedClips:
         """Find the clips at some global positions of the epoch, int64 [N], which are planned one by one."""
-        return PlannedClips(self.order, self.clips, global_positions)
+        return PlannedClips.find(self.order, self.clips, global_positions)
 
     @overload
     def __getitem__(self, position: SupportsIndex) -> PlannedClip: ...
@@ -168,7 +169,7 @@ class EpochPlan:
     @cached_property
     def parts(self) -> tuple[EpochPlan, ...]:
         """The plans of a mixture, in the order of ``batch["plan"]``; none of other plans."""
-        return tuple(EpochPlan(order, clips) for order, clips in self.clips.mixed)
+        return tuple(EpochPlan(each.order, each.clips) for each in self.clips.mixed)
 
     @cached_property
     def streams(self) -> Mapping[str, EpochPlan]:
@@ -181,7 +182,8 @@ class EpochPlan:
     @property
     def frames_per_clip(self) -> int | None:
         """T, the number of frames of every clip; None where clips or streams differ in it."""
-        return find_num_frames(self.clips)
+        lengths = {form.num_frames for form in self.clips.forms.values()}
+        return lengths.pop() if len(lengths) == 1 else None
 
     @property
     def is_random(self) -> bool:
@@ -273,14 +275,13 @@ class EpochPlan:
             "deliveries": [delivery.dump() for delivery in order.deliveries],
             "num_clips": order.count,
             "rule": shorten(clips.rule_text),
-            "options": {**options, **clips.options_text},
+            "options": shorten_options({**options, **clips.options_text}),
             "catalog": clips.catalog_fingerprint,
         }
 
     def state_dict(self) -> dict[str, Any]:
         """Return the plan's part of a checkpoint: a dict for JSON, of at most 900 bytes."""
-        state = self._make_state()
-        return {**state, "options": shorten_options(state["options"])}
+        return self._make_state()
 
     def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
         """Return the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.
@@ -295,14 +296,8 @@ class EpochPlan:
 
     def describe(self) -> PlanDescription:
         """Estimate the cost of this rank's epoch from at most a few hundred of its clips."""
-        waits, order = None, self.order
-        if order.world_size > 1 and len(self) and isinstance(self.clips, CatalogClips):
-            predict = self.clips.predict_costs
-            balanced, plain = (replace(order, balance=each).deal(predict) for each in ("cost", None))
-            waits = measure_waits(
-                order,
-                self.clips,
-                [self._shard, plain, balanced],
-                lambda positions: predict(order.find_clips(positions)),
-            )
-        return describe_clips(order, self.clips, self._shard, waits, count_short_videos(self.clips))
+        waits, order, clips = None, self.order, self.clips
+        if order.world_size > 1 and len(self) and isinstance(clips, CatalogClips):
+            balanced, plain = (replace(order, balance=each).deal(clips.predict_costs) for each in ("cost", None))
+            waits = measure_waits(order, clips, self._shard, plain, balanced)
+        return describe_clips(order, clips, self._shard, self.frames_per_clip, waits, count_short_videos(clips))

@@ -13,9 +13,9 @@ from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import ExactTimes, FrameIndex, Timeline
-from framefeed.plan._clips import CatalogClips, CatalogClipsAt, Clips, Draws, PartForm, Sources
-from framefeed.plan._order import Order
+from framefeed.plan._clips import CatalogClips, CatalogClipsAt, Clips, Draws, Ordered, PartForm
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
+from framefeed.plan._sources import Sources
 from framefeed.plan._tables import Excluded, describe_source
 from framefeed.request import ClipContext, ClipFrames, Picking, PictureRule, SharedCrop, SharedDraw, choose_times
 
@@ -154,7 +154,7 @@ class StreamClips:
         return blake2b(each.encode(), digest_size=16).hexdigest()
 
     @property
-    def mixed(self) -> tuple[tuple[Order, Clips], ...]:
+    def mixed(self) -> Sequence[Ordered]:
         """None."""
         return ()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from framefeed.catalog import Catalog, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import NO_TIMES, FrameIndex, Timeline
@@ -200,3 +200,14 @@ def _read_seconds(catalog: Catalog, name: str) -> FloatArray:
             f"within: expected columns of numbers (seconds), but column {name!r} holds {type(value).__name__}"
         )
     return values.astype(np.float64)
+
+
+def find_delivered_form(column: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Find shape and type of a column's values in batches: single integers are int64."""
+    shape = column.shape[1:]
+    return shape, np.dtype(np.int64) if not shape and column.dtype.kind in "iu" else column.dtype
+
+
+def as_delivered(values: AnyArray) -> AnyArray:
+    """Convert values of a column to the type that they have in batches."""
+    return values.astype(find_delivered_form(values)[1], copy=False)

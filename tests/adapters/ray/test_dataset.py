@@ -115,13 +115,8 @@ def test_tasks_last_seconds_fit_the_store_and_leave_work_for_all(monkeypatch: py
 @pytest.mark.parametrize("name", ["random frames", "streams"])
 def test_files_of_all_clips_and_streams_are_looked_for(name: str) -> None:
     plan = PLANS[name]()
-    files = {source.source for at in range(len(plan)) for source in list_sources(plan, at)}
+    files = {part.source for clip in plan for part in clip.parts.values()}
     assert set(_dataset._list_seen(plan)) == files
-
-
-def list_sources(plan: ff.EpochPlan, position: int) -> list[ff.MediaInfo]:
-    rows = plan.rows_at(position) if plan.streams else [plan.row_at(position)]
-    return [plan.catalog[row] for row in rows]
 
 
 def test_both_nodes_read_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""Find clips at global positions together, and plan them one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from framefeed._arrays import AnyArray, IntArray
+from framefeed.errors import FrameNotFound, TimeUnavailable
+from framefeed.plan._clips import Clips, ClipsAt, Draws
+from framefeed.plan._order import Order
+from framefeed.plan._planned import PlannedClip
+
+
+class PlannedClips:
+    """The clips at some global positions of a plan, found together; each is planned when it is asked for.
+
+    Attributes:
+        positions: Global positions, int64 [N].
+        numbers: Numbers of the clips, int64 [N].
+    """
+
+    __slots__ = ("_at", "numbers", "positions")
+
+    def __init__(self, order: Order, clips: Clips, positions: IntArray, numbers: IntArray) -> None:
+        self.positions = positions
+        self.numbers = numbers
+        self._at: ClipsAt = clips.at(numbers, Draws(order.seed, order.epoch, positions.tolist()))
+
+    @classmethod
+    def find(cls, order: Order, clips: Clips, positions: IntArray) -> PlannedClips:
+        """Find the clips at some global positions of an order, int64 [N]."""
+        return cls(order, clips, positions, order.find_clips(positions))
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def rows(self) -> Sequence[Sequence[int]]:
+        """Number of the source of each take among the sources of the plan: a list of N for each take of a clip."""
+        return self._at.rows
+
+    def plan(self, slot: int) -> PlannedClip:
+        """Plan one of the clips, below N.
+
+        Raises:
+            FrameNotFound: See ``plan[position]``.
+            TimeUnavailable: See ``plan[position]``.
+        """
+        try:
+            return self._at.make(slot)
+        except (FrameNotFound, TimeUnavailable) as error:
+            position = int(self.positions[slot])
+            name = error.source or self._at.name_source(slot)
+            raise type(error)(
+                f"{error if error.source else f'{name}: {error}'} (plan position {position})",
+                source=name,
+                position=position,
+                stage="plan",
+            ) from error
+
+    def read_line(self, slot: int) -> dict[str, Any]:
+        """Read the columns of one of the clips: numbers and arrays as they are, text as int64 codes."""
+        return self._at.read_line(slot)
+
+    def read_columns(self) -> dict[str, AnyArray]:
+        """Read the columns of the clips as batches have them, [N] or [N, ...] each."""
+        return self._at.read_columns()
+
+    def name_rows(self) -> IntArray:
+        """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
+        return self._at.name_rows()
