@@ -1,4 +1,4 @@
-"""Count the source: lines by concern, what one frame and one batch load, calls of a clip, lengths of functions.
+"""Count the source: lines by concern, what one frame and one batch load, calls of a clip, lengths of functions, types.
 
 usage: python -m benchmarks.structure [--concerns] [--write] [--ceilings PERCENT] [--json FILE]
 
@@ -14,12 +14,14 @@ import ast
 import collections
 import json
 import math
+import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,12 +29,15 @@ from typing import Any
 import framefeed as ff
 import framefeed.media
 from benchmarks.figures import fill, make_table
+from benchmarks.idle import IdleDecoder
 from framefeed.testing import ClipSpec, write_clip
-from tests.house import FunctionNode, Source, package_sources
+from tests.house import FunctionNode, Source, full_name, package_sources
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 SIDES = ("bench", "cli", "report", "testing")
+TYPED = ("plan", "load", "lerobot", "adapters")
+"""Rooms in which a type that says nothing is counted."""
 # (concern, most lines, what it buys the user, its modules); the longest name that fits a module counts.
 CONCERNS = [
     ("frames of one source", 7_816, "any frame by number or time, exactly the one that was asked for",
@@ -88,6 +93,8 @@ print(*sorted({"pyarrow"} & sys.modules.keys()))
 FRAME = "import framefeed as ff; ff.VideoDecoder({0!r})[5]"
 BATCH = "import framefeed as ff; plan = ff.plan_clips(ff.Catalog.open({1!r}), ff.Uniform(8), seed=0, size=(32, 32)); "
 BATCH += "loader = ff.ClipLoader(plan, batch_size=1, workers=2); next(iter(loader)); loader.close()"
+BATCHED = 64
+"""Clips of a batch that nothing decodes."""
 # Distances of the 8 frames of two clips, which need different numbers of packets.
 NEAR, FAR = 1, 8
 
@@ -114,9 +121,9 @@ def main() -> int:
         return 0
     if given.concerns:
         return 0
-    counts = count_functions(sources) | count_files(sources) | count_in_use()
+    counts = count_functions(sources) | count_types(sources) | count_files(sources) | count_in_use()
     for name, value in counts.items():
-        print(f"{name:55} {value}")
+        print(f"{name:57} {value}")
     if given.json is not None:
         given.json.write_text(json.dumps({"lines": lines, **counts}, indent=1) + "\n", encoding="utf-8")
     return 0
@@ -180,6 +187,71 @@ def count_body(node: FunctionNode) -> int:
     return (node.end_lineno or node.lineno) - body[0].lineno + 1
 
 
+def count_types(sources: list[Source], plan: str = "EpochPlan") -> dict[str, Any]:
+    """Count what stands in for a type, room by room, and what a plan has: its subclasses and its public names."""
+    by_room = {room: [source for source in sources if source.room == room] for room in TYPED}
+    rooms = " / ".join(TYPED)
+    nodes = [node for source in sources for node in source.nodes if isinstance(node, ast.ClassDef)]
+    return {
+        f"results typed Any, {rooms}": [sum(map(_count_any, each)) for each in by_room.values()],
+        f"annotations NoReturn, {rooms}": [sum(map(_count_no_return, each)) for each in by_room.values()],
+        f"calls of cast, {rooms}": [sum(map(_count_casts, each)) for each in by_room.values()],
+        f"subclasses of {plan}": len(find_subclasses(nodes, plan)),
+        f"public names of {plan}, properties / methods / fields": [
+            len(names) for names in find_public_names(node for node in nodes if node.name == plan)
+        ],
+    }
+
+
+def _count_any(source: Source) -> int:
+    return sum(
+        isinstance(node, FunctionNode) and node.returns is not None and _names(source, node.returns, "typing.Any")
+        for node in source.nodes
+    )
+
+
+def _count_no_return(source: Source) -> int:
+    annotations = [each for node in source.nodes for each in _list_annotations(node)]
+    return sum(_names(source, node, "typing.NoReturn") for each in annotations for node in ast.walk(each))
+
+
+def _count_casts(source: Source) -> int:
+    return sum(isinstance(node, ast.Call) and _names(source, node.func, "typing.cast") for node in source.nodes)
+
+
+def _names(source: Source, node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute) and full_name(node, source.names) == name
+
+
+def _list_annotations(node: ast.AST) -> Iterator[ast.expr]:
+    """Give the annotation of an argument or a name, and that of a function's result."""
+    given = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+    yield from (each for each in given if isinstance(each, ast.expr))
+
+
+def find_subclasses(classes: Iterable[ast.ClassDef], name: str) -> set[str]:
+    """Find the classes below the one of this name, those of subclasses too."""
+    bases = [(node.name, {ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases}) for node in classes]
+    found, below = set[str](), {name}
+    while below := {each for each, its in bases if its & below} - found:
+        found |= below
+    return found
+
+
+def find_public_names(classes: Iterable[ast.ClassDef]) -> tuple[set[str], set[str], set[str]]:
+    """Find the properties, methods and fields without an underscore in the bodies of classes."""
+    properties, methods, fields = set[str](), set[str](), set[str]()
+    for node in (each for of_class in classes for each in of_class.body):
+        if isinstance(node, FunctionNode):
+            is_property = any(ast.unparse(each).split(".")[-1].endswith("property") for each in node.decorator_list)
+            (properties if is_property else methods).add(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            fields.add(node.target.id)
+    found = properties, methods, fields
+    properties, methods, fields = ({name for name in names if not name.startswith("_")} for names in found)
+    return properties, methods, fields
+
+
 def count_files(sources: list[Source]) -> dict[str, Any]:
     """Count modules and lines of core, wheel, tests and benchmarks."""
     core = [source for source in sources if source.room not in SIDES]
@@ -211,10 +283,12 @@ def count_in_use() -> dict[str, Any]:
             "loaded by a ClipLoader's first batch, modules / lines": count_loaded(BATCH.format(str(path), str(table))),
         }
         (near, few), (far, many) = (count_calls(path, distance) for distance in (NEAR, FAR))
+        idle = count_idle_calls(path, Path(folder))
     a_packet = (far - near) / (many - few)
-    return {**first, "own calls of a clip of 8 frames, a packet / besides": [
-        round(a_packet, 1), round(near - a_packet * few)
-    ]}  # fmt: skip
+    return first | {
+        "own calls of a clip of 8 frames, a packet / besides": [round(a_packet, 1), round(near - a_packet * few)],
+        f"own calls of one of {BATCHED} clips, no decoding, {' / '.join(idle)}": list(idle.values()),
+    }
 
 
 def count_loaded(code: str) -> list[Any]:
@@ -226,22 +300,40 @@ def count_loaded(code: str) -> list[Any]:
 
 
 def count_calls(path: Path, distance: int) -> tuple[int, int]:
-    """Count framefeed's own calls, generators' resumptions too, and packets for one clip of a warm loader."""
-    calls, own = 0, str(Path(ff.__file__).parent)
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event == "call" and frame.f_code.co_filename.startswith(own)
-
+    """Count framefeed's own calls and packets for one clip of a warm loader."""
     clip = ff.DecodeRequest(path, range(0, 8 * distance, distance))
     with ff.ClipLoader(ff.plan_requests([clip] * 3, size=(32, 32)), batch_size=1, workers=0) as loader:
-        batches = iter(loader)
-        next(batches), next(batches)
-        before = loader.stats().counts.packets_sent
-        sys.setprofile(note)
-        next(batches)
-        sys.setprofile(None)
-        return calls, loader.stats().counts.packets_sent - before
+        calls, packets = count_batch(loader)
+        return sum(calls.values()), packets
+
+
+def count_idle_calls(path: Path, folder: Path) -> dict[str, float]:
+    """Count the own calls of plan, load and all rooms for each clip of a batch of several videos, without decoding."""
+    videos = [shutil.copyfile(path, folder / f"{number}.mp4") for number in range(8)]
+    catalog = ff.scan(videos, out=folder / "many.parquet", progress=False)
+    plan = ff.plan_clips(catalog, ff.Dense(8), clips_per_video=3 * BATCHED // 8, seed=0, size=(32, 32))
+    with ff.ClipLoader(plan, batch_size=BATCHED, workers=0, backend=IdleDecoder()) as loader:
+        calls, _ = count_batch(loader)
+    counts = {"plan": calls["plan"], "load": calls["load"], "all": sum(calls.values())}
+    return {room: round(count / BATCHED, 1) for room, count in counts.items()}
+
+
+def count_batch(loader: ff.ClipLoader) -> tuple[collections.Counter[str], int]:
+    """Count framefeed's own calls by room, generators' resumptions too, and packets for a loader's third batch."""
+    calls: collections.Counter[str] = collections.Counter()
+    own = f"{Path(ff.__file__).parent}{os.sep}"
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and (name := frame.f_code.co_filename).startswith(own):
+            calls[name.removeprefix(own).split(os.sep)[0]] += 1
+
+    batches = iter(loader)
+    next(batches), next(batches)
+    before = loader.stats().counts.packets_sent
+    sys.setprofile(note)
+    next(batches)
+    sys.setprofile(None)
+    return calls, loader.stats().counts.packets_sent - before
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
+from hashlib import blake2b
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -97,8 +99,13 @@ class SlopedDecoder(FlatDecoder):
     """A decoder of whose pictures no two pixels that are neighbours in a row, a column or a colour are alike."""
 
     def draw(self, ordinal: int, shape: tuple[int, ...]) -> Any:
-        colour, row, column = np.ogrid[tuple(map(slice, shape))]
-        return (ordinal + 50 * colour + 3 * row + 7 * column).astype(np.uint8)
+        return _draw_slopes(shape) + np.uint8(ordinal % 256)
+
+
+@lru_cache(maxsize=64)
+def _draw_slopes(shape: tuple[int, ...]) -> Any:
+    colour, row, column = np.ogrid[tuple(map(slice, shape))]
+    return (50 * colour + 3 * row + 7 * column).astype(np.uint8)
 
 
 STREAM = StreamFacts(0, "fake", "h264", None, 64, 48, "yuv420p", skips_exactly=True, contiguous=True)
@@ -153,7 +160,7 @@ class FakeCatalog:
 
     @property
     def _data(self) -> SimpleNamespace:
-        facts = SimpleNamespace(names=())  # which has no columns of lists
+        facts = SimpleNamespace(names=(), column=lambda name: pa.array(self.columns[name]))  # no columns of lists
         return SimpleNamespace(
             missing=None, why_no_frames=lambda remedy: f"it holds headers only: {remedy}", facts=facts
         )
@@ -239,7 +246,7 @@ class FakeCatalog:
 
     def hash_sources(self, columns: Sequence[str] = ()) -> str:
         chosen = {name: list(map(str, self.columns[name])) for name in columns}
-        return f"{len(self)} rows, {self.num_frames.tolist()}, {chosen}"
+        return blake2b(repr((self.num_frames.tolist(), chosen)).encode(), digest_size=16).hexdigest()
 
     @property
     def failures(self) -> list[tuple[str, str, str]]:

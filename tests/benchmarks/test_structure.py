@@ -9,6 +9,7 @@ from benchmarks.structure import (
     PAGE,
     count_concerns,
     count_lines,
+    count_types,
     find_excesses,
     set_ceilings,
     tabulate_concerns,
@@ -56,3 +57,47 @@ def test_the_page_on_architecture_shows_lines_and_ceiling_of_each_concern(lines:
         each: (shown[each], lines[each]) for each in lines if abs(shown[each] - lines[each]) > max(20, lines[each] / 20)
     }
     assert not off, renew
+
+
+def test_types_are_counted_by_room_and_by_what_a_name_was_imported_as() -> None:
+    base = Source(
+        "framefeed.plan._base",
+        """
+import typing
+from typing import Any, NoReturn as Never
+
+class Base:
+    rows: int
+    _lines: int
+    cells = typing.cast("int", 3)
+
+    @property
+    def size(self) -> Any: ...
+    @cached_property
+    def whole(self) -> "Base": ...
+    @overload
+    def pick(self, position: int) -> typing.Any: ...
+    def pick(self, position: Any) -> list[Any]: ...
+    def _fail(self) -> Never: ...
+""",
+    )
+    others = Source(
+        "framefeed.load._others",
+        """
+from framefeed.plan import _base
+
+class Middle(_base.Base, Generic[int]): ...
+class Last(Middle["rows"], object):
+    def cast(self, fail: Callable[[], NoReturn]) -> typing.NoReturn:
+        return self.column.cast("int")
+class Apart: ...
+""",
+    )
+    rooms = "plan / load / lerobot / adapters"
+    assert count_types([base, others], "Base") == {
+        f"results typed Any, {rooms}": [2, 0, 0, 0],
+        f"annotations NoReturn, {rooms}": [1, 1, 0, 0],
+        f"calls of cast, {rooms}": [1, 0, 0, 0],
+        "subclasses of Base": 2,
+        "public names of Base, properties / methods / fields": [2, 1, 1],
+    }

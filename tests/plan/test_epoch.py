@@ -520,15 +520,24 @@ def test_L13_long_options_of_a_state_are_cut_and_compared() -> None:
     options: dict[str, Any] = {
         "crop": RandomResizedCrop(8, scale=(0.123456789, 0.987654321), ratio=(0.1234567, 1.2345678))
     }
+    options["within"] = ("start", "end_in_seconds_from_the_first_frame")
+    columns = {name: [np.nan] * 3 for name in options["within"]}
+
+    def plan_fakes(lengths: list[int], rule: ClipRule, **given: Any) -> EpochPlan:
+        catalog: Any = FakeCatalog([steady_index(length) for length in lengths], columns=columns)
+        return plan_clips(catalog, rule, seed=1, **given)
+
     plan = plan_fakes([9] * 3, Dense(2), **options)
     text = plan.state_dict()["options"]["crop"]
-    assert len(text) <= 60
+    assert len(text) <= 45
     assert "(hash " in text
     assert plan.with_state(plan.state_dict()).fingerprint == plan.fingerprint
     other = plan_fakes([9] * 3, Dense(2), clips_per_video=2, **options)
     with pytest.raises(UsageError, match=r"options \(checkpoint: clips_per_video=1, here: clips_per_video=2\)"):
         other.with_state(plan.state_dict())
-    with pytest.raises(UsageError, match=r"options \(checkpoint: crop=RandomResizedCrop.*hash .*, here: crop=None\)"):
+    with pytest.raises(
+        UsageError, match=r"options \(checkpoint: crop=RandomResizedC.*hash .*, here: crop=None, within=None\)"
+    ):
         plan_fakes([9] * 3, Dense(2)).with_state(plan.state_dict())
 
 

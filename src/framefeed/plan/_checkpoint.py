@@ -18,7 +18,7 @@ STATE_VERSION = 3
 _MOST_TEXT = 130
 """Characters of a rule, so that a state is under 1 KiB."""
 _MOST_OPTION = 45
-"""Characters of an option."""
+"""Characters of an option, if all of them have more than `_MOST_TEXT`."""
 
 
 def keep_effective_options(catalog: Catalog, options: ClipOptions, *, own_forms: bool) -> ClipOptions:
@@ -40,12 +40,14 @@ def shorten(text: str, most: int = _MOST_TEXT) -> str:
 
 
 def shorten_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Cut long values of options."""
+    """Cut the values of options if they are long together."""
+    if sum(map(len, options.values())) <= _MOST_TEXT:
+        return dict(options)
     return {name: shorten(text, _MOST_OPTION) for name, text in options.items()}
 
 
 def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, tuple[Delivery, ...]]:
-    """Read the epoch and the deliveries of a checkpoint, given what the plan ``here`` would write.
+    """Read the epoch and the deliveries of a checkpoint, given what the plan ``here`` would write, with options uncut.
 
     Raises:
         UsageError: The checkpoint belongs to another plan.
@@ -75,12 +77,16 @@ def _find_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> Iter
             yield f"{word} (checkpoint: {state.get(name)}, here: {here[name]})"
     given = state.get("options")
     was, now = given if isinstance(given, Mapping) else {}, here["options"]
-    names = [name for name in sorted(was.keys() | now.keys()) if was.get(name) != now.get(name)]
+    names = [name for name in sorted(was.keys() | now.keys()) if not _is_same(was.get(name), now.get(name))]
     if names:
         there, own = (", ".join(f"{name}={_get_text(of, name)}" for name in names) for of in (was, now))
         yield f"options (checkpoint: {there}, here: {own})"
     if state.get("catalog") != here["catalog"]:
         yield "catalog (other rows, another order, or files that changed and were scanned again)"
+
+
+def _is_same(state: object, here: str | None) -> bool:
+    return state == here or (here is not None and state == shorten(here, _MOST_OPTION))
 
 
 def _get_text(options: Mapping[str, str], name: str) -> str:

@@ -104,6 +104,9 @@ class ClipsAt(Protocol):
     def name_source(self, slot: int) -> str:
         """Name the first source of one of the clips for messages."""
 
+    def read_line(self, slot: int) -> dict[str, Any]:
+        """Read the delivered columns of one of the clips: numbers and arrays as they are, text as int64 codes."""
+
     def read_columns(self) -> dict[str, AnyArray]:
         """Read the delivered columns of the clips as batches have them, [N] or [N, ...] each."""
 
@@ -505,6 +508,11 @@ class CatalogClipsAt:
     def name_source(self, slot: int) -> str:
         """Name the source of one of the clips for messages."""
         return describe_source(self._clips.catalog, self.located.rows[slot])
+
+    def read_line(self, slot: int) -> dict[str, Any]:
+        """Read the delivered columns of one of the clips."""
+        line = self.located.lines[slot]
+        return {name: values[line] for name, values in self._clips.columns.items()}
 
     def read_columns(self) -> dict[str, AnyArray]:
         """Read the delivered columns of the clips."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed.errors import FrameNotFound, TimeUnavailable
@@ -57,6 +58,10 @@ class PlannedClips:
                 position=position,
                 stage="plan",
             ) from error
+
+    def read_line(self, slot: int) -> dict[str, Any]:
+        """Read the columns of one of the clips: numbers and arrays as they are, text as int64 codes."""
+        return self._at.read_line(slot)
 
     def read_columns(self) -> dict[str, AnyArray]:
         """Read the columns of the clips as batches have them, [N] or [N, ...] each."""

@@ -238,6 +238,10 @@ class MixedClipsAt:
         at, number = self._found[slot]
         return at.name_source(number)
 
+    def read_line(self, slot: int) -> dict[str, Any]:
+        """Read the delivered columns of one of the clips."""
+        return {name: values[slot] for name, values in self.read_columns().items()}
+
     def read_columns(self) -> dict[str, AnyArray]:
         """Read the delivered columns of the clips."""
         values: dict[str, AnyArray] = {}

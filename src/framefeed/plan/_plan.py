@@ -118,7 +118,7 @@ class EpochPlan:
 
     def columns_at(self, position: SupportsIndex) -> dict[str, Any]:
         """Return the chosen columns of one position as a dict: numbers and arrays as they are, text as int64 codes."""
-        return {name: values[0] for name, values in self._locate(position).read_columns().items()}
+        return self._locate(position).read_line(0)
 
     def row_at(self, position: SupportsIndex) -> int:
         """Number of the row of the clip at a position, as batches have it: in the catalog, or of the first stream."""

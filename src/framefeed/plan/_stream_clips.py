@@ -244,6 +244,10 @@ class StreamClipsAt:
         """Name the first source of one of the clips."""
         return self._takes[0].name_source(slot)
 
+    def read_line(self, slot: int) -> dict[str, Any]:
+        """Read the delivered columns of one of the clips."""
+        return self._takes[0].read_line(slot)
+
     def read_columns(self) -> dict[str, AnyArray]:
         """Read the delivered columns of the clips."""
         return self._takes[0].read_columns()
