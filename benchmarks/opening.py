@@ -103,7 +103,7 @@ def make_catalog(folder: Path, count: int) -> Path:
     write_catalog(str(path), table, CatalogHeader(fingerprint, "header", "proof", list(CLASSES)), None)
     plan = plan_pictures(ff.Catalog.open(path))
     for position in range(min(len(plan), BATCH * LINKED_BATCHES)):
-        row = plan.row_at(position)
+        row = plan[position].row
         link = folder / names[row]
         link.parent.mkdir(parents=True, exist_ok=True)
         os.link(photos / f"{photo_of_row[row]:02}.jpg", link)

@@ -72,7 +72,7 @@ def decode_alone(job: Job) -> Job:
     wait_for_start()
     began, cpu = time.perf_counter(), time.process_time()
     for at in range(len(plan)):
-        source = plan.catalog.media_source(plan.row_at(at))
+        source = plan.catalog.media_source(plan[at].row)
         times = plan[at].pts_seconds
         with av.open(source.local_path) as container:
             stream = container.streams.video[0]

@@ -122,7 +122,7 @@ def test_the_row_of_an_item_is_that_of_its_source_on_any_rank(workers: int) -> N
             plan = plan_clips(part, Uniform(2), seed=7, shuffle=shuffle, clips_per_video=2, rank=rank, world_size=2)
             loader = DataLoader(ClipDataset(plan), batch_size=3, num_workers=workers)
             rows = torch.cat([batch["row"] for batch in loader])
-            assert (rows.dtype, rows.tolist()) == (torch.int64, [plan.row_at(at) for at in range(len(plan))])
+            assert (rows.dtype, rows.tolist()) == (torch.int64, [plan[at].row for at in range(len(plan))])
             sources = [source for batch in loader for source in batch["source"]]
             assert [part[row].source for row in rows.tolist()] == sources
 

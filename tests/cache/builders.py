@@ -77,7 +77,7 @@ def needed_frames(plan: EpochPlan, epochs: int = 1) -> dict[int, set[int]]:
     for epoch in range(epochs):
         at = plan.with_epoch(plan.epoch + epoch)
         for position in range(len(at)):
-            frames_by_row.setdefault(at.row_at(position), set()).update(at[position].indices.tolist())
+            frames_by_row.setdefault(at[position].row, set()).update(at[position].indices.tolist())
     return frames_by_row
 
 
@@ -96,7 +96,7 @@ def clips_through(plan: EpochPlan, cache: FrameCache | None, backend: Any) -> It
     """Pixels of every clip, one at a time; None where it fails."""
     decoder = backend if cache is None else make_decoder(plan, cache, backend)
     for position in range(len(plan)):
-        request, row = plan[position], plan.row_at(position)
+        request, row = plan[position], plan[position].row
         index = plan.catalog.frame_index(row)
         shape = request.output.shape(*index.stream.displayed)
         slot = ClipSlot(request.indices, request.output, np.empty((len(request), *shape), dtype=np.uint8))

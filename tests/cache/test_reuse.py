@@ -23,7 +23,7 @@ def plan_videos(rule: Any, num_videos: int = 40, num_frames: int = 100, **option
 def measure_reuse(plan: Any) -> float:
     """Count the share in whole epochs: requested frames of the next one that this one has."""
     now, later = (
-        [(each.row_at(position), ordinal) for position, clip in enumerate(each) for ordinal in clip.indices.tolist()]
+        [(each[position].row, ordinal) for position, clip in enumerate(each) for ordinal in clip.indices.tolist()]
         for each in (plan, plan.with_epoch(plan.epoch + 1))
     )
     known = set(now)

@@ -108,7 +108,7 @@ plan_boxes = partial(plan_over, rule=ff.Uniform(2), size=(16, 16), columns=("box
 
 def test_lists_travel_with_clips(tmp_path: Path) -> None:
     plan = plan_boxes(ff.scan(write_list(tmp_path, BOXES), workers=1), clips_per_video=2)
-    assert plan.columns_at(0)["box"].tolist() == BOXES[plan.row_at(0)]
+    assert plan.columns_at(0)["box"].tolist() == BOXES[plan[0].row]
     for kind in ("threads", "processes"):
         with ff.ClipLoader(plan, batch_size=4, workers=1, kind=kind) as loader:
             for batch in loader:

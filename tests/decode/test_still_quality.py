@@ -102,7 +102,7 @@ def test_every_way_to_a_picture_gives_the_same_bytes(
     assert np.array_equal(load(plan, workers=0), expected)
     assert np.array_equal(load(plan, workers=2), expected)
     # Other boxes are drawn in the next epoch: a cache of outputs warns that it is of no use.
-    for form in ("planes",) if plan.is_random else ("output", "planes"):
+    for form in ("planes",) if plan.clips.is_random else ("output", "planes"):
         with ff.FrameCache(tmp_path / form, form=form) as cache:
             assert np.array_equal(load(plan, workers=1, cache=cache), expected), form
             with ff.ClipLoader(plan, batch_size=8, workers=0, cache=cache) as loader:

@@ -67,7 +67,7 @@ def test_P04_plans_leave_out_what_a_crop_makes_fail(tmp_path: Path) -> None:
     ):
         with pytest.warns(UserWarning, match=r"1 of 2 rows are left .* 1 of them have pictures that change"):
             plan = ff.plan_clips(catalog, ff.Uniform(4), seed=0, **options)  # type: ignore[arg-type]
-        assert [plan.row_at(position) for position in range(len(plan))] == [1]
+        assert [plan[position].row for position in range(len(plan))] == [1]
         ((source, error),) = plan.excluded
         assert source == catalog[0].source
         assert error.startswith("FormatChanged: ")

@@ -49,7 +49,10 @@ def test_a_transform_sees_the_flipped_clip() -> None:
     plan = plan_of(horizontal_flip=0.5)
     pixels = np.concatenate([batch.data for batch in load_all(plan)])
     transformed = load_all(plan, transform=lambda clip, rng: clip[..., :8] + rng.integers(3, dtype=np.uint8))
-    drawn = [plan.generator_at(position).integers(3, dtype=np.uint8) for position in range(len(plan))]
+    drawn = [
+        plan.order.generator_at(plan.global_position(position)).integers(3, dtype=np.uint8)
+        for position in range(len(plan))
+    ]
     expected = pixels[..., :8] + np.array(drawn)[:, None, None, None, None]
     assert np.array_equal(np.concatenate([batch.data for batch in transformed]), expected)
 
@@ -109,7 +112,7 @@ def test_a_picture_lies_in_its_border_as_the_decoder_gives_it(
     letterbox: Letterbox, size: tuple[int, int], flip: float
 ) -> None:
     plan = plan_of(clips_per_video=3, size=letterbox, horizontal_flip=flip)
-    assert (plan.picture_shape, plan.clip_shape_at(3)) == ((3, *letterbox.common), (4, 3, *letterbox.common))
+    assert (plan.picture_shape, plan[3].shape) == ((3, *letterbox.common), (4, 3, *letterbox.common))
     expected = np.concatenate([batch.data for batch in load_all(plan_of(clips_per_video=3, size=size))])
     batches = load_all(plan)
     assert np.array_equal(np.concatenate([batch.data for batch in batches]), compose(plan, expected, letterbox))

@@ -52,7 +52,7 @@ def test_what_travels_beside_the_pictures_is_that_of_the_plan() -> None:
         request = plan[position]
         assert batch.sources[slot] == request.source
         assert batch.positions[slot] == plan.global_position(position)
-        assert batch.rows[slot] == plan.row_at(position)
+        assert batch.rows[slot] == plan[position].row
         assert batch.columns["label"][slot] == plan.columns_at(position)["label"]
         np.testing.assert_array_equal(batch.pts_seconds[slot], request.pts_seconds)
         assert batch.valid[slot].tolist() == [True, True, False, False]

@@ -53,7 +53,7 @@ def make_plan(catalog: Catalog, indices: tuple[int, ...] = ORDINALS, **options: 
 
 
 def find_damaged(plan: EpochPlan, position: int) -> np.ndarray:
-    index = plan.catalog.frame_index(plan.row_at(position))
+    index = plan.catalog.frame_index(plan[position].row)
     return np.isin(plan[position].indices, index.damaged_frame_indices)
 
 
@@ -64,7 +64,7 @@ def load_one(loader: ClipLoader) -> ClipBatch:
 
 def decode_directly(plan: EpochPlan, position: int, ordinals: np.ndarray) -> np.ndarray:
     """The decoder's pictures of some frames, damaged ones as they come."""
-    catalog, row = plan.catalog, plan.row_at(position)
+    catalog, row = plan.catalog, plan[position].row
     out = np.zeros((len(ordinals), 3, 48, 64), np.uint8)
     slot = ClipSlot(ordinals, OutputSpec(), out, accepts_damaged=True)
     PyAVDecoder().decode(MediaSource.of(catalog.source(row)), catalog.frame_index(row), [slot]).raise_first()

@@ -34,7 +34,7 @@ def plan(tmp_path: Path) -> EpochPlan:
 def damage(plan: EpochPlan, position: int) -> str:
     """Zero packets in the middle of a file behind the back of its index: same size, same time."""
     path = str(plan[position].source)
-    facts, packets = os.stat(path), plan.entry_at(position).frame_index
+    facts, packets = os.stat(path), plan.catalog[plan[position].row].frame_index
     assert packets is not None
     table = packets.packets
     with open(path, "r+b") as file:

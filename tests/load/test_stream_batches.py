@@ -106,7 +106,7 @@ def test_D04_a_clip_without_a_substitute_is_its_own_again() -> None:
     batch = load_one(plan, *everything, on_error="substitute", max_failed=None)
     assert not batch.ok.any()
     assert_unequal(batch)
-    assert [plan.row_at(position) for position in batch.positions.tolist()] == batch.rows.tolist()
+    assert [plan[position].row for position in batch.positions.tolist()] == batch.rows.tolist()
     for slot, error in enumerate(batch.errors):
         assert error is not None
         assert error.position == batch.positions[slot]
@@ -172,7 +172,11 @@ def test_a_result_that_does_not_fit_is_the_error_of_its_clip_and_stream() -> Non
 
     def cut(clips: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         drawn = rng.random()
-        (position,) = [number for number in range(len(plan)) if plan.generator_at(number).random() == drawn]
+        (position,) = [
+            number
+            for number in range(len(plan))
+            if plan.order.generator_at(plan.global_position(number)).random() == drawn
+        ]
         short = {3: "slow", 5: "fast"}.get(position)
         return {name: clip[:1] if name == short else clip for name, clip in clips.items()}
 

@@ -85,7 +85,10 @@ def test_a_transform_gets_all_streams_with_one_generator(kind: str) -> None:
     plan = plan_both()
     plain = load_all(plan)
     expected = [
-        flip_all({name: clip[slot] for name, clip in batch.data.items()}, plan.generator_at(position))
+        flip_all(
+            {name: clip[slot] for name, clip in batch.data.items()},
+            plan.order.generator_at(plan.global_position(position)),
+        )
         for batch in plain
         for slot, position in enumerate(batch.positions.tolist())
     ]
@@ -359,8 +362,6 @@ def test_mixtures_of_streams() -> None:
     for name in ("picture_shape", "clip_shape"):
         with pytest.raises(UsageError, match=rf"take plan.streams\['slow'\].{name}|picture_shape"):
             getattr(mix, name)
-    with pytest.raises(UsageError, match=r"take plan.streams\['slow'\].clip_shape_at\(0\)"):
-        mix.clip_shape_at(0)
     with pytest.raises(UsageError, match=r"the streams of parts\[0\] and parts\[1\] differ"):
         mix_plans([(first, 1), (plan_clips(slow(), Uniform(2), seed=0, size=(24, 32)), 1)], num_clips=4, seed=0)
     with pytest.raises(UsageError, match=r"the pictures of stream 'fast' of parts\[0\] and parts\[1\] differ"):

@@ -67,7 +67,7 @@ def test_batches_are_lists_of_the_planned_frames(pictures: Catalog, workers: int
     assert all(isinstance(batch.data, list) for batch in batches)
     got = [clip for batch in batches for clip in batch.data]
     for position, (clip, frames) in enumerate(zip(got, expected, strict=True)):
-        assert clip.shape == plan.clip_shape_at(position)
+        assert clip.shape == plan[position].shape
         np.testing.assert_array_equal(clip, frames)
     assert repr(batches[0]) == "ClipBatch(4 clips of any size)"
 
@@ -85,9 +85,9 @@ def test_without_it_the_error_names_it(pictures: Catalog) -> None:
 def test_there_is_no_common_shape(pictures: Catalog) -> None:
     plan = plan_unequal(pictures)
     for name in ("picture_shape", "clip_shape"):
-        with pytest.raises(UsageError, match="clip_shape_at"):
+        with pytest.raises(UsageError, match=r"plan\[position\]\.shape"):
             getattr(plan, name)
-    assert [plan.clip_shape_at(position)[2:] for position in range(6)] == SIZES
+    assert [plan[position].shape[2:] for position in range(6)] == SIZES
     assert plan.describe().clips == 6
 
 

@@ -107,7 +107,7 @@ def measure_waits(balance: str | None, rule: ClipRule, world_size: int) -> float
 def predict_all(plan: EpochPlan) -> list[float]:
     costs = []
     for position in range(min(len(plan), 100)):
-        index = plan.catalog.frame_index(plan.row_at(position))
+        index = plan.catalog.frame_index(plan[position].row)
         costs.append(predict_seconds(index, plan_runs(index, plan[position].indices)))
     return costs
 

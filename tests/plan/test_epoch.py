@@ -374,8 +374,8 @@ def test_columns_travel_beside_the_clips() -> None:
     )
     plan = plan_clips(catalog, Uniform(1), seed=1, clips_per_video=2, columns=["label", "weight"])
     for position in range(6):
-        row = plan.row_at(position)
-        assert plan[position].source == f"video{row}.mp4" == plan.entry_at(position).source
+        row = plan[position].row
+        assert plan[position].source == f"video{row}.mp4" == plan.catalog[plan[position].row].source
         assert plan.columns_at(position) == {"label": [1, 0, 1][row], "weight": [0.5, 1.5, 2.5][row]}
         assert plan.columns_at(position)["label"].dtype == np.int64
     assert plan.classes == ["cat", "dog"]
@@ -569,9 +569,13 @@ def test_L13_the_message_shows_how_long_options_differ(before: dict[str, Any], n
 
 def test_transforms_draw_from_a_stream_of_their_own() -> None:
     plan = plan_clips(catalog_of(5), Dense(3), seed=1)
-    first = plan.generator_at(0).integers(2**60)
-    assert plan.generator_at(0).integers(2**60) == first
-    draws = {int(p.generator_at(i).integers(2**60)) for p in (plan, plan.with_epoch(1)) for i in range(5)}
+    first = plan.order.generator_at(plan.global_position(0)).integers(2**60)
+    assert plan.order.generator_at(plan.global_position(0)).integers(2**60) == first
+    draws = {
+        int(p.order.generator_at(p.global_position(i)).integers(2**60))
+        for p in (plan, plan.with_epoch(1))
+        for i in range(5)
+    }
     assert len(draws) == 10
     assert int(ClipContext(1, 0, plan.global_position(0)).generator.integers(2**60)) not in draws
 
@@ -656,4 +660,4 @@ def test_plans_warn_of_nothing_when_nothing_is_left_out() -> None:
     ],
 )  # fmt: skip
 def test_a_plan_knows_whether_frames_or_crops_are_drawn(rule: ClipRule, crop: Any, is_random: bool) -> None:
-    assert plan_clips(catalog_of(3), rule, seed=0, crop=crop).is_random is is_random
+    assert plan_clips(catalog_of(3), rule, seed=0, crop=crop).clips.is_random is is_random

@@ -69,7 +69,10 @@ def test_L11_frames_crops_and_transforms_are_those_of_the_plan_without_a_flip(sh
         assert (before == request) is not request.flipped
         assert before.output == request.output
         assert before.indices.tolist() == request.indices.tolist()
-        assert plain.generator_at(position).random() == plan.generator_at(position).random()
+        assert (
+            plain.order.generator_at(plain.global_position(position)).random()
+            == plan.order.generator_at(plan.global_position(position)).random()
+        )
 
 
 @pytest.mark.parametrize("options", [{}, {"shuffle": "videos", "clips_per_video": 2}])
@@ -105,8 +108,8 @@ def test_L13_a_state_says_the_flip_of_a_plan_that_has_one() -> None:
 
 def test_a_flip_makes_epochs_differ_but_not_what_a_cache_holds() -> None:
     plain, plan = plan_forty(rule=Uniform(2)), plan_forty(rule=Uniform(2), horizontal_flip=0.5)
-    assert (plain.is_random, plan.is_random, plan.clips.draws_frames) == (False, True, False)
-    assert not plan_forty(rule=Uniform(2), horizontal_flip=1).is_random
+    assert (plain.clips.is_random, plan.clips.is_random, plan.clips.draws_frames) == (False, True, False)
+    assert not plan_forty(rule=Uniform(2), horizontal_flip=1).clips.is_random
     assert plan_forty(rule=Dense(2)).clips.draws_frames
     for form in ("output", "planes"):
         assert count_planned(plan, form, 3) == count_planned(plain, form, 3)

@@ -76,8 +76,10 @@ def check(plan: ff.EpochPlan) -> None:
     assert left_out.source == paths()[1]
     assert left_out.error.startswith("TimeUnavailable: ")
     assert "assume_fps=" in left_out.error
-    assert {plan.row_at(position) for position in range(len(plan))} == {0, 2}
-    assert [request.source for request in plan] == [plan.entry_at(position).source for position in range(len(plan))]
+    assert {plan[position].row for position in range(len(plan))} == {0, 2}
+    assert [request.source for request in plan] == [
+        plan.catalog[plan[position].row].source for position in range(len(plan))
+    ]
     assert plan.describe().unusable_clips == 0
     again = pickle.loads(pickle.dumps(plan))
     assert (list(again), again.excluded) == (list(plan), plan.excluded)
@@ -102,7 +104,7 @@ def test_rules_by_number_need_no_times(rule: Any) -> None:
         warnings.simplefilter("error")
         for within in (None, ("none", "none")):
             plan = ff.plan_clips(catalog(), rule, seed=0, size=SIZE, within=within)
-            assert {plan.row_at(position) for position in range(len(plan))} == {0, 1, 2}
+            assert {plan[position].row for position in range(len(plan))} == {0, 1, 2}
             assert len(list(plan)) == len(plan)
 
 

@@ -371,4 +371,4 @@ def test_parts_of_one_catalog_share_its_rows() -> None:
     parts = [(plan_part(0, seed=seed), 1) for seed in range(2)]
     plan = ff.mix_plans(parts, num_clips=8, seed=0)
     assert len(plan.catalog) == len(catalog_of(0))
-    assert {plan.row_at(position) for position in range(8)} == set(range(len(catalog_of(0))))
+    assert {plan[position].row for position in range(8)} == set(range(len(catalog_of(0))))

@@ -37,7 +37,7 @@ def test_each_source_is_indexed_once() -> None:
     one, other = clip(), clip(7)
     plan = plan_requests([DecodeRequest(path, [0]) for path in (one, other, str(one), one.read_bytes())])
     assert len(plan.catalog) == 3
-    assert [plan.row_at(position) for position in range(4)] == [0, 1, 0, 2]
+    assert [plan[position].row for position in range(4)] == [0, 1, 0, 2]
     assert plan[3].source == one.read_bytes()
 
 

@@ -129,8 +129,11 @@ def test_L13_a_clip_of_the_rest_is_the_clip_of_its_global_position() -> None:
         for position in range(len(rest)):
             same = rest.global_position(position)
             assert rest[position] == whole[same]
-            assert rest.row_at(position) == whole.row_at(same)
-            assert rest.generator_at(position).random() == whole.generator_at(same).random()
+            assert rest[position].row == whole[same].row
+            assert (
+                rest.order.generator_at(rest.global_position(position)).random()
+                == whole.order.generator_at(whole.global_position(same)).random()
+            )
 
 
 def test_L13_the_next_epoch_is_whole() -> None:

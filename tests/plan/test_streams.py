@@ -362,7 +362,7 @@ def test_a_description_counts_damage_and_ends_of_streams_that_follow() -> None:
 
 def test_a_plan_is_random_if_any_stream_is() -> None:
     index = steady_index(5)
-    assert not plan_streams([index] * 2, Uniform(2)).is_random
+    assert not plan_streams([index] * 2, Uniform(2)).clips.is_random
     assert plan_streams([index] * 2, Uniform(2), crop={"first": None, "second": RandomCrop(20)}).clips.draws_frames
 
 

@@ -94,7 +94,7 @@ def outcome(plan: EpochPlan, position: int) -> Any:
     except FrameNotFound as error:
         clip = str(error), error.position, error.source
     values = {name: (value, value.dtype) for name, value in plan.columns_at(position).items()}
-    return plan.global_position(position), plan.row_at(position), values, clip
+    return plan.global_position(position), plan[position].row, values, clip
 
 
 def outcomes_together(plan: EpochPlan) -> list[Any]:
@@ -116,7 +116,7 @@ def outcomes_together(plan: EpochPlan) -> list[Any]:
 
 def check_alone(plan: EpochPlan, position: int) -> None:
     """The clip of a position is what the rule chooses of the row's timeline, and then the crop draws its box."""
-    order, clips, row = plan.order, plan.clips, plan.row_at(position)
+    order, clips, row = plan.order, plan.clips, plan[position].row
     assert isinstance(clips, CatalogClips)
     index, options = plan.catalog.frame_index(row), clips.options
     number = clips.layout.locate_one(order.find_clip(plan.global_position(position)))[1]
@@ -165,7 +165,7 @@ def test_windows_are_those_of_each_position(rule: ClipRule, given_options: dict[
 
 def test_pictures_share_what_the_rule_chooses() -> None:
     plan = plan_clips(CATALOG, Dense(3), seed=1, size=(10, 10))
-    first, second = (plan[position] for position in range(len(plan)) if plan.row_at(position) in (0, 2))
+    first, second = (plan[position] for position in range(len(plan)) if plan[position].row in (0, 2))
     assert first.indices is second.indices
     assert not first.indices.flags.writeable
 

@@ -272,7 +272,7 @@ class ClipWorker:
         """Call the transform on the clip at a global position; of several streams, on a dict of clips."""
         clip, position = clip_and_position
         assert self._transform is not None
-        returned: Any = self._transform(clip, self._plan.generator_at(position))
+        returned: Any = self._transform(clip, self._plan.order.generator_at(position))
         if not isinstance(clip, dict):
             return self._check_result(returned)
         if not isinstance(returned, Mapping) or returned.keys() != clip.keys():

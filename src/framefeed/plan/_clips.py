@@ -81,7 +81,7 @@ class PartForm:
             UsageError: There are no clips, or pictures may differ in size.
         """
         if self.unequal:
-            raise UsageError("a plan with unequal=True has no common picture shape: use plan.clip_shape_at(position)")
+            raise UsageError("a plan with unequal=True has no common picture shape: use plan[position].shape")
         if self.picture is None:
             raise UsageError("this plan has no clips, and so no picture shape: plan.excluded says which rows and why")
         return (3, *self.picture)
@@ -200,6 +200,9 @@ class Clips(Protocol):
 
     def at(self, clips: IntArray, draws: Draws) -> ClipsAt:
         """Find the clips of some numbers."""
+
+    def at_one(self, clip: int, draws: Draws) -> ClipsAt:
+        """Find the clip of one number, as `at` does: for one, NumPy takes longer than Python."""
 
     def predict_costs(self, clips: IntArray) -> FloatArray:
         """Predict the CPU seconds of clips, float64 [N]."""
@@ -423,10 +426,12 @@ class CatalogClips:
 
     def at(self, clips: IntArray, draws: Draws) -> CatalogClipsAt:
         """Find the clips of some numbers."""
-        if len(clips) == 1:
-            row, number, line = self.layout.locate_one(int(clips[0]))
-            return CatalogClipsAt(self, Located([row], [number], [line]), draws)
         return CatalogClipsAt(self, self.layout.locate(clips), draws)
+
+    def at_one(self, clip: int, draws: Draws) -> CatalogClipsAt:
+        """Find the clip of one number."""
+        row, number, line = self.layout.locate_one(clip)
+        return CatalogClipsAt(self, Located((row,), (number,), (line,)), draws)
 
     def read_row(self, row: int) -> _RowFacts:
         """Read what the clips of a row have in common."""
@@ -491,18 +496,24 @@ class CatalogClipsAt:
             if options.on_damaged == "skip":
                 chosen = replace(chosen, valid=chosen.valid & ~damaged)
         flipped = is_flipped(seed, epoch, position, options.horizontal_flip)
+        # Clips share what is the same in them.
+        for array in (chosen.ordinals, seconds, chosen.errors, chosen.valid, chosen.segments):
+            array.setflags(write=False)
+        if damaged is not None:
+            damaged.setflags(write=False)
         return Take(
             facts.source,
-            _seal(chosen.ordinals),
-            _seal(seconds),
-            _seal(chosen.errors),
-            _seal(chosen.valid),
-            _seal(chosen.segments),
+            chosen.ordinals,
+            seconds,
+            chosen.errors,
+            chosen.valid,
+            chosen.segments,
             output,
-            None if damaged is None else _seal(damaged),
+            damaged,
             options.on_damaged,
             flipped,
             clips.pictures.place(output, is_flipped=flipped),
+            (facts.height, facts.width),
         )
 
     def name_source(self, slot: int) -> str:
@@ -522,12 +533,6 @@ class CatalogClipsAt:
     def name_rows(self) -> IntArray:
         """Return the row of each clip."""
         return np.array(self.located.rows, dtype=np.int64)
-
-
-def _seal(array: Any) -> Any:
-    """Make an array of a clip read-only: clips share what is the same in them."""
-    array.flags.writeable = False
-    return array
 
 
 def make_catalog_clips(catalog: Catalog, rule: ClipRule | str, options: ClipOptions) -> CatalogClips:

@@ -12,6 +12,20 @@ from framefeed.plan._order import Order
 from framefeed.plan._planned import PlannedClip
 
 
+def plan_clip(at: ClipsAt, slot: int, position: int) -> PlannedClip:
+    """Plan one of some clips; an error names the source and the global position of the clip."""
+    try:
+        return at.make(slot)
+    except (FrameNotFound, TimeUnavailable) as error:
+        name = error.source or at.name_source(slot)
+        raise type(error)(
+            f"{error if error.source else f'{name}: {error}'} (plan position {position})",
+            source=name,
+            position=position,
+            stage="plan",
+        ) from error
+
+
 class PlannedClips:
     """The clips at some global positions of a plan, found together; each is planned when it is asked for.
 
@@ -47,17 +61,7 @@ class PlannedClips:
             FrameNotFound: See ``plan[position]``.
             TimeUnavailable: See ``plan[position]``.
         """
-        try:
-            return self._at.make(slot)
-        except (FrameNotFound, TimeUnavailable) as error:
-            position = int(self.positions[slot])
-            name = error.source or self._at.name_source(slot)
-            raise type(error)(
-                f"{error if error.source else f'{name}: {error}'} (plan position {position})",
-                source=name,
-                position=position,
-                stage="plan",
-            ) from error
+        return plan_clip(self._at, slot, int(self.positions[slot]))
 
     def read_line(self, slot: int) -> dict[str, Any]:
         """Read the columns of one of the clips: numbers and arrays as they are, text as int64 codes."""

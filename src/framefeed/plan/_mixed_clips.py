@@ -169,6 +169,10 @@ class MixedClips:
             found.append((slots, number, inner.at(order.find_clips(positions), _draw(order, positions))))
         return MixedClipsAt(self, parts, found, draws)
 
+    def at_one(self, clip: int, draws: Draws) -> MixedClipsAt:
+        """Find the clip of one number in the epoch of the draws."""
+        return self.at(np.array([clip], dtype=np.int64), draws)
+
     def _group(self, clips: IntArray, epoch: int) -> tuple[IntArray, IntArray, list[tuple[int, int, IntArray]]]:
         """Find part and position of some clips, and group them: part, its epoch, and the slots of each group."""
         sequence = MixSequence.of(self.weights, self.count, self.seed, epoch)

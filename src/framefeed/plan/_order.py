@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
@@ -22,7 +23,7 @@ from framefeed._checks import MAX_INT64, check_choice, check_integer, check_posi
 from framefeed.errors import UsageError
 from framefeed.plan._balance import CostOrder
 from framefeed.plan._shard import MOST_RANKS, Delivery, Rest, Shard, Tail
-from framefeed.request import ORDER, SUBSTITUTES, WORD, check_seed, hash_words
+from framefeed.request import ORDER, SUBSTITUTES, WORD, check_seed, generator_at, hash_words
 
 Shuffle = bool | Literal["videos"]
 Balance = Literal["cost"]
@@ -194,6 +195,8 @@ class Order:
         permutation = self._permutation
         if permutation is None:
             return global_position
+        if self.unit == 1:
+            return permutation(global_position)
         number, offset = divmod(global_position, self.unit)
         return permutation(number) * self.unit + offset
 
@@ -225,6 +228,10 @@ class Order:
         # One rank that delivered the beginning leaves the same rest; so a state stays small after many resumes.
         deliveries = (Delivery(1, (rest.start,)),) if rest.is_tail else (*self.deliveries, delivery)
         return replace(self, deliveries=deliveries)
+
+    def generator_at(self, global_position: int) -> Generator:
+        """Make the random generator that a transform gets at a global position; it differs in every epoch."""
+        return generator_at(self.seed, self.epoch, global_position)
 
     def choose_substitute(self, position: int, number: int) -> int:
         """Choose the clip for the place of one that fails, a function of seed, epoch, position and number alone.

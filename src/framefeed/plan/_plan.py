@@ -8,24 +8,22 @@ from hashlib import blake2b
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
-from numpy.random import Generator
 
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_integer, check_position
-from framefeed.catalog import Catalog, CatalogEntry
+from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
 from framefeed.plan._checkpoint import STATE_VERSION, read_state, shorten, shorten_options
-from framefeed.plan._clips import CatalogClips, Clips
+from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws
 from framefeed.plan._description import PlanDescription, describe_clips, measure_waits
-from framefeed.plan._found import PlannedClips
+from framefeed.plan._found import PlannedClips, plan_clip
 from framefeed.plan._order import Balance, Order
 from framefeed.plan._planned import PlannedClip
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Shard
 from framefeed.plan._short_rows import count_short_videos
 from framefeed.plan._tables import Excluded
-from framefeed.request import generator_at
 
 _OPTIONS_OF_STATE = ("seed", "epoch", "rank", "world_size", "balance", "tail")
 
@@ -105,32 +103,23 @@ class EpochPlan:
         """
         if isinstance(position, slice):
             return [self[each] for each in range(*position.indices(len(self)))]
-        return self._locate(position).plan(0)
+        at, global_position = self._locate(position)
+        return plan_clip(at, 0, global_position)
 
     def __iter__(self) -> Iterator[PlannedClip]:
         # Python's default ends at an IndexError, and a FrameNotFound is one.
         return (self[position] for position in range(len(self)))
 
-    def _locate(self, position: SupportsIndex) -> PlannedClips:
-        global_position = self.global_position(check_integer("position", position))
-        clip = self.order.find_clip(global_position)
-        return PlannedClips(self.order, self.clips, np.array([global_position]), np.array([clip]))
+    def _locate(self, position: SupportsIndex) -> tuple[ClipsAt, int]:
+        """Find the clip at a position of this rank, and its global position."""
+        number = position if type(position) is int else check_integer("position", position)
+        order, global_position = self.order, self.global_position(number)
+        draws = Draws(order.seed, order.epoch, (global_position,))
+        return self.clips.at_one(order.find_clip(global_position), draws), global_position
 
     def columns_at(self, position: SupportsIndex) -> dict[str, Any]:
         """Return the chosen columns of one position as a dict: numbers and arrays as they are, text as int64 codes."""
-        return self._locate(position).read_line(0)
-
-    def row_at(self, position: SupportsIndex) -> int:
-        """Number of the row of the clip at a position, as batches have it: in the catalog, or of the first stream."""
-        return int(self._locate(position).name_rows()[0])
-
-    def entry_at(self, position: SupportsIndex) -> CatalogEntry:
-        """Catalog entry of the clip at a position."""
-        return self.catalog[self.row_at(position)]
-
-    def generator_at(self, position: int) -> Generator:
-        """Make the random generator that a transform gets at one position; it differs in every epoch."""
-        return generator_at(self.order.seed, self.order.epoch, self.global_position(position))
+        return self._locate(position)[0].read_line(0)
 
     # --- all positions --------------------------------------------------------------------------------
 
@@ -186,11 +175,6 @@ class EpochPlan:
         return lengths.pop() if len(lengths) == 1 else None
 
     @property
-    def is_random(self) -> bool:
-        """Whether frames, crops or flips are drawn, so that epochs differ in more than their order."""
-        return self.clips.is_random
-
-    @property
     def picture_shape(self) -> tuple[int, int, int]:
         """Shape of every delivered picture, (C, H, W).
 
@@ -215,16 +199,6 @@ class EpochPlan:
             raise clips.rule.unequal_lengths()
         assert self.frames_per_clip is not None
         return (self.frames_per_clip, *picture_shape)
-
-    def clip_shape_at(self, position: SupportsIndex) -> tuple[int, int, int, int]:
-        """Shape of the clip at one position, (T, C, H, W); with ``unequal=True`` shapes may differ."""
-        if "" not in self.clips.forms:
-            raise self._refuse_shape(f"clip_shape_at({position})")
-        found = self._locate(position)
-        clip, sources, row = found.plan(0), self.clips.sources, found.rows[0][0]
-        if clip.placement is not None:
-            return len(clip), 3, *clip.placement.size
-        return len(clip), *clip.output.shape(int(sources.heights[row]), int(sources.widths[row]))
 
     def _refuse_shape(self, what: str) -> UsageError:
         return UsageError(f"this plan has several streams: take plan.streams[{next(iter(self.streams))!r}].{what}")

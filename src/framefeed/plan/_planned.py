@@ -11,7 +11,7 @@ import numpy as np
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed.errors import UsageError
 from framefeed.media import ImageSequence, source_name
-from framefeed.request import Box, OnDamaged, OutputSpec, Placement
+from framefeed.request import Box, OnDamaged, OutputSpec, Placement, Size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +31,7 @@ class Take:
         flipped: Whether left and right of all pictures are swapped after decoding.
         placement: Where the pictures, of the size of ``output``, lie in those that are delivered, after the swap; None
             if they are these.
+        displayed: (height, width) of the displayed pictures of the source; -1 where unknown.
     """
 
     source: str | bytes | ImageSequence
@@ -44,6 +45,7 @@ class Take:
     on_damaged: OnDamaged
     flipped: bool
     placement: Placement | None
+    displayed: Size
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -54,6 +56,11 @@ class Take:
         arrays = (self.indices, self.pts_seconds, self.pick_error_seconds, self.valid, self.segment, self.damaged)
         forms = (self.source, self.output, self.on_damaged, self.flipped, self.placement)
         return (*forms, *(None if each is None else each.tobytes() for each in arrays))
+
+    @property
+    def picture_shape(self) -> tuple[int, int, int]:
+        """Shape of the delivered pictures, (C, H, W)."""
+        return self.output.shape(*self.displayed) if self.placement is None else (3, *self.placement.size)
 
     @property
     def skipped(self) -> BoolArray | None:
@@ -153,6 +160,11 @@ class ClipPart:
     def output(self) -> OutputSpec:
         """Form of the pixels."""
         return self._list_takes()[0].output
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Shape of the delivered pixels, (T, C, H, W)."""
+        return (sum(map(len, self._list_takes())), *self._list_takes()[0].picture_shape)
 
     @property
     def on_damaged(self) -> OnDamaged:

@@ -187,6 +187,10 @@ class StreamClips:
         """Find the clips of some numbers."""
         return StreamClipsAt(self, [take.at(clips, draws) for _, take in self.takes], draws)
 
+    def at_one(self, clip: int, draws: Draws) -> StreamClipsAt:
+        """Find the clip of one number."""
+        return StreamClipsAt(self, [take.at_one(clip, draws) for _, take in self.takes], draws)
+
 
 def join_clips(
     parts: Mapping[str, tuple[CatalogClips, ...]],

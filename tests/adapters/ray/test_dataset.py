@@ -260,7 +260,7 @@ def test_clips_that_fail_are_as_in_the_loader(
     found = read(plan, 3, on_error=on_error)
     errors = found.pop("error")
     assert_same(found, expected)
-    assert [error is not None for error in errors] == [plan.row_at(position) in (0, 2) for position in range(20)]
+    assert [error is not None for error in errors] == [plan[position].row in (0, 2) for position in range(20)]
     kinds = {"StaleSource", "MissingMedia"}
     assert {error.partition(":")[0] for error in errors if error is not None} == kinds
     for error, ok in zip(errors, found["ok"].tolist(), strict=True):

@@ -273,7 +273,7 @@ class ClipDataset(Dataset[Any]):
         if get_worker_info() is not None:
             lend_batches()
         with self._counting.value:
-            if plan.is_random:
+            if plan.clips.is_random:
                 self._item_counter.add(len(numbers), len(plan))
             decoder = self._choose_decoder(plan, numbers)
         batch = load_batch(plan, numbers, decoder, self._buffers, self._own_normaliser)
@@ -402,7 +402,7 @@ class ClipDataset(Dataset[Any]):
         clip = map_streams(lambda each: as_output(each, self._output), loaded)
         if self._transform is None:
             return Ok(clip)
-        with drawing_from(int(plan.generator_at(number).integers(1 << 63))):
+        with drawing_from(int(plan.order.generator_at(plan.global_position(number)).integers(1 << 63))):
             outcome = catch_outcome(self._transform, clip)
         if normaliser is None or isinstance(outcome, Err):
             return outcome

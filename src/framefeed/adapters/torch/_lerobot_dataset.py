@@ -277,7 +277,7 @@ class LeRobotDataset(Dataset[dict[str, Any]]):
         plan = next(iter(self._plans.values()), None)
         if plan is None:
             return
-        generator = plan.with_epoch(self.epoch).generator_at(number)
+        generator = plan.order.with_epoch(self.epoch).generator_at(number)
         with drawing_from(int(generator.integers(1 << 63))):
             for camera in self.meta.camera_keys:
                 item[camera] = self.image_transforms(item[camera])

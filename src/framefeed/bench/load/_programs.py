@@ -98,7 +98,7 @@ def make_clip_set(videos: Sequence[BenchVideo], folder: Path, mappings: Mapping[
     )
     clips, windows = [], []
     for position in range(len(plan)):
-        request, index = plan[position], plan.catalog.frame_index(plan.row_at(position))
+        request, index = plan[position], plan.catalog.frame_index(plan[position].row)
         ordinals = np.asarray(request.indices)
         half = index.step / 2 * float(index.time_base)
         path = str(request.source)
