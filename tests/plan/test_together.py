@@ -87,6 +87,11 @@ def make_plan(catalog: Any, rule: ClipRule, given_options: dict[str, Any], **mor
     return plan_clips(catalog, rule, size=size, **own).with_epoch(epoch)
 
 
+def find_row(plan: EpochPlan, position: int) -> int:
+    """The row of a position, also of a clip that cannot be planned."""
+    return int(plan.clips_at(np.array([plan.global_position(position)])).name_rows()[0])
+
+
 def outcome(plan: EpochPlan, position: int) -> Any:
     """All that a loader reads of one position."""
     try:
@@ -94,7 +99,7 @@ def outcome(plan: EpochPlan, position: int) -> Any:
     except FrameNotFound as error:
         clip = str(error), error.position, error.source
     values = {name: (value, value.dtype) for name, value in plan.columns_at(position).items()}
-    return plan.global_position(position), plan[position].row, values, clip
+    return plan.global_position(position), find_row(plan, position), values, clip
 
 
 def outcomes_together(plan: EpochPlan) -> list[Any]:
@@ -116,7 +121,7 @@ def outcomes_together(plan: EpochPlan) -> list[Any]:
 
 def check_alone(plan: EpochPlan, position: int) -> None:
     """The clip of a position is what the rule chooses of the row's timeline, and then the crop draws its box."""
-    order, clips, row = plan.order, plan.clips, plan[position].row
+    order, clips, row = plan.order, plan.clips, find_row(plan, position)
     assert isinstance(clips, CatalogClips)
     index, options = plan.catalog.frame_index(row), clips.options
     number = clips.layout.locate_one(order.find_clip(plan.global_position(position)))[1]
