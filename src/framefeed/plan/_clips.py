@@ -475,13 +475,20 @@ class CatalogClipsAt:
         part = ClipPart((self.make_take(slot),))
         return PlannedClip(self._draws.positions[slot], self.located.rows[slot], self.located.lines[slot], {"": part})
 
+    def _read_facts(self, slot: int) -> _RowFacts:
+        row, facts = self.located.rows[slot], self._facts
+        if facts is None or facts.row != row:
+            self._facts = facts = self._clips.read_row(row)
+        return facts
+
+    def read_index(self, slot: int) -> FrameIndex:
+        """Read the frame index of the source of one of the clips."""
+        return self._read_facts(slot).index
+
     def make_take(self, slot: int, draw: SharedDraw | None = None) -> Take:
         """Plan the frames of one of the clips."""
-        clips, (seed, epoch, positions), row = self._clips, self._draws, self.located.rows[slot]
-        options, facts = clips.options, self._facts
-        if facts is None or facts.row != row:
-            self._facts = facts = clips.read_row(row)
-        index, position = facts.index, positions[slot]
+        clips, (seed, epoch, positions), facts = self._clips, self._draws, self._read_facts(slot)
+        options, index, position = clips.options, facts.index, positions[slot]
         context = ClipContext(seed, epoch, position, self.located.numbers[slot], draw)
         if facts.timeline is None:
             assert clips.still_frames is not None

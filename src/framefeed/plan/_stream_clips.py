@@ -87,6 +87,11 @@ class StreamClips:
         return Sources([clips.catalog for _, clips in self.takes])
 
     @cached_property
+    def starts(self) -> list[int]:
+        """Number of the first source of each take's catalog."""
+        return [self.sources.find_start(clips.catalog) for _, clips in self.takes]
+
+    @cached_property
     def forms(self) -> Mapping[str, PartForm]:
         """Form of each part."""
         return {name: _join_forms([clips.form for clips in takes]) for name, takes in self.parts.items()}
@@ -215,11 +220,9 @@ class StreamClipsAt:
     @property
     def rows(self) -> Sequence[Sequence[int]]:
         """Number of each take's source."""
-        sources = self._clips.sources
-        starts = [sources.find_start(clips.catalog) for _, clips in self._clips.takes]
         return [
             [start + row for row in take.located.rows] if start else take.located.rows
-            for start, take in zip(starts, self._takes, strict=True)
+            for start, take in zip(self._clips.starts, self._takes, strict=True)
         ]
 
     def make(self, slot: int) -> PlannedClip:
@@ -230,7 +233,7 @@ class StreamClipsAt:
             try:
                 take = at.make_take(slot, draw)
                 if draw.segments is None:
-                    _note_leader(draw, take, clips.catalog.frame_index(at.located.rows[slot]))
+                    _note_leader(draw, take, at.read_index(slot))
             except (FrameNotFound, TimeUnavailable) as error:
                 source = describe_source(clips.catalog, at.located.rows[slot])
                 where = f"{source} (stream {name!r})" if name else source
