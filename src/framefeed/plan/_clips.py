@@ -236,6 +236,7 @@ class CatalogClips:
         picture: (height, width) of all delivered pictures; None if there are none, or if they differ.
         left_out: Rows that are known to fail, without a frame in their window, or without one in the column ``at``.
         own_texts: Texts of the codes of columns; None where they are the catalog's.
+        joined: Hash of the rows that belong together, where other catalogs choose rows; else "".
         recipe: Function and arguments that make the clips again, in another process.
         title: What a plan of them is said to have, in place of clips by the rule.
     """
@@ -251,6 +252,7 @@ class CatalogClips:
     picture: Size | None
     left_out: tuple[Excluded, ...] = ()
     own_texts: Mapping[str, tuple[str, ...]] | None = None
+    joined: str = ""
     recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
     title: str = ""
 
@@ -370,10 +372,10 @@ class CatalogClips:
 
     @cached_property
     def catalog_fingerprint(self) -> str:
-        """Hash of the sources, and of the columns that choose clips."""
+        """Hash of the sources, of the columns that choose clips, and of what joins them with other catalogs."""
         at = self.rule.at if isinstance(self.rule, Requests) else None
         chosen = [*(self.options.within or ()), *([] if at is None else [at])]
-        return self.catalog.hash_sources(chosen)
+        return self.catalog.hash_sources(chosen) + self.joined
 
     @cached_property
     def fingerprint(self) -> str:
