@@ -45,6 +45,7 @@ def test_a_batch_has_the_frames_and_columns_of_its_rows(robots: Any) -> None:
     plan = robots.plan(deltas, seed=0, columns=["index", "episode_index"])
     starts = [*robots.meta.episodes["dataset_from_index"], 35]
     items = load(plan)
+    assert [plan.entry_at(position).source for position in range(35)] == [clip[TOP].source for clip in plan]
     assert sorted(items) == list(range(35))
     assert sorted(columns["index"] for _, columns in items.values()) == list(range(35))
     assert [items[position][1]["index"] for position in range(35)] != list(range(35))

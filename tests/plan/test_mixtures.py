@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import framefeed as ff
 from framefeed._checks import MAX_INT64
 from framefeed.errors import UsageError
-from framefeed.plan import _mixing, choose_stored_form
+from framefeed.plan import _mixing, choose_stored_form, mean_clip_bytes
 from framefeed.plan._mixing import MixSequence
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
@@ -233,6 +233,9 @@ def test_a_mixture_may_be_a_part() -> None:
     names = [{catalog.source(int(row)) for catalog in own if row < len(catalog)} for row in batch.rows]
     assert all(source in each for source, each in zip(batch.sources, names, strict=True))
     assert plan.describe().clips == 14
+    assert [plan.entry_at(position).source for position in range(14)] == [request.source for request in plan]
+    assert plan.parts[0] is inner
+    assert mean_clip_bytes(plan) == batch.data[0].nbytes
 
 
 def test_clip_datasets_and_caches_take_mixtures(tmp_path: Path) -> None:

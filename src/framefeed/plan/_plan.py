@@ -125,8 +125,9 @@ class EpochPlan:
         return int(self._locate(position).name_rows()[0])
 
     def entry_at(self, position: SupportsIndex) -> CatalogEntry:
-        """Catalog entry of the clip at a position."""
-        return self.catalog[self.row_at(position)]
+        """Catalog entry of the clip at a position, or of its first stream."""
+        catalog, row = self.clips.sources.locate(self._locate(position).rows[0][0])
+        return catalog[row]
 
     def generator_at(self, position: int) -> Generator:
         """Make the random generator that a transform gets at one position; it differs in every epoch."""
@@ -169,7 +170,8 @@ class EpochPlan:
     @cached_property
     def parts(self) -> tuple[EpochPlan, ...]:
         """The plans of a mixture, in the order of ``batch["plan"]``; none of other plans."""
-        return tuple(EpochPlan(each.order, each.clips) for each in self.clips.mixed)
+        mixed = self.clips.mixed
+        return tuple(each if isinstance(each, EpochPlan) else EpochPlan(each.order, each.clips) for each in mixed)
 
     @cached_property
     def streams(self) -> Mapping[str, EpochPlan]:
