@@ -238,6 +238,16 @@ def test_a_mixture_may_be_a_part() -> None:
     assert mean_clip_bytes(plan) == batch.data[0].nbytes
 
 
+def test_periods_of_many_mixtures_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    schedule = _mixing._schedule
+    monkeypatch.setattr(_mixing, "_schedule", lambda *given: computed.append(given[1]) or schedule(*given))
+    inner = [ff.mix_plans([(plan_part(0), 3), (plan_part(1), 4)], num_clips=5, seed=100 + seed) for seed in range(6)]
+    plan = ff.mix_plans([(each, 1) for each in inner], num_clips=30, seed=99)
+    assert read(plan) == read(plan)
+    assert len(computed) == 7
+
+
 def test_clip_datasets_and_caches_take_mixtures(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     plan = mix(0.5, 0.5, num_clips=8)

@@ -47,6 +47,7 @@ class MixedClips:
     count: int
     seed: int
     _orders: dict[tuple[int, int], Order] = field(default_factory=dict, repr=False)
+    _sequences: dict[int, MixSequence] = field(default_factory=dict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (MixedClips, (self.parts, self.weights, self.count, self.seed))
@@ -171,7 +172,7 @@ class MixedClips:
 
     def _group(self, clips: IntArray, epoch: int) -> tuple[IntArray, IntArray, list[tuple[int, int, IntArray]]]:
         """Find part and position of some clips, and group them: part, its epoch, and the slots of each group."""
-        sequence = MixSequence.of(self.weights, self.count, self.seed, epoch)
+        sequence = self._find_sequence(epoch)
         parts, numbers = sequence.locate(clips)
         lengths = self._lengths
         epochs, own = np.divmod(numbers + (sequence.totals * epoch)[parts], lengths[parts])
@@ -181,6 +182,16 @@ class MixedClips:
             for part, later in keys
         ]
         return parts, own, groups
+
+    def _find_sequence(self, epoch: int) -> MixSequence:
+        """Find the sequence of an epoch: the cache of sequences has room for few mixtures, and parts may be some."""
+        sequence = self._sequences.get(epoch)
+        if sequence is None:
+            sequence = MixSequence.of(self.weights, self.count, self.seed, epoch)
+            if len(self._sequences) >= _MOST_EPOCHS:
+                self._sequences.clear()
+            self._sequences[epoch] = sequence
+        return sequence
 
     @cached_property
     def _lengths(self) -> IntArray:
@@ -213,18 +224,16 @@ class MixedClipsAt:
         self._draws = draws
         self._found = {slot: (at, number) for slots, _, at in groups for number, slot in enumerate(slots.tolist())}
 
-    @property
+    @cached_property
     def rows(self) -> Sequence[Sequence[int]]:
         """Number of each take's source among those of all parts."""
         clips = self._clips
         takes = sum(len(form.takes) for form in clips.forms.values())
-        rows = [[0] * len(self._parts) for _ in range(takes)]
+        rows = np.empty((takes, len(self._parts)), np.int64)
         for slots, part, at in self._groups:
             inner = clips.parts[part].clips.sources
-            for of_take, of_part in zip(rows, at.rows, strict=True):
-                for slot, number in zip(slots.tolist(), of_part, strict=True):
-                    of_take[slot] = _translate(inner, clips.sources, number)
-        return rows
+            rows[:, slots] = clips.sources.renumber(inner, np.array(at.rows, dtype=np.int64))
+        return rows.tolist()  # type: ignore[no-any-return]
 
     def make(self, slot: int) -> PlannedClip:
         """Plan one of the clips, as its part plans it."""
@@ -259,11 +268,6 @@ class MixedClipsAt:
         for slots, _, at in self._groups:
             rows[slots] = at.name_rows()
         return rows
-
-
-def _translate(inner: Sources, outer: Sources, number: int) -> int:
-    catalog, row = inner.locate(number)
-    return outer.find_start(catalog) + row
 
 
 def mix_plans(
