@@ -128,6 +128,23 @@ def test_each_part_goes_through_its_epochs(epoch: int) -> None:
     assert read(mix(0.5, 0.3, 0.2, epoch=epoch)) == expect(plan, [epoch])
 
 
+def test_some_of_the_clips_that_were_found_are_those_found_alone() -> None:
+    plan = ff.mix_plans([(mix(0.5, 0.5), 0.5), (plan_part(2), 0.5)], num_clips=40, seed=1)
+    together = plan.clips_at(np.arange(40))
+    for start, stop in ((0, 7), (7, 40), (39, 40)):
+        some, alone = together[start:stop], plan.clips_at(np.arange(start, stop))
+        assert (len(some), some.rows, some.numbers.tolist()) == (len(alone), alone.rows, alone.numbers.tolist())
+        assert str(some.read_columns()) == str(alone.read_columns())
+        assert some.name_rows().tolist() == alone.name_rows().tolist()
+        for slot in range(len(some)):
+            assert some.plan(slot) == alone.plan(slot)
+            assert str(some.read_line(slot)) == str(alone.read_line(slot))
+        some.read_columns()["plan"][:] = 9
+        some.name_rows()[:] = 9
+    assert together.read_columns()["plan"].max() == 1
+    assert together.name_rows().max() < 4
+
+
 @pytest.mark.parametrize("epoch", [0, 2])
 def test_a_mixture_of_very_many_clips_is_refused_or_right_to_its_end(epoch: int) -> None:
     most = MAX_INT64 // (epoch + 1) // 20 * 10

@@ -481,7 +481,11 @@ def find_lengths(plan: EpochPlan, found: PlannedClips) -> list[int]:
 
 def begin_batch(plan: EpochPlan, positions: Sequence[int] | IntArray, buffers: BufferPools) -> PendingBatch:
     """Begin a batch of global positions in memory of a loader; ``plan`` is of the whole epoch."""
-    found = plan.clips_at(np.asarray(positions, dtype=np.int64))
+    return begin_found(plan, plan.clips_at(np.asarray(positions, dtype=np.int64)), buffers)
+
+
+def begin_found(plan: EpochPlan, found: PlannedClips, buffers: BufferPools) -> PendingBatch:
+    """Begin a batch of clips that are found."""
     lengths = find_lengths(plan, found)
     shapes = find_shapes(plan, found, lengths)
     memories = [

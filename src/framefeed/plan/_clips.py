@@ -107,11 +107,11 @@ class ClipsAt(Protocol):
     def read_line(self, slot: int) -> dict[str, Any]:
         """Read the delivered columns of one of the clips: numbers and arrays as they are, text as int64 codes."""
 
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the delivered columns of the clips as batches have them, [N] or [N, ...] each."""
+    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+        """Read the delivered columns of some of the clips as batches have them, [n] or [n, ...] each, as copies."""
 
-    def name_rows(self) -> IntArray:
-        """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
+    def name_rows(self, slots: slice) -> IntArray:
+        """Number the rows of some of the clips as batches do: in the user's own catalog or table, int64 [n]."""
 
 
 class Ordered(Protocol):
@@ -516,14 +516,14 @@ class CatalogClipsAt:
         line = self.located.lines[slot]
         return {name: values[line] for name, values in self._clips.columns.items()}
 
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the delivered columns of the clips."""
-        lines = np.array(self.located.lines, dtype=np.int64)
+    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+        """Read the delivered columns of some of the clips."""
+        lines = np.array(self.located.lines[slots], dtype=np.int64)
         return {name: as_delivered(values[lines]) for name, values in self._clips.columns.items()}
 
-    def name_rows(self) -> IntArray:
-        """Return the row of each clip."""
-        return np.array(self.located.rows, dtype=np.int64)
+    def name_rows(self, slots: slice) -> IntArray:
+        """Return the rows of some of the clips."""
+        return np.array(self.located.rows[slots], dtype=np.int64)
 
 
 def _seal(array: Any) -> Any:

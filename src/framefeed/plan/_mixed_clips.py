@@ -249,24 +249,32 @@ class MixedClipsAt:
 
     def read_line(self, slot: int) -> dict[str, Any]:
         """Read the delivered columns of one of the clips."""
-        return {name: values[slot] for name, values in self.read_columns().items()}
+        return {name: values[0] for name, values in self.read_columns(slice(slot, slot + 1)).items()}
 
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the delivered columns of the clips."""
+    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+        """Read the delivered columns of some of the clips."""
+        return {name: values[slots].copy() for name, values in self._columns.items()}
+
+    @cached_property
+    def _columns(self) -> dict[str, AnyArray]:
         values: dict[str, AnyArray] = {}
         for slots, _, at in self._groups:
-            for name, read in at.read_columns().items():
+            for name, read in at.read_columns(slice(None)).items():
                 if name not in values:
                     values[name] = np.empty((len(self._parts), *read.shape[1:]), read.dtype)
                 values[name][slots] = read
         values.pop(PLAN_COLUMN, None)
         return {**values, PLAN_COLUMN: self._parts}
 
-    def name_rows(self) -> IntArray:
-        """Number the row of each clip in the catalog of its part."""
+    def name_rows(self, slots: slice) -> IntArray:
+        """Number the rows of some of the clips in the catalogs of their parts."""
+        return self._rows[slots].copy()
+
+    @cached_property
+    def _rows(self) -> IntArray:
         rows = np.empty(len(self._parts), np.int64)
         for slots, _, at in self._groups:
-            rows[slots] = at.name_rows()
+            rows[slots] = at.name_rows(slice(None))
         return rows
 
 

@@ -114,7 +114,7 @@ class EpochPlan:
     def _locate(self, position: SupportsIndex) -> PlannedClips:
         global_position = self.global_position(check_integer("position", position))
         clip = self.order.find_clip(global_position)
-        return PlannedClips(self.order, self.clips, np.array([global_position]), np.array([clip]))
+        return PlannedClips.of(self.order, self.clips, np.array([global_position]), np.array([clip]))
 
     def columns_at(self, position: SupportsIndex) -> dict[str, Any]:
         """Return the chosen columns of one position as a dict: numbers and arrays as they are, text as int64 codes."""
