@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,9 @@ class Take:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restore_take, tuple(getattr(self, each.name) for each in fields(self)))
+
     @property
     def key(self) -> Hashable:
         """What is equal in equal takes."""
@@ -69,6 +72,14 @@ class Take:
     def decoded(self) -> IntArray:
         """Frame numbers that are decoded, int64."""
         return self.indices if self.skipped is None else self.indices[~self.skipped]
+
+
+def _restore_take(*values: Any) -> Take:
+    """Make a take whose arrays are read-only, as they were; pickles of takes name this function."""
+    for each in values:
+        if isinstance(each, np.ndarray):
+            each.flags.writeable = False
+    return Take(*values)
 
 
 class ClipPart:
