@@ -222,7 +222,14 @@ class MixedClipsAt:
         self._parts = parts
         self._groups = groups
         self._draws = draws
-        self._found = {slot: (at, number) for slots, _, at in groups for number, slot in enumerate(slots.tolist())}
+        # Group of each clip, and its number there: arrays, because a build of a cache finds all clips of an epoch.
+        self._places: IntArray = np.empty((2, len(parts)), np.int64)
+        for group, (slots, _, _) in enumerate(groups):
+            self._places[0, slots], self._places[1, slots] = group, np.arange(len(slots))
+
+    def _locate(self, slot: int) -> tuple[ClipsAt, int]:
+        group, number = self._places[:, slot].tolist()
+        return self._groups[group][2], number
 
     @cached_property
     def rows(self) -> Sequence[Sequence[int]]:
@@ -237,14 +244,14 @@ class MixedClipsAt:
 
     def make(self, slot: int) -> PlannedClip:
         """Plan one of the clips, as its part plans it."""
-        at, number = self._found[slot]
+        at, number = self._locate(slot)
         made = at.make(number)
         made.position = self._draws.positions[slot]
         return made
 
     def name_source(self, slot: int) -> str:
         """Name the first source of one of the clips."""
-        at, number = self._found[slot]
+        at, number = self._locate(slot)
         return at.name_source(number)
 
     def read_line(self, slot: int) -> dict[str, Any]:
