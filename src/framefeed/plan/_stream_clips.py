@@ -210,14 +210,12 @@ def join_clips(
 class StreamClipsAt:
     """Some clips of several streams, found together."""
 
-    __slots__ = ("_clips", "_draws", "_takes")
-
     def __init__(self, clips: StreamClips, takes: list[CatalogClipsAt], draws: Draws) -> None:
         self._clips = clips
         self._takes = takes
         self._draws = draws
 
-    @property
+    @cached_property
     def rows(self) -> Sequence[Sequence[int]]:
         """Number of each take's source."""
         return [
@@ -255,14 +253,15 @@ class StreamClipsAt:
         """Read the delivered columns of one of the clips."""
         return self._takes[0].read_line(slot)
 
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the delivered columns of the clips."""
-        return self._takes[0].read_columns()
+    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+        """Read the delivered columns of some of the clips."""
+        return self._takes[0].read_columns(slots)
 
-    def name_rows(self) -> IntArray:
-        """Number the rows of the clips: of the first catalog, or of the tables."""
+    def name_rows(self, slots: slice) -> IntArray:
+        """Number the rows of some of the clips: of the first catalog, or of the tables."""
         located = self._takes[0].located
-        return np.array(located.lines if self._clips.has_table_rows else located.rows, dtype=np.int64)
+        rows = located.lines if self._clips.has_table_rows else located.rows
+        return np.array(rows[slots], dtype=np.int64)
 
 
 def _join_forms(forms: Sequence[PartForm]) -> PartForm:
