@@ -481,7 +481,7 @@ def find_lengths(plan: EpochPlan, found: PlannedClips) -> list[int]:
 
 
 def _count_frames(found: PlannedClips, name: str) -> IntArray:
-    """Count the frames of a part of clips whose rule does not say them, int64 [N]; -1 for those that cannot be planned."""
+    """Count the frames of a part of clips whose rule does not say them, int64 [N]; -1 where a clip cannot be planned."""
     outcomes = [catch_error(found.plan, slot) for slot in range(len(found))]
     counts = [len(each.value.parts[name]) if isinstance(each, Ok) else -1 for each in outcomes]
     return np.array(counts, dtype=np.int64)
