@@ -164,6 +164,8 @@ class PendingBatch:
         memories: Of each part of the clips: a take writes to its frames of a part.
         lengths: T of each part.
         names: Names of the parts; "" for that of clips of one stream.
+        has_streams: Whether parts have names.
+        places: Part, clip, and frames of the part, of each slot.
         rows: Number of each slot's source among those of the plan.
         frames: Times and boxes of each part.
         errors: Error of each slot, or None. A clip fails as a whole.
@@ -179,19 +181,20 @@ class PendingBatch:
         self.lengths = list(lengths)
         self.count = len(found)
         self.names = tuple(forms)
+        self.has_streams = self.names != ("",)
         self._found = found
         self._global_positions = found.positions
         self._planning = threading.Lock()
         self._takes: list[Take | None] | None = None
         self._plan_seconds = 0.0
-        # Part of each take, and its first and last frame there.
-        self._stretches: list[tuple[int, int, int]] = []
+        self._parts: list[int] = []  # of each take
+        self.places: list[tuple[int, int, slice]] = []
         for part, (form, length) in enumerate(zip(forms.values(), self.lengths, strict=True)):
             start = 0
             for own in form.takes:
-                stop = start + (length if own is None else own)
-                self._stretches.append((part, start, stop))
-                start = stop
+                frames = slice(start, start := start + (length if own is None else own))
+                self._parts.append(part)
+                self.places += [(part, clip, frames) for clip in range(self.count)]
         has_flips = plan.clips.has_flips
         self.frames = [
             BatchFrames(self.count, length, has_boxes=form.has_boxes, has_flips=has_flips)
@@ -204,24 +207,13 @@ class PendingBatch:
         """Number of slots."""
         return len(self.rows)
 
-    @property
-    def has_streams(self) -> bool:
-        """Whether clips have several parts, or one with a name."""
-        return self.names != ("",)
-
-    def find_stretch(self, slot: int) -> tuple[int, int, slice]:
-        """Find the part, the clip, and the frames of the part of a slot."""
-        take, clip = divmod(slot, self.count)
-        part, start, stop = self._stretches[take]
-        return part, clip, slice(start, stop)
-
     def find_clips(self, slots: Sequence[int]) -> list[int]:
         """Find the clips that some slots are of."""
         return list(dict.fromkeys(slot % self.count for slot in slots))
 
     def list_slots(self, clips: Sequence[int]) -> list[int]:
         """List the slots of some clips: those of all takes, one take after the other."""
-        return [number * self.count + clip for number in range(len(self._stretches)) for clip in clips]
+        return [number * self.count + clip for number in range(len(self._parts)) for clip in clips]
 
     def join_parts(self, parts: Sequence[Any]) -> Any:
         """Make what a transform gets of the decoded parts [T, ...] of a clip: of several streams a dict."""
@@ -291,12 +283,12 @@ class PendingBatch:
         given = _TRANSFORM_INPUTS if self.has_streams else _TRANSFORM_INPUT
         failed = with_position(error, position=position, source=name, stage=stage, given=given, where=where)
         if self.has_streams and failed.stage != "transform" and "(stream " not in failed.plain_message:
-            failed.stream = failed.stream or self.names[self.find_stretch(slot)[0]]
+            failed.stream = failed.stream or self.names[self.places[slot][0]]
         self.set_error(slot, failed)
 
     def set_error(self, slot: int, error: FramefeedError) -> None:
         """Mark the take of a clip as failed with an error that has its position; the others follow in `finish`."""
-        part, clip, _ = self.find_stretch(slot)
+        part, clip, _ = self.places[slot]
         self.errors[slot] = error
         self.frames[part].clear(clip)
         self.memories[part].clear(clip)
@@ -334,7 +326,7 @@ class PendingBatch:
         for memory, (shape,) in zip(self.memories, shapes, strict=True):
             memory.reshape(clip, shape)
         if self._takes is not None:
-            self._takes[clip :: self.count] = [None] * len(self._stretches)
+            self._takes[clip :: self.count] = [None] * len(self._parts)
 
     def count_pixels(self, row: int) -> int | None:
         """Count the pixels of a source that is one frame, of clips of one frame; None for others."""
@@ -400,7 +392,7 @@ class PendingBatch:
 
     def _show_sources(self, part: int) -> list[Any]:
         """Return the source of each clip of a part; of several takes, the first and the number of others."""
-        takes = [number for number, (own, _, _) in enumerate(self._stretches) if own == part]
+        takes = [number for number, own in enumerate(self._parts) if own == part]
         if len(takes) == 1:
             return [self._show_source(takes[0] * self.count + clip) for clip in range(self.count)]
         shown = [

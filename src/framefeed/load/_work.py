@@ -299,7 +299,7 @@ class ClipWorker:
         frames: dict[int, Pixels] = {}
         sources: dict[int, list[_Part]] = {}
         for slot, take in takes.items():
-            part, clip, _ = batch.find_stretch(slot)
+            part, clip, _ = batch.places[slot]
             frames[slot] = finisher.lease(batch.memories[part], clip, take, partial(wholes.get_frames, slot))
             for mask, clip_slot in _split_damaged(take, frames[slot]):
                 sources.setdefault(batch.rows[slot], []).append((slot, mask, clip_slot))
@@ -318,7 +318,7 @@ class ClipWorker:
                 if mask is not None and slot in frames:
                     frames[slot][mask] = clip_slot.out
         for slot, decoded in frames.items():
-            part, clip, _ = batch.find_stretch(slot)
+            part, clip, _ = batch.places[slot]
             get_frames = partial(wholes.get_frames, slot)
             frames[slot] = finisher.finish(batch.memories[part], clip, takes[slot], decoded, get_frames)
         return frames
@@ -381,7 +381,7 @@ class ClipWorker:
         nbytes, batch = 0, task.batch
 
         def put(slot: int) -> None:
-            part, clip, stretch = batch.find_stretch(slot)
+            part, clip, stretch = batch.places[slot]
             if stretch == slice(0, batch.lengths[part]):
                 batch.memories[part].put(clip, frames[slot], normaliser)
             else:
@@ -408,7 +408,7 @@ class _Wholes:
 
     def get_frames(self, slot: int) -> Pixels:
         """Return the frames of a slot in the memory of its clip."""
-        part, clip, stretch = self._batch.find_stretch(slot)
+        part, clip, stretch = self._batch.places[slot]
         whole = self._leased.get((part, clip))
         if whole is None:
             whole = self._leased[part, clip] = self._batch.memories[part].lease(clip)

@@ -91,6 +91,20 @@ class PartForm:
         return self.pictures.shape(height, width) if self.unequal else self.picture_shape
 
 
+class ClipFacts(NamedTuple):
+    """What a checkpoint holds of clips."""
+
+    fingerprint: str  # hash of all that determines the clip of a number
+    rule: str  # the clip rule, or what stands for it
+    options: dict[str, str]  # that determine the clips, as text, without those at their defaults
+    sources: str  # hash of the sources, of the columns that choose clips, and of what joins them
+
+
+def hash_text(text: str) -> str:
+    """Hash a text to 32 hexadecimal digits."""
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 class ClipsAt(Protocol):
     """Some clips, found together: N of them, each of K takes."""
 
@@ -170,20 +184,8 @@ class Clips(Protocol):
         """Whether frames or crops are drawn, so that epochs differ in what is decoded."""
 
     @property
-    def fingerprint(self) -> str:
-        """Hash of all that determines the clip of a number."""
-
-    @property
-    def rule_text(self) -> str:
-        """The clip rule, or what stands for it, for states of plans."""
-
-    @property
-    def options_text(self) -> dict[str, str]:
-        """Options that determine the clips, as text, without those at their defaults."""
-
-    @property
-    def catalog_fingerprint(self) -> str:
-        """Hash of the sources, and of the columns that choose clips."""
+    def facts(self) -> ClipFacts:
+        """What a checkpoint holds of them."""
 
     @property
     def mixed(self) -> Sequence[Ordered]:
@@ -363,35 +365,21 @@ class CatalogClips:
     def _effective_options(self) -> ClipOptions:
         return keep_effective_options(self.catalog, self.options, own_forms=self.pictures is self.rule)
 
-    @property
-    def rule_text(self) -> str:
-        """The clip rule."""
-        return repr(self.rule)
-
-    @property
-    def options_text(self) -> dict[str, str]:
-        """Options that determine the clips, as text."""
-        return self._effective_options.texts
-
     @cached_property
-    def catalog_fingerprint(self) -> str:
-        """Hash of the sources, of the columns that choose clips, and of what joins them with other catalogs."""
-        at = self.rule.at if isinstance(self.rule, Requests) else None
-        chosen = [*(self.options.within or ()), *([] if at is None else [at])]
-        return self.catalog.hash_sources(chosen) + self.joined
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of all that determines the clip of a number."""
+    def facts(self) -> ClipFacts:
+        """What a checkpoint holds of them."""
         options = self._effective_options
+        at = self.rule.at if isinstance(self.rule, Requests) else None
+        chosen = [*(options.within or ()), *([] if at is None else [at])]
+        sources = self.catalog.hash_sources(chosen) + self.joined
         parts = (
             f"framefeed clips {_CLIPS_VERSION}",
-            self.catalog_fingerprint,
+            sources,
             self.rule,
             (options.clips_per_video, options.size, options.crop, options.within, options.on_damaged),
             (options.still_quality, options.horizontal_flip),
         )
-        return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+        return ClipFacts(hash_text(repr(parts)), repr(self.rule), options.texts, sources)
 
     @property
     def mixed(self) -> Sequence[Ordered]:

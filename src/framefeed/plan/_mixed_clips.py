@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from hashlib import blake2b
 from numbers import Integral
 from typing import Any
 
@@ -16,7 +15,7 @@ from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
 from framefeed.errors import UsageError
-from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws, PartForm
+from framefeed.plan._clips import CatalogClips, ClipFacts, Clips, ClipsAt, Draws, PartForm, hash_text
 from framefeed.plan._mixing import MixSequence
 from framefeed.plan._order import Order
 from framefeed.plan._plan import EpochPlan
@@ -104,29 +103,14 @@ class MixedClips:
         return any(part.clips.draws_frames for part in self.parts)
 
     @property
-    def rule_text(self) -> str:
-        """The parts and their weights."""
+    def facts(self) -> ClipFacts:
+        """What a checkpoint holds: the fingerprints of the parts, which have their options."""
         parts = ", ".join(
             f"{weight} of {part.fingerprint} from epoch {part.epoch}"
             for part, weight in zip(self.parts, self.weights, strict=True)
         )
-        return f"Mixture({parts}, num_clips={self.count})"
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the parts and their weights."""
-        return blake2b(self.rule_text.encode(), digest_size=16).hexdigest()
-
-    @property
-    def options_text(self) -> dict[str, str]:
-        """Nothing: the fingerprints of the parts have their options."""
-        return {}
-
-    @property
-    def catalog_fingerprint(self) -> str:
-        """Hash of the sources of all parts."""
-        each = repr([part.clips.catalog_fingerprint for part in self.parts])
-        return blake2b(each.encode(), digest_size=16).hexdigest()
+        rule = f"Mixture({parts}, num_clips={self.count})"
+        return ClipFacts(hash_text(rule), rule, {}, hash_text(repr([part.clips.facts.sources for part in self.parts])))
 
     @property
     def mixed(self) -> tuple[EpochPlan, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
@@ -15,7 +14,7 @@ from framefeed._checks import OutOfRange, check_integer, check_position
 from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
 from framefeed.plan._checkpoint import STATE_VERSION, read_state, shorten, shorten_options
-from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws
+from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws, hash_text
 from framefeed.plan._description import PlanDescription, describe_clips, measure_waits
 from framefeed.plan._found import PlannedClips, plan_clip
 from framefeed.plan._order import Balance, Order
@@ -237,11 +236,11 @@ class EpochPlan:
     def fingerprint(self) -> str:
         """Hash of all that determines the clip at a global position, except the epoch."""
         order = self.order
-        parts = (self.clips.fingerprint, order.count, order.seed, order.shuffle, order.unit)
-        return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+        parts = (self.clips.facts.fingerprint, order.count, order.seed, order.shuffle, order.unit)
+        return hash_text(repr(parts))
 
     def _make_state(self) -> dict[str, Any]:
-        order, clips = self.order, self.clips
+        order, facts = self.order, self.clips.facts
         options = {} if order.shuffle is True else {"shuffle": repr(order.shuffle)}
         return {
             "version": STATE_VERSION,
@@ -249,9 +248,9 @@ class EpochPlan:
             **{name: getattr(order, name) for name in _OPTIONS_OF_STATE},
             "deliveries": [delivery.dump() for delivery in order.deliveries],
             "num_clips": order.count,
-            "rule": shorten(clips.rule_text),
-            "options": shorten_options({**options, **clips.options_text}),
-            "catalog": clips.catalog_fingerprint,
+            "rule": shorten(facts.rule),
+            "options": shorten_options({**options, **facts.options}),
+            "catalog": facts.sources,
         }
 
     def state_dict(self) -> dict[str, Any]:

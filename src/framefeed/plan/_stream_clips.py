@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import ExactTimes, FrameIndex, Timeline
-from framefeed.plan._clips import CatalogClips, CatalogClipsAt, Clips, Draws, Ordered, PartForm
+from framefeed.plan._clips import CatalogClips, CatalogClipsAt, ClipFacts, Clips, Draws, Ordered, PartForm, hash_text
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._sources import Sources
 from framefeed.plan._tables import Excluded, describe_source
@@ -133,30 +132,18 @@ class StreamClips:
         return any(clips.draws_frames for _, clips in self.takes)
 
     @cached_property
-    def fingerprint(self) -> str:
-        """Hash of all that determines the clip of a number."""
-        parts = [(name, clips.fingerprint) for name, clips in self.takes]
-        return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
-
-    @property
-    def rule_text(self) -> str:
-        """The rules of all streams."""
-        return str({name: clips.rule for name, clips in self.takes})
-
-    @property
-    def options_text(self) -> dict[str, str]:
-        """Options of all streams, where they are alike; else of each with its name."""
-        each = [clips.options_text for _, clips in self.takes]
-        if all(options == each[0] for options in each):
-            return each[0]
-        return {f"{name}.{key}": text for (name, _), options in zip(self.takes, each, strict=True)
-                for key, text in options.items()}  # fmt: skip
-
-    @property
-    def catalog_fingerprint(self) -> str:
-        """Hash of the sources of all streams."""
-        each = repr([clips.catalog_fingerprint for _, clips in self.takes])
-        return blake2b(each.encode(), digest_size=16).hexdigest()
+    def facts(self) -> ClipFacts:
+        """What a checkpoint holds: options of all streams, where they are alike; else of each with its name."""
+        named = [(name, clips.facts) for name, clips in self.takes]
+        options = named[0][1].options
+        if any(each.options != options for _, each in named):
+            options = {f"{name}.{key}": text for name, each in named for key, text in each.options.items()}
+        return ClipFacts(
+            hash_text(repr([(name, each.fingerprint) for name, each in named])),
+            str({name: clips.rule for name, clips in self.takes}),
+            options,
+            hash_text(repr([each.sources for _, each in named])),
+        )
 
     @property
     def mixed(self) -> Sequence[Ordered]:
