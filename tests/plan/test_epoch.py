@@ -557,6 +557,14 @@ def test_L13_long_options_of_a_state_are_cut_and_compared() -> None:
             {"size": Letterbox(640, fill=9), "crop": RandomResizedCrop(ratio=(1, 3), scale=(0.25, 0.75))},
             r"here: .*ratio=\(1\.0, 3\.0\)",
         ),
+        (  # whole in the state, where it would be cut here
+            {"size": Letterbox(640, fill=114)},
+            {
+                "size": Letterbox(640, fill=114),
+                "crop": RandomResizedCrop(scale=(0.123456789, 0.987654321), ratio=(1.23456789, 2)),
+            },
+            r"\(checkpoint: crop=None, here: crop=Random",
+        ),
     ],
 )
 def test_L13_the_message_shows_how_long_options_differ(before: dict[str, Any], now: dict[str, Any], says: str) -> None:

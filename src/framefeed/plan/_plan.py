@@ -277,13 +277,14 @@ class EpochPlan:
             "deliveries": [delivery.dump() for delivery in order.deliveries],
             "num_clips": order.count,
             "rule": shorten(clips.rule_text),
-            "options": shorten_options({**options, **clips.options_text}),
+            "options": {**options, **clips.options_text},
             "catalog": clips.catalog_fingerprint,
         }
 
     def state_dict(self) -> dict[str, Any]:
         """Return the plan's part of a checkpoint: a dict for JSON, of at most 900 bytes."""
-        return self._make_state()
+        state = self._make_state()
+        return {**state, "options": shorten_options(state["options"])}
 
     def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
         """Return the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.

@@ -14,6 +14,7 @@ from framefeed._cached import cached_property
 from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import ExactTimes, FrameIndex, Timeline
 from framefeed.plan._clips import CatalogClips, CatalogClipsAt, Clips, Draws, Ordered, PartForm
+from framefeed.plan._options import OMITTED_VALUES
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._sources import Sources
 from framefeed.plan._tables import Excluded, describe_source
@@ -140,12 +141,16 @@ class StreamClips:
 
     @property
     def options_text(self) -> dict[str, str]:
-        """Options of all streams, where they are alike; else of each with its name."""
-        each = [clips.options_text for _, clips in self.takes]
-        if all(options == each[0] for options in each):
-            return each[0]
-        return {f"{name}.{key}": text for (name, _), options in zip(self.takes, each, strict=True)
-                for key, text in options.items()}  # fmt: skip
+        """Options of all streams; one in which they differ has the texts of all."""
+        each = {name: clips.options_text for name, clips in self.takes}
+        texts = {}
+        for option in dict.fromkeys(option for options in each.values() for option in options):
+            omitted = OMITTED_VALUES.get(option, "None")
+            own = {name: options.get(option, omitted) for name, options in each.items()}
+            is_one = len(set(own.values())) == 1
+            joined = ", ".join(f"{name}: {text}" for name, text in own.items())
+            texts[option] = next(iter(own.values())) if is_one else f"{{{joined}}}"
+        return texts
 
     @property
     def catalog_fingerprint(self) -> str:
