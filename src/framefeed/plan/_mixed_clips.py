@@ -240,7 +240,7 @@ class MixedClipsAt:
         for slots, part, at in self._groups:
             inner = clips.parts[part].clips.sources
             rows[:, slots] = clips.sources.renumber(inner, np.array(at.rows, dtype=np.int64))
-        return rows.tolist()  # type: ignore[no-any-return]
+        return rows.tolist()
 
     def make(self, slot: int) -> PlannedClip:
         """Plan one of the clips, as its part plans it."""

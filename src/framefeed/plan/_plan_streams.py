@@ -65,7 +65,7 @@ def plan_streams(
             pictures=own.pictures,
             picture=find_common_picture(catalog, own.pictures, rows, own.unequal),
         )
-    pairs = blake2b(np.ascontiguousarray(joined.rows), digest_size=8).hexdigest()
+    pairs = blake2b(np.ascontiguousarray(joined.rows).data, digest_size=8).hexdigest()
     takes = {
         name: (replace(clips, joined=pairs, recipe=(_plan_stream, (name, *arguments))),)
         for name, clips in parts.items()

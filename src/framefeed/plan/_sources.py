@@ -19,7 +19,7 @@ class Sources:
     def __init__(self, catalogs: Sequence[Catalog]) -> None:
         self.catalogs = tuple({id(catalog): catalog for catalog in catalogs}.values())
         self._starts: IntArray = np.cumsum([0, *map(len, self.catalogs)], dtype=np.int64)
-        self._start_of = {
+        self._start_of: dict[int, int] = {
             id(catalog): start for catalog, start in zip(self.catalogs, self._starts[:-1].tolist(), strict=True)
         }
 
