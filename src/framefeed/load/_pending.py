@@ -466,16 +466,21 @@ def find_lengths(plan: EpochPlan, found: PlannedClips) -> list[int]:
             lengths.append(form.num_frames)
             continue
         assert form.lengths is not None
-        # Requests may differ between batches, not within one.
+        # Requests may differ between batches, not within one; those that cannot be planned have no frames.
         own = form.lengths[found.numbers]
-        if (differs := own != own[0]).any():
-            other = int(differs.argmax())
+        first, others = 0, np.flatnonzero(own != own[0]).tolist()
+        if others:
+            planned = [slot for slot in range(len(found)) if isinstance(catch_error(found.plan, slot), Ok)]
+            first = planned[0] if planned else 0
+            others = [slot for slot in planned if own[slot] != own[first]]
+        if others:
+            one, other = found.positions[first], found.positions[others[0]]
             raise UsageError(
-                f"all clips of a batch must have the same number of frames, but position {found.positions[0]} of the "
-                f"plan has {own[0]} and position {found.positions[other]} has {own[other]}: make one plan for each "
-                "length, or repeat frames"
+                f"all clips of a batch must have the same number of frames, but position {one} of the plan has "
+                f"{own[first]} and position {other} has {own[others[0]]}: make one plan for each length, or repeat "
+                "frames"
             )
-        lengths.append(int(own[0]))
+        lengths.append(int(own[first]))
     return lengths
 
 
