@@ -85,7 +85,16 @@ class EpochPlan:
     # --- clips ----------------------------------------------------------------------------------------
 
     def clips_at(self, global_positions: IntArray) -> PlannedClips:
-        """Find the clips at some global positions of the epoch, int64 [N], which are planned one by one."""
+        """Find the clips at some global positions of the epoch, int64 [N], which are planned one by one.
+
+        Raises:
+            IndexError: There is no such position.
+        """
+        if len(global_positions) and not 0 <= global_positions.min() <= global_positions.max() < self.order.count:
+            raise OutOfRange(
+                f"global_positions: expected 0 to {self.order.count - 1}, got {global_positions.min()} to "
+                f"{global_positions.max()}"
+            )
         return PlannedClips.find(self.order, self.clips, global_positions)
 
     @overload
