@@ -176,6 +176,16 @@ def test_L05_frames_that_cannot_be_planned_fail_alone(workers: int) -> None:
     assert (caught.value.position, caught.value.stage) == (3, "plan")
 
 
+def test_the_length_of_a_batch_is_that_of_the_clips_that_can_be_planned() -> None:
+    indices = [[0, 40, 2], [0, 1], [40], [2, 3], [0, 1, 2]]
+    plan = plan_requests([DecodeRequest(source=catalog()[0], indices=each) for each in indices], policy="error")
+    batch, _ = load_all(plan, batch_size=4, on_error="skip")
+    assert batch.ok.tolist() == [False, True, False, True]
+    assert batch.data.shape[:2] == (4, 2)
+    with pytest.raises(UsageError, match="position 1 of the plan has 2 and position 4 has 3"):
+        list(ClipLoader(plan, batch_size=5, on_error="skip"))
+
+
 FOREIGN_ERRORS: dict[str, Callable[[], Exception]] = {
     "value": lambda: ValueError("odd"),
     "stop": lambda: StopIteration("no more"),

@@ -203,6 +203,14 @@ def test_positions_are_those_of_a_sequence() -> None:
 # --- every frame --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("wrong", [[-1, 0], [3, 6]])
+def test_clips_are_found_at_positions_of_the_epoch(wrong: list[int]) -> None:
+    plan = plan_clips(catalog_of(3), Uniform(2), seed=0, clips_per_video=2, rank=1, world_size=3)
+    assert [plan.clips_at(np.array([5])).plan(0)] == [plan.whole[5]]
+    with pytest.raises(IndexError, match=f"global_positions: expected 0 to 5, got {wrong[0]} to {wrong[1]}"):
+        plan.clips_at(np.array(wrong))
+
+
 def test_every_frame_has_one_position() -> None:
     catalog = FakeCatalog([steady_index(n) for n in (3, 1, 5)], failed={1: ("CorruptMedia", "bad")})
     with pytest.warns(UserWarning, match="1 of 3 rows"):
@@ -556,6 +564,14 @@ def test_L13_long_options_of_a_state_are_cut_and_compared() -> None:
             {"size": Letterbox(640, fill=9), "crop": RandomResizedCrop(ratio=(1, 2), scale=(0.25, 0.75))},
             {"size": Letterbox(640, fill=9), "crop": RandomResizedCrop(ratio=(1, 3), scale=(0.25, 0.75))},
             r"here: .*ratio=\(1\.0, 3\.0\)",
+        ),
+        (  # whole in the state, where it would be cut here
+            {"size": Letterbox(640, fill=114)},
+            {
+                "size": Letterbox(640, fill=114),
+                "crop": RandomResizedCrop(scale=(0.123456789, 0.987654321), ratio=(1.23456789, 2)),
+            },
+            r"\(checkpoint: crop=None, here: crop=Random",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -341,6 +342,23 @@ def test_ranks_get_the_clips_that_the_first_stream_alone_deals() -> None:
             ]
             for part in plan.streams.values():
                 assert (len(part), part.order.rank, part.order.world_size) == (12, 0, 1)
+
+
+def test_a_state_of_many_streams_with_unlike_options_is_small() -> None:
+    def make(size: int) -> EpochPlan:
+        names = [f"observation.images.camera_{number}" for number in range(12)]
+        catalogs: Any = {name: NamedCatalog([steady_index(9)]) for name in names}
+        sizes = {name: (size + number, 8) for number, name in enumerate(names)}
+        return plan_clips(None, Uniform(2), streams=catalogs, on="stem", seed=0, size=sizes, horizontal_flip=0.5)
+
+    state = make(8).state_dict()
+    assert len(json.dumps(state)) < 900
+    assert state["options"].keys() == {"size", "horizontal_flip"}
+    assert make(8).with_state(state).fingerprint == state["fingerprint"]
+    with pytest.raises(
+        UsageError, match=r"options \(checkpoint: size={observ.*, here: size={observ.*camera_11: \(20, 8\)}\)"
+    ):
+        make(9).with_state(state)
 
 
 def test_a_pickle_keeps_what_was_delivered() -> None:

@@ -459,21 +459,23 @@ def find_lengths(plan: EpochPlan, found: PlannedClips) -> list[int]:
             continue
         # Clips may differ between batches, not within one.
         own = _count_frames(found, name) if form.lengths is None else form.lengths[found.numbers]
-        known = np.flatnonzero(own >= 0)
-        differing = known[own[known] != own[known[:1]]]
-        if len(differing):
-            one, other = int(known[0]), int(differing[0])
+        slots = np.flatnonzero(own >= 0).tolist()
+        if (own[slots] != own[slots[:1]]).any():  # Those that cannot be planned have no frames.
+            slots = [slot for slot in slots if isinstance(catch_error(found.plan, slot), Ok)]
+        others = [slot for slot in slots if own[slot] != own[slots[0]]]
+        if others:
+            one, other = slots[0], others[0]
             raise UsageError(
                 f"all clips of a batch must have the same number of frames, but position {found.positions[one]} of the "
                 f"plan has {own[one]} and position {found.positions[other]} has {own[other]}: make one plan for each "
                 "length, or repeat frames"
             )
-        lengths.append(int(own[known[0]]) if len(known) else 1)
+        lengths.append(max(1, int(own[slots[0] if slots else 0])))
     return lengths
 
 
 def _count_frames(found: PlannedClips, name: str) -> IntArray:
-    """Count the frames of a part of clips whose rule does not say them, int64 [N]; -1 where a clip cannot be planned."""
+    """Count the frames of a part of clips whose rule does not say them, int64 [N]; -1 for one that fails."""
     outcomes = [catch_error(found.plan, slot) for slot in range(len(found))]
     counts = [len(each.value.parts[name]) if isinstance(each, Ok) else -1 for each in outcomes]
     return np.array(counts, dtype=np.int64)

@@ -82,7 +82,16 @@ class EpochPlan:
     # --- clips ----------------------------------------------------------------------------------------
 
     def clips_at(self, global_positions: IntArray) -> PlannedClips:
-        """Find the clips at some global positions of the epoch, int64 [N], which are planned one by one."""
+        """Find the clips at some global positions of the epoch, int64 [N], which are planned one by one.
+
+        Raises:
+            IndexError: There is no such position.
+        """
+        if len(global_positions) and not 0 <= global_positions.min() <= global_positions.max() < self.order.count:
+            raise OutOfRange(
+                f"global_positions: expected 0 to {self.order.count - 1}, got {global_positions.min()} to "
+                f"{global_positions.max()}"
+            )
         return PlannedClips.find(self.order, self.clips, global_positions)
 
     @overload
@@ -249,13 +258,14 @@ class EpochPlan:
             "deliveries": [delivery.dump() for delivery in order.deliveries],
             "num_clips": order.count,
             "rule": shorten(facts.rule),
-            "options": shorten_options({**options, **facts.options}),
+            "options": {**options, **facts.options},
             "catalog": facts.sources,
         }
 
     def state_dict(self) -> dict[str, Any]:
         """Return the plan's part of a checkpoint: a dict for JSON, of at most 900 bytes."""
-        return self._make_state()
+        state = self._make_state()
+        return {**state, "options": shorten_options(state["options"])}
 
     def with_state(self, state: Mapping[str, Any]) -> EpochPlan:
         """Return the plan at the epoch of a checkpoint; rank and world size may differ from the checkpoint's.

@@ -234,8 +234,6 @@ def _as_request(number: int, given: Any) -> DecodeRequest:
     """Make a request of a clip of another plan, or of a stream of it: for its frames, in its form."""
     if not isinstance(given, ClipPart):
         return given  # type: ignore[no-any-return]
-    if len(given.takes) > 1:
-        raise UsageError(f"request {number} ({given.name}) has frames of several sources: give a request for each")
     if given.damaged is not None or given.on_damaged != "error":
         raise UsageError(
             f"request {number} ({given.name}): on_damaged is not for requests: it is an option of plan_clips"
@@ -245,6 +243,9 @@ def _as_request(number: int, given: Any) -> DecodeRequest:
             f"request {number} ({given.name}): flipped and placement are of clips that a plan made: give "
             "horizontal_flip=1.0, or size=ff.Letterbox(...), here"
         )
+    part = given.parts[""] if isinstance(given, PlannedClip) else given
+    if len(part.takes) > 1:
+        raise UsageError(f"request {number} ({given.name}) has frames of several sources: give a request for each")
     return DecodeRequest(given.source, given.indices, given.output, segment=given.segment)
 
 

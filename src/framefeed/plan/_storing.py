@@ -30,6 +30,8 @@ _MUCH_REUSE = 0.9
 """From this share of the next epoch's frames on, a cache saves nearly all of its decoding."""
 _WINDOW = 512
 """Most neighbouring positions of one source that are sampled together."""
+_LEAST_REACH = 8
+"""Positions that are looked at first: of a mixture, neighbours have other sources, and are slow to find."""
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
@@ -179,19 +181,29 @@ def sample_windows(plan: EpochPlan, count: int, most_clips: int) -> Iterator[ran
     """Yield neighbouring positions of one source each, spread over a plan in the order of the catalog."""
     num_clips = 0
     for number in scatter(count):
-        middle = (2 * number + 1) * len(plan) // (2 * count)
-        first = max(0, middle - _WINDOW // 2)
-        rows = plan.clips_at(np.arange(first, min(len(plan), middle + _WINDOW), dtype=np.int64)).rows[0]
+        window = _find_window(plan, (2 * number + 1) * len(plan) // (2 * count))
+        yield window
+        num_clips += len(window)
+        if num_clips >= most_clips:
+            return
+
+
+def _find_window(plan: EpochPlan, middle: int) -> range:
+    """Find the neighbours of a position that have its source, at most half of a window before it."""
+    reach = _LEAST_REACH
+    while True:
+        first, end = max(0, middle - reach // 2), min(len(plan), middle + reach)
+        rows = plan.clips_at(np.arange(first, end, dtype=np.int64)).rows[0]
         at = middle - first
         start = stop = at
         while start > 0 and rows[start - 1] == rows[at]:
             start -= 1
         while stop < len(rows) and stop - start < _WINDOW and rows[stop] == rows[at]:
             stop += 1
-        yield range(first + start, first + stop)
-        num_clips += stop - start
-        if num_clips >= most_clips:
-            return
+        # Its ends are seen, unless they are those of what was found.
+        if reach >= _WINDOW or ((start or not first) and (stop < len(rows) or end == len(plan))):
+            return range(first + start, first + stop)
+        reach *= 4
 
 
 def list_clips(plan: EpochPlan, positions: range) -> list[tuple[int, PlannedClip]]:

@@ -13,6 +13,7 @@ from framefeed._cached import cached_property
 from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import ExactTimes, FrameIndex, Timeline
 from framefeed.plan._clips import CatalogClips, CatalogClipsAt, ClipFacts, Clips, Draws, Ordered, PartForm, hash_text
+from framefeed.plan._options import OMITTED_VALUES
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._sources import Sources
 from framefeed.plan._tables import Excluded, describe_source
@@ -133,11 +134,13 @@ class StreamClips:
 
     @cached_property
     def facts(self) -> ClipFacts:
-        """What a checkpoint holds: options of all streams, where they are alike; else of each with its name."""
+        """What a checkpoint holds; an option in which streams differ has the texts of all."""
         named = [(name, clips.facts) for name, clips in self.takes]
-        options = named[0][1].options
-        if any(each.options != options for _, each in named):
-            options = {f"{name}.{key}": text for name, each in named for key, text in each.options.items()}
+        options = {}
+        for option in dict.fromkeys(option for _, each in named for option in each.options):
+            texts = [(name, each.options.get(option, OMITTED_VALUES.get(option, "None"))) for name, each in named]
+            is_one = len({text for _, text in texts}) == 1
+            options[option] = texts[0][1] if is_one else f"{{{', '.join(f'{name}: {text}' for name, text in texts)}}}"
         return ClipFacts(
             hash_text(repr([(name, each.fingerprint) for name, each in named])),
             str({name: clips.rule for name, clips in self.takes}),
