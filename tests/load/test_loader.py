@@ -43,6 +43,15 @@ def test_every_frame_is_the_planned_one(name: str, workers: int) -> None:
             assert position == len(plan)
 
 
+@pytest.mark.parametrize(
+    ("options", "lengths"),
+    [({}, (5, 2)), ({"drop_last": True}, (5, 5)), ({"batch_size": 6}, (6, 6)), ({"batch_size": 99}, (12,))],
+)
+def test_the_numbers_of_clips_of_batches_are_known_before(options: dict[str, Any], lengths: tuple[int, ...]) -> None:
+    with ClipLoader(plan_of(), **{"batch_size": 5, **options}) as loader:
+        assert loader.describe_batches().lengths == lengths
+
+
 def test_what_travels_beside_the_pictures_is_that_of_the_plan() -> None:
     plan = plan_of(AtIndices([0, 29, 30, 31]), rank=1, world_size=2)
     batches = load_all(plan, batch_size=4, workers=2, backend=FlatDecoder())
