@@ -206,7 +206,7 @@ def calls_of_plans(media: Media) -> Iterator[Wrong]:
     yield Wrong("DecodeRequest", ff.DecodeRequest, "segment", (3, "7", ["777"], [[1]]), others=numbered)
     for bound in ("start_seconds", "end_seconds"):
         yield Wrong("DecodeRequest", ff.DecodeRequest, bound, NO_NUMBER, others=numbered)
-    for name in ("columns_at", "global_position", "row_at", "entry_at", "generator_at", "__getitem__"):
+    for name in ("columns_at", "global_position", "__getitem__"):
         yield Wrong(name, getattr(media.plan, name), "position", (*NO_INTEGER, None, 99, -99))
     yield Wrong("with_epoch", media.plan.with_epoch, "epoch", (*NO_INTEGER, None, -1))
     yield Wrong("without", media.plan.without, "clips", (*NO_INTEGER, None, -1, [1, 2], [None], Nothing()))

@@ -64,6 +64,13 @@ def test_each_time_is_that_of_a_plan_of_it_alone(root: Path, episodes: Any) -> N
             assert read_stamps(clip.transpose(0, 2, 3, 1)) == rows.tolist()
 
 
+def test_frames_of_several_sources_are_no_request(root: Path) -> None:
+    clip = ff.lerobot.open(root).plan_cameras({SIDE: TIMES}, seed=0)[SIDE][0]
+    for given in (clip, clip.parts[""]):
+        with pytest.raises(ff.UsageError, match=r"request 0 .* has frames of several sources"):
+            ff.plan_requests([given])
+
+
 def swap(clips: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     assert {name: len(clip) for name, clip in clips.items()} == {TOP: 2, SIDE: 3}
     return {name: clip[::-1, :, :, : int(rng.integers(8, 9))] for name, clip in clips.items()}

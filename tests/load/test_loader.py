@@ -6,6 +6,7 @@ import copy
 import pickle
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -257,3 +258,23 @@ def test_L14_all_ranks_take_the_same_number_of_steps(world_size: int, tail: str,
     assert len(steps) == 1
     every = set(range(12))
     assert set(seen) == every if tail == "pad" else (len(seen) == len(set(seen)) and set(seen) <= every)
+
+
+@dataclass(frozen=True)
+class _EveryOther(AtIndices):
+    """A rule of a user that does not say how many frames a clip has."""
+
+    @property
+    def num_frames(self) -> int | None:
+        return None
+
+
+def test_a_rule_that_does_not_say_its_length_is_asked_for_each_batch() -> None:
+    plan = plan_of(rule=_EveryOther([0, 2, 4]), clips_per_video=1)
+    assert plan.frames_per_clip is None
+    with ClipLoader(plan, batch_size=4, workers=0, backend=FlatDecoder()) as loader:
+        batches = list(loader)
+    assert {batch.data.shape[1] for batch in batches} == {3}
+    for batch in batches:
+        expected = [plan.whole[position].pts_seconds for position in batch.positions.tolist()]
+        assert np.array_equal(batch.pts_seconds, expected)

@@ -8,6 +8,7 @@ from shutil import copyfile, copytree
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from framefeed.cache import FrameCache, build
@@ -148,6 +149,25 @@ def test_a_plan_is_pickled_with_its_join() -> None:
     assert_same(load_all(again), load_all(plan.with_epoch(2)))
     other = plan_both(size={"slow": (24, 32), "fast": 36})
     assert other.fingerprint != plan.fingerprint
+
+
+@pytest.mark.filterwarnings("ignore:2 of 8 rows")
+def test_other_partners_are_another_plan() -> None:
+    def join(slow_values: str, fast_values: str) -> EpochPlan:
+        streams = {}
+        for name, catalog, values in (("slow", slow(), slow_values), ("fast", fast(), fast_values)):
+            files = [catalog.source(row) for row in range(len(catalog))]
+            streams[name] = scan(pa.table({"path": files, "take": list(values)}), workers=0)
+        return plan_clips(None, Uniform(2), streams=streams, on="take", seed=0)
+
+    plan = join("abcd", "abcd")
+    assert join("wxyz", "wxyz").fingerprint == plan.fingerprint, "names of takes choose nothing else"
+    others = [join("abcd", "bacd"), join("abcd", "abc-"), join("abcd", "-bcd")]
+    for plans in ([plan, *others], [each.streams["fast"] for each in (plan, *others)]):
+        assert len({each.fingerprint for each in plans}) == 4
+    for other in others:
+        with pytest.raises(UsageError, match=r"another plan: these differ: .*catalog \(other rows"):
+            plan.with_state(other.state_dict())
 
 
 def test_sizes_differ_by_stream() -> None:

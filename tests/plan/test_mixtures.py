@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import framefeed as ff
 from framefeed._checks import MAX_INT64
 from framefeed.errors import UsageError
-from framefeed.plan import _mixing, choose_stored_form
+from framefeed.plan import _mixing, choose_stored_form, mean_clip_bytes
 from framefeed.plan._mixing import MixSequence
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
@@ -128,6 +128,23 @@ def test_each_part_goes_through_its_epochs(epoch: int) -> None:
     assert read(mix(0.5, 0.3, 0.2, epoch=epoch)) == expect(plan, [epoch])
 
 
+def test_some_of_the_clips_that_were_found_are_those_found_alone() -> None:
+    plan = ff.mix_plans([(mix(0.5, 0.5), 0.5), (plan_part(2), 0.5)], num_clips=40, seed=1)
+    together = plan.clips_at(np.arange(40))
+    for start, stop in ((0, 7), (7, 40), (39, 40)):
+        some, alone = together[start:stop], plan.clips_at(np.arange(start, stop))
+        assert (len(some), some.rows, some.numbers.tolist()) == (len(alone), alone.rows, alone.numbers.tolist())
+        assert str(some.read_columns()) == str(alone.read_columns())
+        assert some.name_rows().tolist() == alone.name_rows().tolist()
+        for slot in range(len(some)):
+            assert some.plan(slot) == alone.plan(slot)
+            assert str(some.read_line(slot)) == str(alone.read_line(slot))
+        some.read_columns()["plan"][:] = 9
+        some.name_rows()[:] = 9
+    assert together.read_columns()["plan"].max() == 1
+    assert together.name_rows().max() < 4
+
+
 @pytest.mark.parametrize("epoch", [0, 2])
 def test_a_mixture_of_very_many_clips_is_refused_or_right_to_its_end(epoch: int) -> None:
     most = MAX_INT64 // (epoch + 1) // 20 * 10
@@ -233,6 +250,18 @@ def test_a_mixture_may_be_a_part() -> None:
     names = [{catalog.source(int(row)) for catalog in own if row < len(catalog)} for row in batch.rows]
     assert all(source in each for source, each in zip(batch.sources, names, strict=True))
     assert plan.describe().clips == 14
+    assert plan.parts[0] is inner
+    assert mean_clip_bytes(plan) == batch.data[0].nbytes
+
+
+def test_periods_of_many_mixtures_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    schedule = _mixing._schedule
+    monkeypatch.setattr(_mixing, "_schedule", lambda *given: computed.append(given[1]) or schedule(*given))
+    inner = [ff.mix_plans([(plan_part(0), 3), (plan_part(1), 4)], num_clips=5, seed=100 + seed) for seed in range(6)]
+    plan = ff.mix_plans([(each, 1) for each in inner], num_clips=30, seed=99)
+    assert read(plan) == read(plan)
+    assert len(computed) == 7
 
 
 def test_clip_datasets_and_caches_take_mixtures(tmp_path: Path) -> None:

@@ -96,6 +96,22 @@ def test_a_plan_can_be_listed_and_planned_again() -> None:
         plan_requests(list(first), size=8)
 
 
+def test_clips_of_several_streams_and_their_parts_can_be_planned_again() -> None:
+    requests = [{"a": DecodeRequest(clip(), [i]), "b": DecodeRequest(clip(), [i, i + 1])} for i in range(3)]
+    first = plan_requests(requests, size=16)
+    assert list(plan_requests(list(first))) == list(first)
+    assert list(plan_requests([{"a": each["a"], "b": each["b"]} for each in first])) == list(first)
+    alone = plan_requests([each["b"] for each in first])
+    assert [each.parts[""] for each in alone] == [each["b"] for each in first]
+
+
+def test_a_clip_that_travelled_is_read_only() -> None:
+    request = plan_requests([DecodeRequest(clip(), [0, 1])])[0]
+    again = pickle.loads(pickle.dumps(request))
+    assert again == request
+    assert not any(getattr(again, name).flags.writeable for name in ("indices", "pts_seconds", "valid", "segment"))
+
+
 def test_a_plan_of_requests_travels() -> None:
     plan = plan_requests(
         [DecodeRequest(clip(), [i], segment=[i]) for i in range(5)], columns={"weight": [1, 2, 3, 4, 5]}, shuffle=True

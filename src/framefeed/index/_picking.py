@@ -97,8 +97,9 @@ def convert_to_ticks(
     common = ticks.denominator
     end = end_pts * common
     rounding = compute_float_rounding(end)
-    after = np.searchsorted(pts, _clamp_to_int64(ticks.floors()), side="right")
-    neighbours = zip(*(pts[np.clip(at, 0, len(pts) - 1)].tolist() for at in (after - 1, after)), strict=True)
+    after = pts.searchsorted(_clamp_to_int64(ticks.floors()), side="right")
+    lower, upper = np.maximum(after - 1, 0), np.minimum(after, len(pts) - 1)
+    neighbours = zip(pts[lower].tolist(), pts[upper].tolist(), strict=True)
     meant = []
     for numerator, pair, reach in zip(
         ticks.numerators, neighbours, _compute_tolerances(seconds, ticks, time_base), strict=False
@@ -143,10 +144,10 @@ def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
         Frame numbers, int64 [T]; ``NO_PICK`` where no frame can be picked.
     """
     check_choice("pick", pick, PICKS)
-    before = np.searchsorted(pts, _clamp_to_int64(ticks.floors()), side="right") - 1
+    before = pts.searchsorted(_clamp_to_int64(ticks.floors()), side="right") - 1
     if pick in ("played", "previous"):
         return before
-    after = np.searchsorted(pts, _clamp_to_int64(ticks.ceilings()), side="left")
+    after = pts.searchsorted(_clamp_to_int64(ticks.ceilings()), side="left")
     if pick == "next":
         return np.where(after < len(pts), after, NO_PICK)
     last = len(pts) - 1
@@ -157,7 +158,7 @@ def pick_frames(pts: IntArray, ticks: ExactTimes, pick: Pick) -> IntArray:
     closer = np.array([to_before <= to_after for to_before, to_after in gaps], dtype=np.bool_)
     earlier = (before >= 0) & ((after > last) | closer)
     # Of frames with one pts the first is the earlier.
-    first_of_before = np.searchsorted(pts, pts[np.maximum(before, 0)], side="left")
+    first_of_before = pts.searchsorted(pts[np.maximum(before, 0)], side="left")
     return np.where(earlier, first_of_before, after).astype(np.int64)
 
 
@@ -170,4 +171,7 @@ def measure_errors(pts: IntArray, frames: IntArray, ticks: ExactTimes, time_base
 
 
 def _clamp_to_int64(values: Sequence[int]) -> IntArray:
-    return np.array([max(-_MAX_INT64, min(_MAX_INT64, value)) for value in values], dtype=np.int64)
+    try:
+        return np.array(values, dtype=np.int64)
+    except OverflowError:
+        return np.array([max(-_MAX_INT64, min(_MAX_INT64, value)) for value in values], dtype=np.int64)

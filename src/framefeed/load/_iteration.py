@@ -8,22 +8,21 @@ from operator import attrgetter
 
 import numpy as np
 
-from framefeed._arrays import IntArray
 from framefeed.errors import DeadlineExceeded, FramefeedError, LoadError, UsageError
 from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import ClipBatch, map_streams
 from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
-from framefeed.load._pending import PendingBatch, begin_batch, drop_tracebacks, is_always_raised, suggest_skipping
+from framefeed.load._pending import PendingBatch, begin_found, drop_tracebacks, is_always_raised, suggest_skipping
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, Grouping, split_batch
 from framefeed.load._workers import Workers
 from framefeed.parallel import CLOSE_SECONDS, Err, Ok, OrderedOutcomes, ordered_outcomes, run_next
-from framefeed.plan import EpochPlan, mean_clip_bytes
+from framefeed.plan import EpochPlan, PlannedClips, mean_clip_bytes
 
-_DEALT_AT_ONCE = 512
-"""Positions of this rank whose global positions are found together, if batches are no larger."""
+_FOUND_AT_ONCE = 512
+"""Positions of this rank whose clips are found together, if batches are no larger."""
 
 
 class BatchIterator(Iterator[ClipBatch]):
@@ -280,8 +279,8 @@ def _generate_tasks(
 ) -> Iterator[DecodeTask]:
     """Yield the tasks of each batch, and append each to ``in_flight`` before."""
     costs, whole = workers.find_costs(plan), plan.whole
-    for positions in _list_positions(plan, batches):
-        batch = begin_batch(whole, positions, workers.buffers)
+    for found in _find_batches(plan, batches):
+        batch = begin_found(whole, found, workers.buffers)
         # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
         if meter.is_idle and not workers.are_processes:
             batch.plan_takes()
@@ -296,13 +295,13 @@ def _generate_tasks(
             yield task
 
 
-def _list_positions(plan: EpochPlan, batches: BatchRanges) -> Iterator[IntArray]:
-    """Yield the global positions of each batch, int64 [B]."""
+def _find_batches(plan: EpochPlan, batches: BatchRanges) -> Iterator[PlannedClips]:
+    """Find the clips of each batch."""
     # Several batches together: NumPy takes as long for one as Python does, and more from cold caches.
-    at_once = max(1, _DEALT_AT_ONCE // batches.size)
+    at_once, whole = max(1, _FOUND_AT_ONCE // batches.size), plan.whole
     for first in range(0, len(batches), at_once):
         ranges = [batches[number] for number in range(first, min(first + at_once, len(batches)))]
         start = ranges[0].start
-        positions = plan.global_position(np.arange(start, ranges[-1].stop, dtype=np.int64))
+        found = whole.clips_at(plan.global_position(np.arange(start, ranges[-1].stop, dtype=np.int64)))
         for own in ranges:
-            yield positions[own.start - start : own.stop - start]
+            yield found[own.start - start : own.stop - start]

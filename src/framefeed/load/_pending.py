@@ -461,27 +461,39 @@ def find_lengths(plan: EpochPlan, found: PlannedClips) -> list[int]:
         UsageError: They do not.
     """
     lengths = []
-    for form in plan.clips.forms.values():
+    for name, form in plan.clips.forms.items():
         if form.num_frames is not None:
             lengths.append(form.num_frames)
             continue
-        assert form.lengths is not None
-        # Requests may differ between batches, not within one.
-        own = form.lengths[found.numbers]
-        if (differs := own != own[0]).any():
-            other = int(differs.argmax())
+        # Clips may differ between batches, not within one.
+        own = _count_frames(found, name) if form.lengths is None else form.lengths[found.numbers]
+        known = np.flatnonzero(own >= 0)
+        differing = known[own[known] != own[known[:1]]]
+        if len(differing):
+            one, other = int(known[0]), int(differing[0])
             raise UsageError(
-                f"all clips of a batch must have the same number of frames, but position {found.positions[0]} of the "
-                f"plan has {own[0]} and position {found.positions[other]} has {own[other]}: make one plan for each "
+                f"all clips of a batch must have the same number of frames, but position {found.positions[one]} of the "
+                f"plan has {own[one]} and position {found.positions[other]} has {own[other]}: make one plan for each "
                 "length, or repeat frames"
             )
-        lengths.append(int(own[0]))
+        lengths.append(int(own[known[0]]) if len(known) else 1)
     return lengths
+
+
+def _count_frames(found: PlannedClips, name: str) -> IntArray:
+    """Count the frames of a part of clips whose rule does not say them, int64 [N]; -1 where a clip cannot be planned."""
+    outcomes = [catch_error(found.plan, slot) for slot in range(len(found))]
+    counts = [len(each.value.parts[name]) if isinstance(each, Ok) else -1 for each in outcomes]
+    return np.array(counts, dtype=np.int64)
 
 
 def begin_batch(plan: EpochPlan, positions: Sequence[int] | IntArray, buffers: BufferPools) -> PendingBatch:
     """Begin a batch of global positions in memory of a loader; ``plan`` is of the whole epoch."""
-    found = plan.clips_at(np.asarray(positions, dtype=np.int64))
+    return begin_found(plan, plan.clips_at(np.asarray(positions, dtype=np.int64)), buffers)
+
+
+def begin_found(plan: EpochPlan, found: PlannedClips, buffers: BufferPools) -> PendingBatch:
+    """Begin a batch of clips that are found."""
     lengths = find_lengths(plan, found)
     shapes = find_shapes(plan, found, lengths)
     memories = [

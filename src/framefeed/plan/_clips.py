@@ -107,11 +107,11 @@ class ClipsAt(Protocol):
     def read_line(self, slot: int) -> dict[str, Any]:
         """Read the delivered columns of one of the clips: numbers and arrays as they are, text as int64 codes."""
 
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the delivered columns of the clips as batches have them, [N] or [N, ...] each."""
+    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+        """Read the delivered columns of some of the clips as batches have them, [n] or [n, ...] each, as copies."""
 
-    def name_rows(self) -> IntArray:
-        """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
+    def name_rows(self, slots: slice) -> IntArray:
+        """Number the rows of some of the clips as batches do: in the user's own catalog or table, int64 [n]."""
 
 
 class Ordered(Protocol):
@@ -239,6 +239,7 @@ class CatalogClips:
         picture: (height, width) of all delivered pictures; None if there are none, or if they differ.
         left_out: Rows that are known to fail, without a frame in their window, or without one in the column ``at``.
         own_texts: Texts of the codes of columns; None where they are the catalog's.
+        joined: Hash of the rows that belong together, where other catalogs choose rows; else "".
         recipe: Function and arguments that make the clips again, in another process.
         title: What a plan of them is said to have, in place of clips by the rule.
     """
@@ -254,6 +255,7 @@ class CatalogClips:
     picture: Size | None
     left_out: tuple[Excluded, ...] = ()
     own_texts: Mapping[str, tuple[str, ...]] | None = None
+    joined: str = ""
     recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
     title: str = ""
 
@@ -373,10 +375,10 @@ class CatalogClips:
 
     @cached_property
     def catalog_fingerprint(self) -> str:
-        """Hash of the sources, and of the columns that choose clips."""
+        """Hash of the sources, of the columns that choose clips, and of what joins them with other catalogs."""
         at = self.rule.at if isinstance(self.rule, Requests) else None
         chosen = [*(self.options.within or ()), *([] if at is None else [at])]
-        return self.catalog.hash_sources(chosen)
+        return self.catalog.hash_sources(chosen) + self.joined
 
     @cached_property
     def fingerprint(self) -> str:
@@ -475,13 +477,20 @@ class CatalogClipsAt:
         part = ClipPart((self.make_take(slot),))
         return PlannedClip(self._draws.positions[slot], self.located.rows[slot], self.located.lines[slot], {"": part})
 
+    def _read_facts(self, slot: int) -> _RowFacts:
+        row, facts = self.located.rows[slot], self._facts
+        if facts is None or facts.row != row:
+            self._facts = facts = self._clips.read_row(row)
+        return facts
+
+    def read_index(self, slot: int) -> FrameIndex:
+        """Read the frame index of the source of one of the clips."""
+        return self._read_facts(slot).index
+
     def make_take(self, slot: int, draw: SharedDraw | None = None) -> Take:
         """Plan the frames of one of the clips."""
-        clips, (seed, epoch, positions), row = self._clips, self._draws, self.located.rows[slot]
-        options, facts = clips.options, self._facts
-        if facts is None or facts.row != row:
-            self._facts = facts = clips.read_row(row)
-        index, position = facts.index, positions[slot]
+        clips, (seed, epoch, positions), facts = self._clips, self._draws, self._read_facts(slot)
+        options, index, position = clips.options, facts.index, positions[slot]
         context = ClipContext(seed, epoch, position, self.located.numbers[slot], draw)
         if facts.timeline is None:
             assert clips.still_frames is not None
@@ -525,14 +534,14 @@ class CatalogClipsAt:
         line = self.located.lines[slot]
         return {name: values[line] for name, values in self._clips.columns.items()}
 
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the delivered columns of the clips."""
-        lines = np.array(self.located.lines, dtype=np.int64)
+    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+        """Read the delivered columns of some of the clips."""
+        lines = np.array(self.located.lines[slots], dtype=np.int64)
         return {name: as_delivered(values[lines]) for name, values in self._clips.columns.items()}
 
-    def name_rows(self) -> IntArray:
-        """Return the row of each clip."""
-        return np.array(self.located.rows, dtype=np.int64)
+    def name_rows(self, slots: slice) -> IntArray:
+        """Return the rows of some of the clips."""
+        return np.array(self.located.rows[slots], dtype=np.int64)
 
 
 def make_catalog_clips(catalog: Catalog, rule: ClipRule | str, options: ClipOptions) -> CatalogClips:

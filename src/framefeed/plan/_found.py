@@ -34,17 +34,28 @@ class PlannedClips:
         numbers: Numbers of the clips, int64 [N].
     """
 
-    __slots__ = ("_at", "numbers", "positions")
+    __slots__ = ("_at", "_slots", "numbers", "positions")
 
-    def __init__(self, order: Order, clips: Clips, positions: IntArray, numbers: IntArray) -> None:
+    def __init__(self, at: ClipsAt, positions: IntArray, numbers: IntArray, slots: range) -> None:
         self.positions = positions
         self.numbers = numbers
-        self._at: ClipsAt = clips.at(numbers, Draws(order.seed, order.epoch, positions.tolist()))
+        self._at = at
+        self._slots = slots
 
     @classmethod
     def find(cls, order: Order, clips: Clips, positions: IntArray) -> PlannedClips:
         """Find the clips at some global positions of an order, int64 [N]."""
-        return cls(order, clips, positions, order.find_clips(positions))
+        return cls.of(order, clips, positions, order.find_clips(positions))
+
+    @classmethod
+    def of(cls, order: Order, clips: Clips, positions: IntArray, numbers: IntArray) -> PlannedClips:
+        """Find the clips of some numbers, int64 [N], at their global positions."""
+        at = clips.at(numbers, Draws(order.seed, order.epoch, positions.tolist()))
+        return cls(at, positions, numbers, range(len(positions)))
+
+    def __getitem__(self, some: slice) -> PlannedClips:
+        """Return some of the clips that follow one another, which were found with the others."""
+        return PlannedClips(self._at, self.positions[some], self.numbers[some], self._slots[some])
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -52,7 +63,8 @@ class PlannedClips:
     @property
     def rows(self) -> Sequence[Sequence[int]]:
         """Number of the source of each take among the sources of the plan: a list of N for each take of a clip."""
-        return self._at.rows
+        start, stop = self._slots.start, self._slots.stop
+        return [of_take[start:stop] for of_take in self._at.rows]
 
     def plan(self, slot: int) -> PlannedClip:
         """Plan one of the clips, below N.
@@ -61,16 +73,16 @@ class PlannedClips:
             FrameNotFound: See ``plan[position]``.
             TimeUnavailable: See ``plan[position]``.
         """
-        return plan_clip(self._at, slot, int(self.positions[slot]))
+        return plan_clip(self._at, self._slots[slot], int(self.positions[slot]))
 
     def read_line(self, slot: int) -> dict[str, Any]:
         """Read the columns of one of the clips: numbers and arrays as they are, text as int64 codes."""
-        return self._at.read_line(slot)
+        return self._at.read_line(self._slots[slot])
 
     def read_columns(self) -> dict[str, AnyArray]:
         """Read the columns of the clips as batches have them, [N] or [N, ...] each."""
-        return self._at.read_columns()
+        return self._at.read_columns(slice(self._slots.start, self._slots.stop))
 
     def name_rows(self) -> IntArray:
         """Number the row of each clip as batches do: in the user's own catalog or table, int64 [N]."""
-        return self._at.name_rows()
+        return self._at.name_rows(slice(self._slots.start, self._slots.stop))

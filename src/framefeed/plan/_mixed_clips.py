@@ -47,6 +47,7 @@ class MixedClips:
     count: int
     seed: int
     _orders: dict[tuple[int, int], Order] = field(default_factory=dict, repr=False)
+    _sequences: dict[int, MixSequence] = field(default_factory=dict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (MixedClips, (self.parts, self.weights, self.count, self.seed))
@@ -160,7 +161,7 @@ class MixedClips:
     def at(self, clips: IntArray, draws: Draws) -> MixedClipsAt:
         """Find the clips of some numbers in the epoch of the draws."""
         _check_count(self.count, draws.epoch, len(self.parts))
-        parts, own, groups = self._group(clips, draws.epoch)
+        parts, own, groups = self.find_parts(clips, draws.epoch)
         found = []
         for number, epoch, slots in groups:
             positions = own[slots]
@@ -173,9 +174,9 @@ class MixedClips:
         """Find the clip of one number in the epoch of the draws."""
         return self.at(np.array([clip], dtype=np.int64), draws)
 
-    def _group(self, clips: IntArray, epoch: int) -> tuple[IntArray, IntArray, list[tuple[int, int, IntArray]]]:
+    def find_parts(self, clips: IntArray, epoch: int) -> tuple[IntArray, IntArray, list[tuple[int, int, IntArray]]]:
         """Find part and position of some clips, and group them: part, its epoch, and the slots of each group."""
-        sequence = MixSequence.of(self.weights, self.count, self.seed, epoch)
+        sequence = self._find_sequence(epoch)
         parts, numbers = sequence.locate(clips)
         lengths = self._lengths
         epochs, own = np.divmod(numbers + (sequence.totals * epoch)[parts], lengths[parts])
@@ -185,6 +186,16 @@ class MixedClips:
             for part, later in keys
         ]
         return parts, own, groups
+
+    def _find_sequence(self, epoch: int) -> MixSequence:
+        """Find the sequence of an epoch: the cache of sequences has room for few mixtures, and parts may be some."""
+        sequence = self._sequences.get(epoch)
+        if sequence is None:
+            sequence = MixSequence.of(self.weights, self.count, self.seed, epoch)
+            if len(self._sequences) >= _MOST_EPOCHS:
+                self._sequences.clear()
+            self._sequences[epoch] = sequence
+        return sequence
 
     @cached_property
     def _lengths(self) -> IntArray:
@@ -215,59 +226,67 @@ class MixedClipsAt:
         self._parts = parts
         self._groups = groups
         self._draws = draws
-        self._found = {slot: (at, number) for slots, _, at in groups for number, slot in enumerate(slots.tolist())}
+        # Group of each clip, and its number there: arrays, because a build of a cache finds all clips of an epoch.
+        self._places: IntArray = np.empty((2, len(parts)), np.int64)
+        for group, (slots, _, _) in enumerate(groups):
+            self._places[0, slots], self._places[1, slots] = group, np.arange(len(slots))
 
-    @property
+    def _locate(self, slot: int) -> tuple[ClipsAt, int]:
+        group, number = self._places[:, slot].tolist()
+        return self._groups[group][2], number
+
+    @cached_property
     def rows(self) -> Sequence[Sequence[int]]:
         """Number of each take's source among those of all parts."""
         clips = self._clips
         takes = sum(len(form.takes) for form in clips.forms.values())
-        rows = [[0] * len(self._parts) for _ in range(takes)]
+        rows = np.empty((takes, len(self._parts)), np.int64)
         for slots, part, at in self._groups:
             inner = clips.parts[part].clips.sources
-            for of_take, of_part in zip(rows, at.rows, strict=True):
-                for slot, number in zip(slots.tolist(), of_part, strict=True):
-                    of_take[slot] = _translate(inner, clips.sources, number)
-        return rows
+            rows[:, slots] = clips.sources.renumber(inner, np.array(at.rows, dtype=np.int64))
+        return rows.tolist()
 
     def make(self, slot: int) -> PlannedClip:
         """Plan one of the clips, as its part plans it."""
-        at, number = self._found[slot]
+        at, number = self._locate(slot)
         made = at.make(number)
         made.position = self._draws.positions[slot]
         return made
 
     def name_source(self, slot: int) -> str:
         """Name the first source of one of the clips."""
-        at, number = self._found[slot]
+        at, number = self._locate(slot)
         return at.name_source(number)
 
     def read_line(self, slot: int) -> dict[str, Any]:
         """Read the delivered columns of one of the clips."""
-        return {name: values[slot] for name, values in self.read_columns().items()}
+        return {name: values[0] for name, values in self.read_columns(slice(slot, slot + 1)).items()}
 
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the delivered columns of the clips."""
+    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+        """Read the delivered columns of some of the clips."""
+        return {name: values[slots].copy() for name, values in self._columns.items()}
+
+    @cached_property
+    def _columns(self) -> dict[str, AnyArray]:
         values: dict[str, AnyArray] = {}
         for slots, _, at in self._groups:
-            for name, read in at.read_columns().items():
+            for name, read in at.read_columns(slice(None)).items():
                 if name not in values:
                     values[name] = np.empty((len(self._parts), *read.shape[1:]), read.dtype)
                 values[name][slots] = read
         values.pop(PLAN_COLUMN, None)
         return {**values, PLAN_COLUMN: self._parts}
 
-    def name_rows(self) -> IntArray:
-        """Number the row of each clip in the catalog of its part."""
+    def name_rows(self, slots: slice) -> IntArray:
+        """Number the rows of some of the clips in the catalogs of their parts."""
+        return self._rows[slots].copy()
+
+    @cached_property
+    def _rows(self) -> IntArray:
         rows = np.empty(len(self._parts), np.int64)
         for slots, _, at in self._groups:
-            rows[slots] = at.name_rows()
+            rows[slots] = at.name_rows(slice(None))
         return rows
-
-
-def _translate(inner: Sources, outer: Sources, number: int) -> int:
-    catalog, row = inner.locate(number)
-    return outer.find_start(catalog) + row
 
 
 def mix_plans(

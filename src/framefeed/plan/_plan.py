@@ -158,7 +158,8 @@ class EpochPlan:
     @cached_property
     def parts(self) -> tuple[EpochPlan, ...]:
         """The plans of a mixture, in the order of ``batch["plan"]``; none of other plans."""
-        return tuple(EpochPlan(each.order, each.clips) for each in self.clips.mixed)
+        mixed = self.clips.mixed
+        return tuple(each if isinstance(each, EpochPlan) else EpochPlan(each.order, each.clips) for each in mixed)
 
     @cached_property
     def streams(self) -> Mapping[str, EpochPlan]:

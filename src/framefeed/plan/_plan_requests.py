@@ -21,7 +21,7 @@ from framefeed.plan._order import Order
 from framefeed.plan._plan import EpochPlan
 from framefeed.plan._plan_clips import explain_enlarged_crop
 from framefeed.plan._plan_streams import check_stream_name, split_form
-from framefeed.plan._planned import PlannedClip
+from framefeed.plan._planned import ClipPart, PlannedClip
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Tail
 from framefeed.plan._stream_clips import join_clips
@@ -44,7 +44,7 @@ Within = Bound | Sequence[Bound | None]
 
 @refuse_names("plan_requests", {"resize": "use size=(height, width), or size= with the short side"})
 def plan_requests(  # noqa: PLR0913 - public: what its users ask for
-    requests: Sequence[DecodeRequest | PlannedClip] | Sequence[Mapping[str, DecodeRequest]],
+    requests: Sequence[DecodeRequest | ClipPart] | Sequence[Mapping[str, DecodeRequest | ClipPart]],
     *,
     size: AnySize | Mapping[str, AnySize | None] | None = None,
     crop: Crop | Sequence[int] | Mapping[str, Crop | Sequence[int] | None] | None = None,
@@ -119,6 +119,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     else:
         forms = split_form(streams, **form)
         for requests_of in streams.values():
+            requests_of[:] = [_as_request(number, each) for number, each in enumerate(requests_of)]
             _check_requests(requests_of)
         catalog = _index_sources(list(streams.values()), storage_options)
         parts = {
@@ -182,6 +183,7 @@ def _split_requests(requests: Any) -> dict[str, list[DecodeRequest]] | None:
         raise UsageError("requests: expected a list, got one dict: give [request, ...], a dict by stream for each clip")
     if isinstance(requests, (str, bytes)) or not isinstance(requests, Sequence):
         return None
+    requests = [each.parts if isinstance(each, PlannedClip) and "" not in each.parts else each for each in requests]
     if not any(isinstance(each, Mapping) for each in requests):
         return None
     what = 'dicts with the same streams, such as {"rgb": ff.DecodeRequest(...), "flow": ff.DecodeRequest(...)}'
@@ -229,9 +231,11 @@ def _check_list(requests: Any) -> None:
 
 
 def _as_request(number: int, given: Any) -> DecodeRequest:
-    """Make a request of a clip of another plan: for its frames, in its form."""
-    if not isinstance(given, PlannedClip):
+    """Make a request of a clip of another plan, or of a stream of it: for its frames, in its form."""
+    if not isinstance(given, ClipPart):
         return given  # type: ignore[no-any-return]
+    if len(given.takes) > 1:
+        raise UsageError(f"request {number} ({given.name}) has frames of several sources: give a request for each")
     if given.damaged is not None or given.on_damaged != "error":
         raise UsageError(
             f"request {number} ({given.name}): on_damaged is not for requests: it is an option of plan_clips"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,11 @@ def plan_streams(
             pictures=own.pictures,
             picture=find_common_picture(catalog, own.pictures, rows, own.unequal),
         )
+    pairs = blake2b(joined.rows.tobytes(), digest_size=8).hexdigest()
     takes = {
-        name: (replace(clips, recipe=(_plan_stream, (name, *arguments))),) for name, clips in parts.items()
-    }  # fmt: skip
+        name: (replace(clips, joined=pairs, recipe=(_plan_stream, (name, *arguments))),)
+        for name, clips in parts.items()
+    }
     each = list(catalogs.values())
     unjoined = tuple(Excluded(describe_source(each[number], row), reason) for number, row, reason in joined.unmatched)
     return join_clips(takes, unjoined, recipe=(plan_streams, arguments))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,9 @@ class Take:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restore_take, tuple(getattr(self, each.name) for each in fields(self)))
+
     @property
     def key(self) -> Hashable:
         """What is equal in equal takes."""
@@ -78,6 +81,14 @@ class Take:
         return self.indices if self.skipped is None else self.indices[~self.skipped]
 
 
+def _restore_take(*values: Any) -> Take:
+    """Make a take whose arrays are read-only, as they were; pickles of takes name this function."""
+    for each in values:
+        if isinstance(each, np.ndarray):
+            each.flags.writeable = False
+    return Take(*values)
+
+
 class ClipPart:
     """One of the streams of a clip; T is its number of frames. Made by a plan. The arrays are read-only.
 
@@ -85,27 +96,29 @@ class ClipPart:
     ``source`` and the form of the pixels are those of the first.
     """
 
-    __slots__ = ("takes",)
+    __slots__ = ("_takes",)
 
     def __init__(self, takes: tuple[Take, ...]) -> None:
-        self.takes = takes
+        self._takes = takes
 
-    def _list_takes(self) -> tuple[Take, ...]:
-        return self.takes
+    @property
+    def takes(self) -> tuple[Take, ...]:
+        """Frames of each source, one after the other."""
+        return self._takes
 
     def _join(self, name: str) -> Any:
-        takes = self._list_takes()
+        takes = self.takes
         if len(takes) == 1:
             return getattr(takes[0], name)
         return np.concatenate([getattr(take, name) for take in takes])
 
     def __len__(self) -> int:
-        return sum(map(len, self._list_takes()))
+        return sum(map(len, self.takes))
 
     @property
     def source(self) -> str | bytes | ImageSequence:
         """Path, URL, bytes or image sequence."""
-        return self._list_takes()[0].source
+        return self.takes[0].source
 
     @property
     def name(self) -> str:
@@ -145,7 +158,7 @@ class ClipPart:
     @property
     def damaged(self) -> BoolArray | None:
         """True for frames that the index knows as damaged, bool [T]; None if there are none."""
-        takes = self._list_takes()
+        takes = self.takes
         if all(take.damaged is None for take in takes):
             return None
         parts = [np.zeros(len(take), np.bool_) if take.damaged is None else take.damaged for take in takes]
@@ -159,27 +172,27 @@ class ClipPart:
     @property
     def output(self) -> OutputSpec:
         """Form of the pixels."""
-        return self._list_takes()[0].output
+        return self.takes[0].output
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """Shape of the delivered pixels, (T, C, H, W)."""
-        return (sum(map(len, self._list_takes())), *self._list_takes()[0].picture_shape)
+        return (sum(map(len, self.takes)), *self.takes[0].picture_shape)
 
     @property
     def on_damaged(self) -> OnDamaged:
         """As in ``plan_clips``."""
-        return self._list_takes()[0].on_damaged
+        return self.takes[0].on_damaged
 
     @property
     def flipped(self) -> bool:
         """Whether left and right of all pictures are swapped after decoding."""
-        return self._list_takes()[0].flipped
+        return self.takes[0].flipped
 
     @property
     def placement(self) -> Placement | None:
         """Where the pictures lie in those that are delivered, after the swap; None if they are these."""
-        return self._list_takes()[0].placement
+        return self.takes[0].placement
 
     @property
     def box(self) -> Box | None:
@@ -193,7 +206,7 @@ class ClipPart:
         return hash(self._key())
 
     def _key(self) -> Hashable:
-        return tuple(take.key for take in self._list_takes())
+        return tuple(take.key for take in self.takes)
 
     def __repr__(self) -> str:
         flipped = ", flipped" if self.flipped else ""
@@ -221,7 +234,9 @@ class PlannedClip(ClipPart):
         self.line = line
         self.parts = parts
 
-    def _list_takes(self) -> tuple[Take, ...]:
+    @property
+    def takes(self) -> tuple[Take, ...]:
+        """Frames of each source of a clip of one stream."""
         part = self.parts.get("")
         if part is None:
             names = list(self.parts)

@@ -35,7 +35,7 @@ class ClipRule(Protocol):
 
     @property
     def num_frames(self) -> int | None:
-        """T, the frames of one clip; None where clips differ."""
+        """T, the frames of one clip; None in requests alone, which know that of each clip."""
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one clip."""

@@ -19,13 +19,23 @@ class Sources:
     def __init__(self, catalogs: Sequence[Catalog]) -> None:
         self.catalogs = tuple({id(catalog): catalog for catalog in catalogs}.values())
         self._starts: IntArray = np.cumsum([0, *map(len, self.catalogs)], dtype=np.int64)
+        starts: list[int] = self._starts[:-1].tolist()
+        self._start_of = {id(catalog): start for catalog, start in zip(self.catalogs, starts, strict=True)}
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     def find_start(self, catalog: Catalog) -> int:
         """Find the number of the first row of a catalog."""
-        return int(self._starts[[each is catalog for each in self.catalogs].index(True)])
+        return self._start_of[id(catalog)]
+
+    def renumber(self, some: Sources, numbers: IntArray) -> IntArray:
+        """Find the numbers here of sources that have other numbers among some of their catalogs, an int64 array."""
+        if len(some.catalogs) == 1:
+            return numbers + self.find_start(some.catalogs[0])
+        starts = np.array([self.find_start(catalog) for catalog in some.catalogs], dtype=np.int64)
+        at = some._starts.searchsorted(numbers, side="right") - 1
+        return numbers - some._starts[at] + starts[at]
 
     def locate(self, number: int) -> tuple[Catalog, int]:
         """Find the catalog of a source, and its row there."""

@@ -72,9 +72,9 @@ def _count_plain(clips: CatalogClips, form: StoredForm, epochs: int) -> tuple[in
 
 def mean_clip_bytes(plan: EpochPlan) -> int:
     """Compute the bytes of a delivered clip; of unequal pictures, the mean of a sample of the rows."""
-    clips = plan.clips
-    plain = clips.mixed[0].clips.list_plain() if clips.mixed else clips.list_plain()
-    return sum((each.rule.num_frames or 1) * _mean_picture_bytes(each) for each in plain)
+    if plan.parts:
+        return mean_clip_bytes(plan.parts[0])
+    return sum((each.rule.num_frames or 1) * _mean_picture_bytes(each) for each in plan.clips.list_plain())
 
 
 def _mean_picture_bytes(clips: CatalogClips) -> int:

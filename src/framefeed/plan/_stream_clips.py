@@ -87,6 +87,11 @@ class StreamClips:
         return Sources([clips.catalog for _, clips in self.takes])
 
     @cached_property
+    def starts(self) -> list[int]:
+        """Number of the first source of each take's catalog."""
+        return [self.sources.find_start(clips.catalog) for _, clips in self.takes]
+
+    @cached_property
     def forms(self) -> Mapping[str, PartForm]:
         """Form of each part."""
         return {name: _join_forms([clips.form for clips in takes]) for name, takes in self.parts.items()}
@@ -205,21 +210,17 @@ def join_clips(
 class StreamClipsAt:
     """Some clips of several streams, found together."""
 
-    __slots__ = ("_clips", "_draws", "_takes")
-
     def __init__(self, clips: StreamClips, takes: list[CatalogClipsAt], draws: Draws) -> None:
         self._clips = clips
         self._takes = takes
         self._draws = draws
 
-    @property
+    @cached_property
     def rows(self) -> Sequence[Sequence[int]]:
         """Number of each take's source."""
-        sources = self._clips.sources
-        starts = [sources.find_start(clips.catalog) for _, clips in self._clips.takes]
         return [
             [start + row for row in take.located.rows] if start else take.located.rows
-            for start, take in zip(starts, self._takes, strict=True)
+            for start, take in zip(self._clips.starts, self._takes, strict=True)
         ]
 
     def make(self, slot: int) -> PlannedClip:
@@ -230,7 +231,7 @@ class StreamClipsAt:
             try:
                 take = at.make_take(slot, draw)
                 if draw.segments is None:
-                    _note_leader(draw, take, clips.catalog.frame_index(at.located.rows[slot]))
+                    _note_leader(draw, take, at.read_index(slot))
             except (FrameNotFound, TimeUnavailable) as error:
                 source = describe_source(clips.catalog, at.located.rows[slot])
                 where = f"{source} (stream {name!r})" if name else source
@@ -252,14 +253,15 @@ class StreamClipsAt:
         """Read the delivered columns of one of the clips."""
         return self._takes[0].read_line(slot)
 
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the delivered columns of the clips."""
-        return self._takes[0].read_columns()
+    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+        """Read the delivered columns of some of the clips."""
+        return self._takes[0].read_columns(slots)
 
-    def name_rows(self) -> IntArray:
-        """Number the rows of the clips: of the first catalog, or of the tables."""
+    def name_rows(self, slots: slice) -> IntArray:
+        """Number the rows of some of the clips: of the first catalog, or of the tables."""
         located = self._takes[0].located
-        return np.array(located.lines if self._clips.has_table_rows else located.rows, dtype=np.int64)
+        rows = located.lines if self._clips.has_table_rows else located.rows
+        return np.array(rows[slots], dtype=np.int64)
 
 
 def _join_forms(forms: Sequence[PartForm]) -> PartForm:
