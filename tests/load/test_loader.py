@@ -278,3 +278,12 @@ def test_a_rule_that_does_not_say_its_length_is_asked_for_each_batch() -> None:
     for batch in batches:
         expected = [plan.whole[position].pts_seconds for position in batch.positions.tolist()]
         assert np.array_equal(batch.pts_seconds, expected)
+
+
+def test_clips_without_a_length_that_all_fail_are_one_black_frame() -> None:
+    plan = plan_of(rule=_EveryOther([99], policy="error"), clips_per_video=1)
+    with ClipLoader(plan, batch_size=4, workers=0, backend=FlatDecoder(), on_error="skip") as loader:
+        for batch in loader:
+            assert not batch.ok.any()
+            assert batch.data.shape[1] == batch.valid.shape[1] == 1
+            assert not batch.data.any()
