@@ -62,6 +62,17 @@ def test_positions_are_the_rows_of_chosen_episodes(lengths: list[int], data: st.
     assert list(pictures.locate(positions).lines) == [row for _, row, _ in expected]
 
 
+def test_an_empty_episode_has_no_position() -> None:
+    rows = ChosenRows.of(starts_of([2, 0, 3]), np.arange(3), np.array([10, 11, 12]))
+    assert [rows.locate_one(position)[:2] for position in range(len(rows))] == [
+        (10, 0),
+        (10, 1),
+        (12, 2),
+        (12, 3),
+        (12, 4),
+    ]
+
+
 def test_columns_are_copies() -> None:
     values = np.arange(4)
     column = ListColumn(values)

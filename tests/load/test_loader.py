@@ -44,6 +44,15 @@ def test_every_frame_is_the_planned_one(name: str, workers: int) -> None:
             assert position == len(plan)
 
 
+@pytest.mark.parametrize(
+    ("options", "lengths"),
+    [({}, (5, 2)), ({"drop_last": True}, (5, 5)), ({"batch_size": 6}, (6, 6)), ({"batch_size": 99}, (12,))],
+)
+def test_the_numbers_of_clips_of_batches_are_known_before(options: dict[str, Any], lengths: tuple[int, ...]) -> None:
+    with ClipLoader(plan_of(), **{"batch_size": 5, **options}) as loader:
+        assert loader.describe_batches().lengths == lengths
+
+
 def test_what_travels_beside_the_pictures_is_that_of_the_plan() -> None:
     plan = plan_of(AtIndices([0, 29, 30, 31]), rank=1, world_size=2)
     batches = load_all(plan, batch_size=4, workers=2, backend=FlatDecoder())
@@ -269,3 +278,12 @@ def test_a_rule_that_does_not_say_its_length_is_asked_for_each_batch() -> None:
     for batch in batches:
         expected = [plan.whole[position].pts_seconds for position in batch.positions.tolist()]
         assert np.array_equal(batch.pts_seconds, expected)
+
+
+def test_clips_without_a_length_that_all_fail_are_one_black_frame() -> None:
+    plan = plan_of(rule=_EveryOther([99], policy="error"), clips_per_video=1)
+    with ClipLoader(plan, batch_size=4, workers=0, backend=FlatDecoder(), on_error="skip") as loader:
+        for batch in loader:
+            assert not batch.ok.any()
+            assert batch.data.shape[1] == batch.valid.shape[1] == 1
+            assert not batch.data.any()

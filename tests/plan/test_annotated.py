@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from framefeed.errors import UsageError
 from framefeed.plan import EpochPlan
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
-from framefeed.plan._rules import EveryFrame, Uniform
+from framefeed.plan._rules import AtIndices, EveryFrame, Uniform
 from framefeed.request import DecodeRequest
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec
@@ -243,3 +244,17 @@ def test_a_description_counts_frames_past_the_end(tmp_path: Path) -> None:
     assert (plan.describe().past_end_frames, plan.describe().sampled_frames) == (2, 6)
     assert "frames past the end of the video: 2 of 6 sampled" in str(plan.describe())
     assert "past the end" not in str(plan_at(plan.catalog[[0]]).describe())
+
+
+def test_L13_a_state_belongs_to_the_columns_of_the_bounds(tmp_path: Path) -> None:
+    """The two columns change places: of both, the values are hashed."""
+    catalog = scan_list(tmp_path, start=[0.02, None], stop=[None, 0.04])
+    pairs: list[tuple[str, str] | None] = [None, ("start", "stop"), ("stop", "start")]
+    plans = [plan_clips(catalog, AtIndices([0, -1]), seed=0, shuffle=False, within=each) for each in pairs]
+    assert frames(plans[1]) != frames(plans[2])
+    for plan in plans:
+        accepted = []
+        for other in plans:
+            with suppress(UsageError):
+                accepted.append(plan.with_state(other.state_dict()).fingerprint)
+        assert accepted == [plan.fingerprint]

@@ -23,7 +23,7 @@ from framefeed.plan import _mixing, choose_stored_form, mean_clip_bytes
 from framefeed.plan._mixing import MixSequence
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
-from tests.makers import plan_over
+from tests.makers import plan_fakes, plan_over
 
 SIZE = (16, 24)
 
@@ -401,3 +401,13 @@ def test_parts_of_one_catalog_share_its_rows() -> None:
     plan = ff.mix_plans(parts, num_clips=8, seed=0)
     assert len(plan.catalog) == len(catalog_of(0))
     assert {plan[position].row for position in range(8)} == set(range(len(catalog_of(0))))
+
+
+def test_a_mixture_remembers_few_epochs() -> None:
+    parts = [(plan_fakes([5] * 3, ff.Uniform(2), seed=seed), 1) for seed in (0, 1)]
+    plan = ff.mix_plans(parts, num_clips=60, seed=0)
+    rows = [[clip.row for clip in plan.with_epoch(epoch)] for epoch in (*range(6), 0)]
+    assert rows[0] == rows[-1]
+    clips: Any = plan.clips
+    assert len(clips._orders) <= 4 * len(parts), "of 70 epochs of each part"
+    assert len(clips._sequences) <= 4

@@ -88,7 +88,8 @@ def test_policy_pick_and_tolerance_hold_for_all_requests() -> None:
 
 
 def test_a_plan_can_be_listed_and_planned_again() -> None:
-    first = plan_requests([DecodeRequest(clip(), [i, i + 1]) for i in range(6)], crop=RandomCrop(40), size=16, seed=4)
+    requests = [DecodeRequest(clip(), [i, i + 1], segment=[0, i]) for i in range(6)]
+    first = plan_requests(requests, crop=RandomCrop(40), size=16, seed=4)
     again = plan_requests(list(first))
     assert list(again) == list(first)
     assert again.picture_shape == (3, 16, 16)

@@ -106,6 +106,9 @@ def test_the_rule_gives_its_tolerance_and_policy_to_those_that_follow() -> None:
         near[0]
     wide: Any = plan_streams([slow, fast], AtSeconds([0.1], tolerance_seconds=0.02), tolerance_seconds=0.05)[0]
     assert wide["second"].indices.tolist() == [1]
+    exact = plan_streams([slow, fast], AtSeconds([0.1], tolerance_seconds=0.05), tolerance_seconds=0.0)
+    with pytest.raises(FrameNotFound, match=r"\(stream 'second'\).*tolerance_seconds=0"):
+        exact[0]
     rules = {policy: Dense(3, fps=5, start=0.2, policy=policy) for policy in get_args(Policy)}
     with pytest.raises(FrameNotFound, match=r"\(stream 'second'\).*policy is 'error'"):
         plan_streams([slow, short], rules["error"])[0]
@@ -312,6 +315,13 @@ def test_rows_that_are_not_joined_may_have_another_size() -> None:
         plan = plan_clips(None, Uniform(1), streams={"first": sized((48, 64)), "second": sized((48, 64), (9, 9))},
                           on="stem", seed=1)  # fmt: skip
     assert plan.streams["second"].picture_shape == (3, 48, 64)
+
+
+def test_L13_a_state_belongs_to_the_names_of_the_streams() -> None:
+    plans = [plan_clips(None, Uniform(2), streams={"first": sized((48, 64)), name: sized((48, 64))}, on="stem", seed=1)
+             for name in NAMES[1:]]  # fmt: skip
+    with pytest.raises(UsageError, match="these differ: rule"):
+        plans[1].with_state(plans[0].state_dict())
 
 
 # --- ranks, pickles, descriptions, the streams one by one ---------------------------------------------
