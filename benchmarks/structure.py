@@ -40,7 +40,7 @@ TYPED = ("plan", "load", "lerobot", "adapters")
 """Rooms in which a type that says nothing is counted."""
 # (concern, most lines, what it buys the user, its modules); the longest name that fits a module counts.
 CONCERNS = [
-    ("frames of one source", 7_816, "any frame by number or time, exactly the one that was asked for",
+    ("frames of one source", 7_690, "any frame by number or time, exactly the one that was asked for",
      "index request decode"),
     ("frames proved by headers", 3_724, "an index without decoding, which is still right",
      "bitstreams index.proofs index._provers"),
@@ -61,13 +61,13 @@ CONCERNS = [
     ("sequences of pictures", 501, "a folder of numbered frames as a video", "media._sequence media._sequence_files"),
     ("catalogs", 4_390, "a million files as one table that opens at once and can be filtered and split", "catalog"),
     ("scans", 3_986, "folders, lists and tables; failed files are rows; goes on after a crash", "scanning"),
-    ("plans", 4_746, "which frames an epoch reads, from seed and position alone: shuffle, shards, resume", "plan"),
-    ("loading", 4_053, "batches in order from any number of workers; faults and state of a run", "load"),
+    ("plans", 5_290, "which frames an epoch reads, from seed and position alone: shuffle, shards, resume", "plan"),
+    ("loading", 3_945, "batches in order from any number of workers; faults and state of a run", "load"),
     ("workers", 2_619, "threads and processes that end, survive forks and shortages", "parallel"),
     ("cache", 1_830, "decoded frames are kept for the next epoch, on any disk", "cache"),
     ("cache: codecs", 644, "smaller stored frames, exact or lossy", "cache.codecs"),
     ("cache: files", 2_310, "several processes write at once, nothing torn after a crash", "cache.store"),
-    ("cache: filled ahead", 606, "the first epoch is fast too; size and speed are known before", "cache.prefill"),
+    ("cache: filled ahead", 628, "the first epoch is fast too; size and speed are known before", "cache.prefill"),
     ("written pictures and videos", 2_040, "stills, contact sheets, videos that are joined from parts", "encode"),
     ("videos through a function", 2_394, "`map_video`: parallel, in order, continued after a stop", "transcode"),
     ("PyTorch", 3_185, "data sets, a drop-in `DataLoader` and `VideoDecoder`", "adapters.torch torch"),
