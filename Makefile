@@ -45,12 +45,13 @@ contracts: .venv/.dev
 
 # Those marked slow, and those that take long by tests/times.txt, are left out.
 fast: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart=0 -m "not slow" $(ARGS)
 
 # Four processes for two cores, because many tests wait. The tests of a file stay in one; files that take long come first,
-# not those with many tests (tests/tiers.py).
+# not those with many tests (tests/tiers.py). A process that crashes ends the run, which names its test: with another in its
+# place, pytest-xdist 3.8 waits for ever at the end.
 tests: .venv/.dev
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart=0 $(ARGS)
 
 # The wheel without the checkout: with the oldest dependencies, and with the newest on Python 3.13, where that is there.
 installed: installed-oldest installed-newest
