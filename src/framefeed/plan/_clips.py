@@ -324,7 +324,7 @@ class CatalogClips:
             rule.num_frames, lengths, (rule.num_frames,), self.picture, plain, options.unequal, options.has_boxes
         )
 
-    @property
+    @cached_property
     def forms(self) -> Mapping[str, PartForm]:
         """Form of the only part."""
         return {"": self.form}
@@ -369,9 +369,8 @@ class CatalogClips:
     def facts(self) -> ClipFacts:
         """What a checkpoint holds of them."""
         options = self._effective_options
-        at = self.rule.at if isinstance(self.rule, Requests) else None
-        chosen = [*(options.within or ()), *([] if at is None else [at])]
-        sources = self.catalog.hash_sources(chosen) + self.joined
+        # What a column ``at`` holds is a part of the rule.
+        sources = self.catalog.hash_sources(options.within or ()) + self.joined
         parts = (
             f"framefeed clips {_CLIPS_VERSION}",
             sources,

@@ -214,7 +214,7 @@ class ClipPart:
 
 
 class PlannedClip(ClipPart):
-    """The clip at one position of a plan, made by ``plan[i]``: immutable, hashable, picklable, without media.
+    """The clip at one position of a plan, made by ``plan[i]``: hashable and picklable, without media.
 
     A clip of one stream has the attributes of its only part; of several, ``clip["rgb"]`` is the part of a stream, and
     ``len`` and iteration are those of the names. Clips are equal if they have the same frames in the same form.
