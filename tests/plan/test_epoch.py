@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import FrameIndex, Timeline
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, order_by_catalog, sample_windows
 from framefeed.plan._plan_clips import plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
@@ -677,3 +677,18 @@ def test_plans_warn_of_nothing_when_nothing_is_left_out() -> None:
 )  # fmt: skip
 def test_a_plan_knows_whether_frames_or_crops_are_drawn(rule: ClipRule, crop: Any, is_random: bool) -> None:
     assert plan_clips(catalog_of(3), rule, seed=0, crop=crop).clips.is_random is is_random
+
+
+# --- a sample of a plan -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lengths", [(45, 35), (1, 2, 600, 3), (9,) * 20], ids=str)
+def test_a_sample_has_whole_sources_or_half_a_window_of_one(lengths: tuple[int, ...]) -> None:
+    plan = order_by_catalog(plan_fakes(lengths, EveryFrame(), seed=0))
+    ends = np.cumsum((0, *lengths)).tolist()
+    windows = list(sample_windows(plan, 12, 10**9))
+    assert len(windows) == 12
+    for window in windows:
+        row = plan[window.start].row
+        assert window == range(ends[row], ends[row + 1]) or (lengths[row] == 600 and len(window) >= 256)
+        assert {plan[position].row for position in window} == {row}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import framefeed as ff
 from framefeed._checks import MAX_INT64
 from framefeed.errors import UsageError
-from framefeed.plan import _mixing, choose_stored_form, mean_clip_bytes
+from framefeed.plan import EpochPlan, _mixing, choose_stored_form, mean_clip_bytes
 from framefeed.plan._mixing import MixSequence
 from framefeed.testing import ClipSpec
 from tests.corpus import clip_file
@@ -411,3 +411,12 @@ def test_a_mixture_remembers_few_epochs() -> None:
     clips: Any = plan.clips
     assert len(clips._orders) <= 4 * len(parts), "of 70 epochs of each part"
     assert len(clips._sequences) <= 4
+
+
+def test_L13_a_state_says_that_the_files_of_any_part_differ() -> None:
+    def mix(lengths: list[int]) -> EpochPlan:
+        parts = [plan_fakes(each, ff.Uniform(2), seed=seed) for seed, each in enumerate(([5] * 3, lengths))]
+        return ff.mix_plans([(part, 1) for part in parts], num_clips=6, seed=0)
+
+    with pytest.raises(UsageError, match=r"these differ: rule .*; catalog "):
+        mix([5, 6, 7]).with_state(mix([5, 6, 8]).state_dict())
