@@ -279,11 +279,10 @@ class TaskMemory(ClipMemory):
             self.results[slot] = self._copy(result, normaliser)
 
     def put_frames(self, slot: int, frames: slice, pixels: Pixels, normaliser: Normaliser) -> None:
-        """Copy some frames of a clip to where the clip is expected, else to memory that is sent."""
+        """Copy some frames of a clip to where the clip is expected."""
         shared = self._shared[slot]
-        if shared is None and slot not in self.results:
-            self.results[slot] = np.empty(self._shapes[slot], self._buffers.dtype or np.uint8)
-        _write(pixels, (self.results[slot] if shared is None else shared.open())[frames], normaliser)
+        assert shared is not None  # Without a transform, clips of one shape have shared memory.
+        _write(pixels, shared.open()[frames], normaliser)
 
     def clear(self, slot: int) -> None:
         """Send nothing: the process that asked clears its memory."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed.errors import FrameNotFound, TimeUnavailable
@@ -74,10 +73,6 @@ class PlannedClips:
             TimeUnavailable: See ``plan[position]``.
         """
         return plan_clip(self._at, self._slots[slot], int(self.positions[slot]))
-
-    def read_line(self, slot: int) -> dict[str, Any]:
-        """Read the columns of one of the clips: numbers and arrays as they are, text as int64 codes."""
-        return self._at.read_line(self._slots[slot])
 
     def read_columns(self) -> dict[str, AnyArray]:
         """Read the columns of the clips as batches have them, [N] or [N, ...] each."""
