@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -106,6 +107,12 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
+def find_dtype(kind: pa.DataType) -> np.dtype[Any]:
+    """Find the type of NumPy of Arrow's numbers and booleans; ``to_pandas_dtype`` of pyarrow 17 needs pandas."""
+    dtype: np.dtype[Any] = pa.array([], kind).to_numpy(zero_copy_only=False).dtype
+    return dtype
+
+
 def convert_lists(name: str, column: pa.ChunkedArray) -> tuple[AnyArray, BoolArray]:
     """Convert lists to an array [N, ...]; and find rows with another shape than the first, or a null, bool [N]."""
     kind = column.type
@@ -116,7 +123,7 @@ def convert_lists(name: str, column: pa.ChunkedArray) -> tuple[AnyArray, BoolArr
             f"column {name!r} holds {column.type}, which is not delivered with clips: lists must be of numbers. It can "
             "be read from catalog.table"
         )
-    leaf = np.dtype(np.bool_ if pa.types.is_boolean(kind) else kind.to_pandas_dtype())
+    leaf = find_dtype(kind)
     shape = _find_shape(column)
     faulty = [np.empty(0, np.bool_), *(_find_faulty(chunk, shape) for chunk in column.chunks)]
     values: AnyArray = np.zeros((len(column), *shape), leaf)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from framefeed._arrays import AnyArray, IntArray
 from framefeed._names import is_url
 from framefeed._shortage import allocate
-from framefeed.catalog import convert_lists, map_arrays
+from framefeed.catalog import convert_lists, find_dtype, map_arrays
 from framefeed.errors import UsageError
 from framefeed.lerobot._episodes import EPISODES, Episodes
 from framefeed.lerobot._files import Files
@@ -160,7 +160,7 @@ class Tables:
         while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
             kind = kind.value_type
         is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        if not is_number or not _is_alike(kind.to_pandas_dtype(), dtype):
+        if not is_number or not _is_alike(find_dtype(kind), dtype):
             self.files.refuse(
                 name, f"expected {feature.dtype} in the column {feature.name!r}, as {INFO} says, got {column.type}"
             )
