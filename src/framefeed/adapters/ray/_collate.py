@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from ray.data.collate_fn import ArrowBatchCollateFn, DefaultCollateFn
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Collate(ArrowBatchCollateFn):  # type: ignore[misc]  # mypy runs without Ray
@@ -31,7 +34,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return any((pa.types.is_string(kind), pa.types.is_large_string(kind), pa.types.is_null(kind)))
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: Tensor | list[Tensor] | tuple[Tensor, ...]) -> Tensor:
     """Copy a tensor, or the only one of a list of a tensor for each chunk."""
     (tensor,) = value if isinstance(value, list | tuple) else [value]
     return tensor.clone()
