@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from ray.data.collate_fn import ArrowBatchCollateFn, DefaultCollateFn
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Collate(ArrowBatchCollateFn):  # type: ignore[misc]  # mypy runs without Ray
@@ -34,7 +31,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return any((pa.types.is_string(kind), pa.types.is_large_string(kind), pa.types.is_null(kind)))
 
 
-def _copy(value: Tensor | list[Tensor] | tuple[Tensor, ...]) -> Tensor:
+def _copy(value: Any) -> object:
     """Copy a tensor, or the only one of a list of a tensor for each chunk."""
     (tensor,) = value if isinstance(value, list | tuple) else [value]
     return tensor.clone()
