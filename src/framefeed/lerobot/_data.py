@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from framefeed.media import StorageOptions, check_storage_options
 from framefeed.plan import CatalogClips, ClipOptions, Clips, EpochPlan, Order, Tail, as_delivered, join_clips
 from framefeed.request import AnySize, Crop
 
+T = TypeVar("T")
 Deltas = Mapping[str, Sequence[float]]
 
 
@@ -328,7 +329,7 @@ def _check_tolerance(seconds: Any) -> float:
     return float(seconds)
 
 
-def _get_of(given: Any, name: str, camera: str, cameras: Sequence[str]) -> Any:
+def _get_of(given: T | Mapping[str, T], name: str, camera: str, cameras: Sequence[str]) -> T | None:
     """Get the size or crop of a camera from a dict, or that of all."""
     if not isinstance(given, Mapping):
         return given

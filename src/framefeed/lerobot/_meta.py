@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, overload
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,13 @@ class EpisodeTable:
     def __len__(self) -> int:
         return len(self._table)
 
-    def __getitem__(self, key: str | int) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> list[Any]: ...
+
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+
+    def __getitem__(self, key: str | int) -> object:
         """Read a column as a list, or an episode as a dict.
 
         Raises:

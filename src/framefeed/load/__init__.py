@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.load._batch import BufferPools, ClipBatch, map_streams
+from framefeed.load._batch import BufferPools, ByStream, ClipBatch, map_streams
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
 from framefeed.load._loader import ClipLoader
@@ -27,6 +27,7 @@ __all__ = [
     "BatchIterator",
     "BatchSpec",
     "BufferPools",
+    "ByStream",
     "ClipBatch",
     "ClipLoader",
     "Ledger",

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,10 @@ from framefeed._units import format_bytes
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import SharedBlock, SharedMemory, SharedRange, allocate
 
+T = TypeVar("T")
+R = TypeVar("R")
+ByStream: TypeAlias = T | dict[str, T]
+"""A value of a batch: of one stream the value itself, of several a dict by stream."""
 _TO_DEVICE = (
     "its arrays are of NumPy: use torch.from_numpy(batch.data).to(device), or ff.torch.ClipDataset, whose batches are "
     "tensors (ff.torch.to_device is not in this version)"
@@ -134,7 +138,7 @@ class ClipBatch:
             raise AttributeError(f"'ClipBatch' object has no attribute {name!r}{advice}")
 
 
-def map_streams(function: Callable[[Any], Any], value: Any) -> Any:
+def map_streams(function: Callable[[T], R], value: ByStream[T]) -> ByStream[R]:
     """Call a function with a value of a batch or, if it is a dict by stream, with that of each stream."""
     return {name: function(each) for name, each in value.items()} if isinstance(value, dict) else function(value)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ class Normaliser:
                 pixels = np.ascontiguousarray(plane).reshape(-1)
                 self._write_plane(channel % len(self.table), pixels, target[channel].reshape(-1))
 
-    def deliver(self, data: Any) -> Any:
+    def deliver(self, data: Any) -> object:
         """Return arrays of a batch, or a list of them, as the caller gets them: of bfloat16 as tensors of PyTorch."""
         if self.dtype != "bfloat16":
             return data
@@ -236,7 +237,7 @@ def _check_channels(name: str, given: Any) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
-def _import_torch() -> Any:
+def _import_torch() -> ModuleType:
     try:
         import torch
     except ImportError as error:

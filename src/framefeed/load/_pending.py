@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from traceback import format_exception
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import AnyArray, IntArray
 from framefeed.catalog import explain_relative_path
 from framefeed.decode import Pixels
 from framefeed.errors import (
@@ -23,13 +23,14 @@ from framefeed.errors import (
     TimeUnavailable,
     UsageError,
 )
-from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._batch import BufferPools, ByStream, ClipBatch
 from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, Ok, catch_error, find_shortage, make_shortage_error
 from framefeed.plan import ClipPart, EpochPlan, PlannedClip, PlannedClips, Take, iterate_takes
 
+T = TypeVar("T")
 _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
 """Arguments that a ClipLoader gives to a transform."""
 _TRANSFORM_INPUTS = f"a dict by stream of NumPy arrays, {_TRANSFORM_INPUT.partition(', ')[2]}"
@@ -215,11 +216,11 @@ class PendingBatch:
         """List the slots of some clips: those of all takes, one take after the other."""
         return [number * self.count + clip for number in range(len(self._parts)) for clip in clips]
 
-    def join_parts(self, parts: Sequence[Any]) -> Any:
+    def join_parts(self, parts: Sequence[T]) -> ByStream[T]:
         """Make what a transform gets of the decoded parts [T, ...] of a clip: of several streams a dict."""
         return dict(zip(self.names, parts, strict=True)) if self.has_streams else parts[0]
 
-    def split_result(self, result: Any) -> list[Any]:
+    def split_result(self, result: Any) -> list[AnyArray]:
         """Split the result of a transform into those of the parts."""
         return [result[name] for name in self.names] if self.has_streams else [result]
 
@@ -335,7 +336,7 @@ class PendingBatch:
             return None
         return int(sources.heights[row]) * int(sources.widths[row])
 
-    def get_source(self, slot: int) -> Any:
+    def get_source(self, slot: int) -> str | bytes | ImageSequence:
         """Return what opens the source of a slot."""
         # That of a take is at hand; the catalog has to find it.
         take = None if self._takes is None else self._takes[slot]
@@ -385,7 +386,7 @@ class PendingBatch:
             frames.clear(clip)
             memory.clear(clip)
 
-    def _join_boxes(self, boxes: Sequence[Any]) -> Any:
+    def _join_boxes(self, boxes: Sequence[IntArray | None]) -> ByStream[IntArray] | None:
         if not self.has_streams:
             return boxes[0]
         return {name: each for name, each in zip(self.names, boxes, strict=True) if each is not None} or None
@@ -401,7 +402,7 @@ class PendingBatch:
         ]
         return [f"{first} and {len(others)} more" if others else first for first, *others in shown]
 
-    def _show_source(self, slot: int) -> Any:
+    def _show_source(self, slot: int) -> object:
         source = self.get_source(slot)
         return source.name if isinstance(source, ImageSequence) else source
 
@@ -411,7 +412,7 @@ class PendingBatch:
         """Return the pixels of each part, and the messages about clips whose results do not fit."""
         data, misfits = list[Any](), dict[int, str]()
 
-        def make_result(part: int, black: Pixels) -> Any:
+        def make_result(part: int, black: Pixels) -> AnyArray:
             assert apply_transform is not None
             shapes = find_shapes(self.plan, self._found, self.lengths)
             parts = [np.zeros(shape, np.uint8) for shape, *_ in shapes]

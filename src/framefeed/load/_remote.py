@@ -13,7 +13,7 @@ from framefeed._fetched import FetchCounter, FetchCounts
 from framefeed.decode import Pixels
 from framefeed.errors import FramefeedError, LoadError
 from framefeed.load._ahead import ReadAhead
-from framefeed.load._batch import BufferPools, SharedArray
+from framefeed.load._batch import BufferPools, ByStream, SharedArray
 from framefeed.load._memory import TaskMemory
 from framefeed.load._options import LoaderOptions
 from framefeed.load._pending import BatchFrames, PendingBatch, find_shapes
@@ -104,7 +104,7 @@ class ClipProcess:
     def __repr__(self) -> str:
         return f"the work on {self._plan!r}"
 
-    def __call__(self, request: ProcessRequest) -> Any:
+    def __call__(self, request: ProcessRequest) -> ClipAnswer | ByStream[npt.NDArray[Any]] | None:
         """Do a task, transform a clip, or write the frames of the cache."""
         cache = self._options.cache
         if isinstance(request, FlushRequest):
@@ -217,7 +217,7 @@ class ProcessClips(RemoteCaller):
         answer.cost.decode += fetch_seconds
         return answer.cost
 
-    def apply_transform(self, pool: Pool, clip_and_position: tuple[Any, int]) -> Any:
+    def apply_transform(self, pool: Pool, clip_and_position: tuple[Any, int]) -> object:
         """Call the transform in any process of a pool."""
         request = TransformRequest(self._iteration, self._epoch, *clip_and_position)
         with ordered_outcomes(self._calls, [request], pool=run_next(pool), max_in_flight=1) as outcomes:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.load._batch import BufferPools, ClipBatch, Form, get_form, map_streams
+from framefeed.load._batch import BufferPools, ByStream, ClipBatch, Form, get_form, map_streams
 from framefeed.load._options import MAX_SUBSTITUTES, LoaderOptions
 from framefeed.load._pending import with_position
 from framefeed.load._state import BatchCursor
@@ -19,6 +19,7 @@ from framefeed.media import source_name
 from framefeed.parallel import Ok, catch_error
 from framefeed.plan import EpochPlan, PartForm, find_delivered_form
 
+T = TypeVar("T")
 SHAPED_KEYS = ("data", "pts_seconds", "valid", "positions", "ok")
 """Arrays of a batch that are no columns."""
 _SOME_KEYS = ("boxes", "flipped")
@@ -81,10 +82,10 @@ def describe_batches(
         results = _find_result_form(plan, options)
         forms = {name: (shape, options.array_dtype or dtype) for name, (shape, dtype) in results.items()}
 
-    def choose(each: dict[str, Any]) -> Any:
+    def choose(each: dict[str, T]) -> ByStream[T]:
         return each.get("", each)
 
-    def describe(kind: Any) -> Any:
+    def describe(kind: Any) -> ByStream[ArraySpec]:
         return choose({name: ArraySpec((length, form.num_frames), np.dtype(kind)) for name, form in parts.items()})
 
     arrays: dict[str, Any] = {

@@ -31,7 +31,7 @@ from framefeed.decode import (
 from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.index import SECONDS_PER_FILE, SECONDS_PER_FILE_PIXEL, plan_runs, predict_seconds
 from framefeed.load._ahead import ReadAhead
-from framefeed.load._batch import BufferPools, ClipBatch
+from framefeed.load._batch import BufferPools, ByStream, ClipBatch
 from framefeed.load._finish import Finisher
 from framefeed.load._normalise import Normaliser
 from framefeed.load._options import DEFAULT_READ_AHEAD, LoaderOptions, Transform
@@ -268,7 +268,7 @@ class ClipWorker:
         cost.decode = watch.lap()
         return cost
 
-    def apply_transform(self, clip_and_position: tuple[Any, int]) -> Any:
+    def apply_transform(self, clip_and_position: tuple[Any, int]) -> ByStream[npt.NDArray[Any]]:
         """Call the transform on the clip at a global position; of several streams, on a dict of clips."""
         clip, position = clip_and_position
         assert self._transform is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from framefeed.errors import UsageError
 from framefeed.media import ImageSequence, source_name
 from framefeed.request import Box, OnDamaged, OutputSpec, Placement, Size
@@ -106,10 +106,11 @@ class ClipPart:
         """Frames of each source, one after the other."""
         return self._takes
 
-    def _join(self, name: str) -> Any:
+    def _join(self, name: str) -> AnyArray:
         takes = self.takes
         if len(takes) == 1:
-            return getattr(takes[0], name)
+            only: AnyArray = getattr(takes[0], name)
+            return only
         return np.concatenate([getattr(take, name) for take in takes])
 
     def __len__(self) -> int:

@@ -195,7 +195,9 @@ def encode_column(name: str, values: Sequence[Any], count: int) -> tuple[AnyArra
     return codes.astype(np.int64), tuple(distinct.tolist())
 
 
-def _join_columns(columns: Sequence[npt.NDArray[Any] | None], requests: Sequence[DecodeRequest], dtype: Any) -> Any:
+def _join_columns(
+    columns: Sequence[npt.NDArray[Any] | None], requests: Sequence[DecodeRequest], dtype: Any
+) -> AnyArray:
     parts = [
         np.zeros(len(request), dtype=dtype) if column is None else column
         for column, request in zip(columns, requests, strict=True)

@@ -11,7 +11,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 from nvidia.dali import Pipeline, fn, types
@@ -25,6 +25,9 @@ from framefeed.load import ClipLoader, Ledger, OnError
 from framefeed.parallel import ClosedByWith, thread_budget
 from framefeed.plan import EpochPlan
 from framefeed.request import OutputSpec
+
+if TYPE_CHECKING:
+    from nvidia.dali.data_node import DataNode
 
 _DTYPES = {"uint8": types.UINT8, "float16": types.FLOAT16, "float32": types.FLOAT}
 _AHEAD = 2
@@ -118,7 +121,7 @@ class ClipGraph:
         """Whether DALI resizes or casts clips on the CPU."""
         return self.device is None and (self.size is not None or self.dtype != "uint8")
 
-    def apply(self, clip: Any) -> Any:
+    def apply(self, clip: DataNode) -> DataNode:
         """Add the operators that make the output ``clip`` to the pipeline that is being defined."""
         if self.size is not None:
             clip = fn.resize(clip, size=list(self.size), antialias=True)
@@ -195,11 +198,11 @@ class ClipPipeline(ClosedByWith):
         self._threads = 1
         if self._graph.has_work:
             self._threads = thread_budget().threads if workers == "auto" else max(1, workers)
-        self._run: PipelineRun | None = None
+        self._run: PipelineRun[Any] | None = None
         self._state: dict[str, Any] | None = None
         self._why_closed: str | None = None
         self._epochs, self._lent_epochs = _Epochs(source), _Epochs(source)
-        self._lent: Any = None
+        self._lent: Pipeline | None = None
         self._dali = self._build(self._epochs)
         self._process = os.getpid()
 
@@ -207,7 +210,7 @@ class ClipPipeline(ClosedByWith):
         return f"ClipPipeline({', '.join(self.output_names)}, {self.source.loader!r})"
 
     @property
-    def dali(self) -> Any:
+    def dali(self) -> Pipeline:
         """A ``nvidia.dali.Pipeline`` of its own, for iterators of DALI; do not use it and `iterate` at once."""
         self._check_open()
         self._leave_to_parent()
@@ -226,7 +229,7 @@ class ClipPipeline(ClosedByWith):
         """Number of batches in an epoch."""
         return len(self.source.loader)
 
-    def begin_run(self, convert: Callable[[Any], Any]) -> PipelineRun:
+    def begin_run(self, convert: Callable[[Any], R]) -> PipelineRun[R]:
         """Begin an epoch, and end the one that is under way."""
         self._check_open()
         self.end_run("a later iteration of the pipeline replaced it: use one iterator at a time")
@@ -301,7 +304,7 @@ class ClipPipeline(ClosedByWith):
             self._epochs, self._lent_epochs = _Epochs(self.source), _Epochs(self.source)
             self._process = os.getpid()
 
-    def _build(self, epochs: _Epochs) -> Any:
+    def _build(self, epochs: _Epochs) -> Pipeline:
         graph = self._graph
         made = Pipeline(
             batch_size=self.source.loader.batch_size,
@@ -350,14 +353,14 @@ class _Feed(Iterator[list[Any]]):
         return next(epochs.prepared)
 
 
-class PipelineRun(Iterator[Any]):
+class PipelineRun(Iterator[R]):
     """One epoch of a DALI pipeline: what ``convert`` makes of its outputs, in order.
 
     An error of the loader is raised in place of its batch; the next call returns the next batch. The epoch of the
     source is ahead.
     """
 
-    def __init__(self, epoch: SourceEpoch, dali: Any, convert: Callable[[Any], Any]) -> None:
+    def __init__(self, epoch: SourceEpoch, dali: Any, convert: Callable[[Any], R]) -> None:
         epoch.begin()
         self.epoch = epoch
         self.is_finished = False
@@ -375,7 +378,7 @@ class PipelineRun(Iterator[Any]):
     def state_dict(self) -> dict[str, Any]:
         return self.epoch.state_after(self._num_taken)
 
-    def __next__(self) -> Any:
+    def __next__(self) -> R:
         if self.is_finished:
             raise StopIteration
         if self._why_ended is not None:

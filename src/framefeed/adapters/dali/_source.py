@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from nvidia.dali import Pipeline, types
 
+from framefeed._arrays import AnyArray
 from framefeed._checks import check_integer, expected
 from framefeed._units import format_count
 from framefeed.adapters import check_target, convert_target, find_target_dtype
@@ -313,7 +314,9 @@ class _ClipConverter:
     def __init__(self, data: ArraySpec) -> None:
         self._data = data
 
-    def convert(self, batch: ClipBatch, data: Any, pts_seconds: Any, sources: Sequence[Any]) -> Any:
+    def convert(
+        self, batch: ClipBatch, data: AnyArray | list[AnyArray], pts_seconds: Any, sources: Sequence[Any]
+    ) -> AnyArray | list[AnyArray]:
         """Make zeros of the declared form of clips that failed, which no transform has seen; check the others."""
         if isinstance(data, np.ndarray) and not batch.ok.any():
             shape = self._data.shape[1:]
@@ -339,7 +342,7 @@ class _ClipConverter:
         """Whether clips have the declared dtype and number of axes; a list of them is looked at one by one."""
         return isinstance(clips, np.ndarray) and clips.dtype == self._data.dtype and clips.ndim == len(self._data.shape)
 
-    def _make_zeros(self, clip: Any) -> Any:
+    def _make_zeros(self, clip: AnyArray) -> AnyArray:
         shape = self._data.shape[1:]
         if len(shape) == clip.ndim:
             shape = tuple(mine or its for mine, its in zip(shape, clip.shape, strict=True))

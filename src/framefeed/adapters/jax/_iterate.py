@@ -120,7 +120,7 @@ class DeviceBatches(ClosedByWith, Iterator[Batch]):
         return jax.tree.map(jax.make_array_from_process_local_data, shardings, arrays)  # type: ignore[no-any-return]
 
 
-def _cut_sharding(sharding: Any, ndim: int) -> Any:
+def _cut_sharding(sharding: Sharding, ndim: int) -> Sharding:
     """Return the sharding of an array with so many axes."""
     if isinstance(sharding, NamedSharding) and len(sharding.spec) > ndim:
         return NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:ndim]), memory_kind=sharding.memory_kind)

@@ -31,7 +31,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return any((pa.types.is_string(kind), pa.types.is_large_string(kind), pa.types.is_null(kind)))
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: Any) -> object:
     """Copy a tensor, or the only one of a list of a tensor for each chunk."""
     (tensor,) = value if isinstance(value, list | tuple) else [value]
     return tensor.clone()

@@ -178,7 +178,7 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
         return tasks
 
 
-def _put(reading: Reading) -> Any:
+def _put(reading: Reading) -> ray.ObjectRef:
     try:
         return ray.put(reading)
     except (TypeError, AttributeError) as error:

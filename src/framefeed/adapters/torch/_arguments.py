@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import operator
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ import torch
 from framefeed.decode import RefusedValue, WrongKind
 from framefeed.errors import FrameNotFound, UsageError
 
+T = TypeVar("T")
 _DTYPES: dict[object, torch.dtype] = {None: torch.uint8, torch.uint8: torch.uint8, torch.float32: torch.float32}
 _MOST_THREADS = 1024
 """Each thread needs the memory of a picture and of its decoding."""
@@ -58,7 +59,7 @@ def as_stream(stream_index: Any) -> int | None:
     return None if stream_index is None else _as_integer(stream_index, "stream_index")
 
 
-def as_source(source: Any) -> Any:
+def as_source(source: T) -> T | bytes:
     """Convert a tensor of encoded bytes to bytes, and refuse objects that are no source."""
     if isinstance(source, torch.Tensor):
         if source.dtype != torch.uint8 or source.ndim != 1:
@@ -75,7 +76,7 @@ def as_source(source: Any) -> Any:
     return source
 
 
-def as_ordinal(index: Any) -> Any:
+def as_ordinal(index: T) -> T | int:
     """Convert a frame number of any type but Python's float to an int, if its value is an integer."""
     if isinstance(index, (int, float, str, bytes)) or not hasattr(index, "__int__"):
         return index
@@ -86,7 +87,7 @@ def as_ordinal(index: Any) -> Any:
     return number if bool(number == index) else index
 
 
-def as_ordinals(indices: Any) -> Any:
+def as_ordinals(indices: object) -> object:
     """Convert frame numbers, also a single one, and tensors of floats whose values are integers."""
     if not isinstance(indices, torch.Tensor):
         return _as_flat(_untensor(indices))
@@ -101,7 +102,7 @@ def as_ordinals(indices: Any) -> Any:
     return np.clip(numbers, -_NO_ORDINAL, _NO_ORDINAL).astype(np.int64)
 
 
-def as_times(seconds: Any) -> Any:
+def as_times(seconds: object) -> object:
     """Convert times, also a single one, and tensors of any type."""
     if not isinstance(seconds, torch.Tensor):
         return _as_flat(_untensor(seconds))
@@ -109,7 +110,7 @@ def as_times(seconds: Any) -> Any:
     return np.atleast_1d((values if values.is_complex() else values.to(torch.float64)).numpy())
 
 
-def as_scalar(value: Any) -> Any:
+def as_scalar(value: T) -> T | float:
     """Convert a tensor of one number to that number; other values stay."""
     if isinstance(value, torch.Tensor):
         if value.numel() != 1 or value.is_complex():
@@ -125,14 +126,14 @@ def _as_integer(value: Any, name: str) -> int:
         raise WrongKind(f"{name} must be an integer, got {value!r}") from error
 
 
-def _untensor(values: Any) -> Any:
+def _untensor(values: object) -> object:
     """Convert tensors in a list to numbers; TorchCodec's samplers pass times so."""
     if isinstance(values, (list, tuple)) and any(isinstance(value, torch.Tensor) for value in values):
         return [value.tolist() if isinstance(value, torch.Tensor) else value for value in values]
     return values
 
 
-def _as_flat(values: Any) -> Any:
+def _as_flat(values: object) -> object:
     if isinstance(values, (int, float, Fraction)) and not isinstance(values, bool):
         return [values]
     return values[None] if isinstance(values, np.ndarray) and not values.ndim else values

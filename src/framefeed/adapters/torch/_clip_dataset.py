@@ -306,12 +306,14 @@ class ClipDataset(Dataset[Any]):
             self._cached_decoder = wrap_in_cache(plan, self._cache, as_decoder(self._backend, self._limits))
         return self._cached_decoder
 
-    def _make_item(self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int) -> Any:
+    def _make_item(
+        self, plan: EpochPlan, batch: ClipBatch, slot: int, number: int
+    ) -> tuple[Any, torch.Tensor] | dict[str, Any]:
         position = int(batch.positions[slot])
         clip, is_ok, substitute = self._make_clip(plan, batch, slot, number)
         if substitute is not None:
             batch, slot = substitute, 0
-        columns = {name: torch.tensor(values[slot]) for name, values in batch.columns.items()}
+        columns: dict[str, Any] = {name: torch.tensor(values[slot]) for name, values in batch.columns.items()}
         if self._target is not None:
             return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
         if batch.boxes is not None:

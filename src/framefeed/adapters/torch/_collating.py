@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import _utils
 from torch.utils.data._utils import collate as torch_collate
 
+from framefeed._arrays import AnyArray
 from framefeed.load import BufferPools
 
 LEAST_BYTES = 256 << 10
@@ -33,10 +34,10 @@ class RecyclingCollate:
         # No lock: two threads that add one form at once lose some idle memory, and nothing else.
         self._pools: OrderedDict[Form, BufferPools] = OrderedDict()
 
-    def __call__(self, batch: list[Any]) -> Any:
+    def __call__(self, batch: list[Any]) -> object:
         return _BatchMemory(self, len(batch)).collate(batch)
 
-    def load(self, dataset: Any, indices: Sequence[Any]) -> Any:
+    def load(self, dataset: Any, indices: Sequence[Any]) -> object:
         """Load the items of a batch, and collate them.
 
         Large tensors are copied into the batch one after the other, so that the memory of each can serve for the next.
@@ -72,7 +73,7 @@ class _BatchMemory:
         known = torch_collate.default_collate_fn_map
         self._is_torchs = known.get(torch.Tensor) is torch_collate.collate_tensor_fn
 
-    def collate(self, batch: list[Any]) -> Any:
+    def collate(self, batch: list[Any]) -> object:
         """Collate the items, of which some tensors may be views of this memory already."""
         # No attribute: methods of this object in it would make a cycle, and keep the memory.
         functions: dict[Any, Callable[..., Any]] = dict(torch_collate.default_collate_fn_map)
@@ -82,7 +83,7 @@ class _BatchMemory:
             functions[np.ndarray] = self._stack_arrays
         return torch_collate.collate(batch, collate_fn_map=functions)
 
-    def adopt(self, item: Any, slot: int, keys: tuple[Any, ...] = ()) -> Any:
+    def adopt(self, item: Any, slot: int, keys: tuple[Any, ...] = ()) -> object:
         """Copy the large tensors of an item to their slot, and return the item with views of them in their place."""
         if type(item) is tuple or type(item) is list:
             return type(item)(self.adopt(each, slot, (*keys, number)) for number, each in enumerate(item))
@@ -104,12 +105,12 @@ class _BatchMemory:
             self._new_forms.add(form)
         return memory
 
-    def _stack_arrays(self, batch: Sequence[Any], *, collate_fn_map: Any) -> Any:
+    def _stack_arrays(self, batch: Sequence[Any], *, collate_fn_map: Any) -> object:
         if all(type(array) is np.ndarray for array in batch) and batch[0].dtype.kind in "biufc":
             return self._stack_tensors([torch.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
         return torch_collate.collate_numpy_array_fn(list(batch), collate_fn_map=collate_fn_map)
 
-    def _stack_tensors(self, batch: Sequence[Any], *, collate_fn_map: Any) -> Any:
+    def _stack_tensors(self, batch: Sequence[Any], *, collate_fn_map: Any) -> object:
         first = batch[0]
         if not are_large(batch):
             return torch_collate.collate_tensor_fn(list(batch), collate_fn_map=collate_fn_map)
@@ -156,7 +157,7 @@ def copy_tensor(source: torch.Tensor, target: torch.Tensor) -> None:
     np.copyto(_as_bytes(target), _as_bytes(source))
 
 
-def _as_bytes(tensor: torch.Tensor) -> Any:
+def _as_bytes(tensor: torch.Tensor) -> AnyArray:
     return tensor.contiguous().view(-1).view(torch.uint8).numpy()
 
 

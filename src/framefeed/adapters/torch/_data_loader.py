@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from multiprocessing.context import BaseContext
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from torch.utils.data import DataLoader as TorchDataLoader
@@ -144,7 +145,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         self.__dict__.update(state, _running=LiveSet[CountingIterator]())
 
     @property
-    def multiprocessing_context(self) -> Any:
+    def multiprocessing_context(self) -> BaseContext | None:
         """The context that was given; for threads one that runs them, also in a copy that Accelerate makes."""
         if self.num_workers and self._choose_kind() == "threads":
             return ThreadContext(self.timeout)
@@ -157,8 +158,9 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         TorchDataLoader.multiprocessing_context.fset(self, given)  # type: ignore[attr-defined]
 
     @property
-    def _given_context(self) -> Any:
-        return TorchDataLoader.multiprocessing_context.fget(self)  # type: ignore[attr-defined]
+    def _given_context(self) -> BaseContext | None:
+        given: BaseContext | None = TorchDataLoader.multiprocessing_context.fget(self)  # type: ignore[attr-defined]
+        return given
 
     def __iter__(self) -> _BaseDataLoaderIter:
         """Begin an iteration, or continue a saved one; several may run at once."""
@@ -238,7 +240,7 @@ class DataLoader(TorchDataLoader[T_co], ClosedByWith):
         return {"sampler": sampler, "inner sampler": getattr(sampler, "sampler", None), "dataset": self.dataset}
 
     @property
-    def _index_sampler(self) -> Any:
+    def _index_sampler(self) -> TrackedSampler:
         return self._tracked
 
     def find_randomness(self) -> Randomness:

@@ -39,7 +39,7 @@ class DrawingFrom(TorchFunctionMode):
         types: Sequence[type],
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    ) -> object:
         kwargs = kwargs or {}
         if func in _RANDOM_FUNCTIONS and kwargs.get("generator") is None and _is_on_cpu(args, kwargs):
             kwargs = {**kwargs, "generator": self._generator}

@@ -11,7 +11,7 @@ import torch
 
 from framefeed._arrays import AnyArray
 from framefeed.encode import make_image
-from framefeed.load import map_streams
+from framefeed.load import ByStream, map_streams
 from framefeed.media import source_name
 
 Output = Literal["tensor", "numpy", "pil"]
@@ -23,7 +23,7 @@ TRANSFORM_INPUTS = {
 """Arguments of a transform by ``output=``, for messages."""
 
 
-def as_output(clip: npt.NDArray[np.uint8], output: Output) -> Any:
+def as_output(clip: npt.NDArray[np.uint8], output: Output) -> object:
     """Convert a clip, uint8 [T, C, H, W].
 
     Returns:
@@ -38,7 +38,7 @@ def as_output(clip: npt.NDArray[np.uint8], output: Output) -> Any:
     return pictures[0] if len(pictures) == 1 else pictures
 
 
-def take_tensor(arrays: Any, slot: int, fill: float | None = None) -> Any:
+def take_tensor(arrays: Any, slot: int, fill: float | None = None) -> ByStream[torch.Tensor]:
     """Return a slot of arrays of a batch as a tensor, or a tensor like it that is filled; by stream of dicts."""
 
     def take(array: AnyArray) -> torch.Tensor:
@@ -53,7 +53,7 @@ def show_source(source: Any) -> str:
     return source if isinstance(source, str) else source_name(source)
 
 
-def zeros_like(value: Any) -> Any:
+def zeros_like(value: object) -> object:
     """Replace the tensors and arrays of a transform's result by zeros, also in dicts, lists and tuples."""
     if isinstance(value, torch.Tensor):
         return torch.zeros_like(value)

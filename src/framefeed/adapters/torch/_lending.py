@@ -60,7 +60,7 @@ def write_batch(clips: Pixels, normaliser: Normaliser) -> torch.Tensor:
     return written
 
 
-def stack_tensors(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+def stack_tensors(batch: Sequence[Any], *, collate_fn_map: Any = None) -> object:
     """Stack tensors as torch's function does in a worker process, large ones in lent memory."""
     if _sends_descriptors() and are_large(batch):
         stacked = _STACKER.value.stack(batch)

@@ -105,7 +105,7 @@ class CountingIterator(_BaseDataLoaderIter):
     _progress: Progress
     _is_closed = False
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         if self._is_closed:
             # The epoch is not finished.
             raise StopIteration

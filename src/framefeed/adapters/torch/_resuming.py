@@ -140,7 +140,7 @@ class TrackedSampler:
             deque(self._draw(iter(self._sampler), Progress(skipped=saved[0]), saved), maxlen=0)
 
     @property
-    def _inner(self) -> Any:
+    def _inner(self) -> object:
         return getattr(self._sampler, "sampler", None)
 
     def _draw(self, drawn: Iterator[Any], progress: Progress, saved: Sequence[Any] | None) -> Iterator[Any]:

@@ -59,7 +59,7 @@ class _Results(queue.Queue[Any]):
         super().__init__()
         self._timeout = timeout
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+    def get(self, block: bool = True, timeout: float | None = None) -> object:
         try:
             return super().get(block, timeout)
         except queue.Empty as error:
@@ -158,7 +158,7 @@ class ThreadContext(BaseContext):
     def Event(self) -> Any:  # noqa: N802
         return _Flag()
 
-    def Process(self, target: Callable[..., Any], args: tuple[Any, ...]) -> Any:  # noqa: N802
+    def Process(self, target: Callable[..., Any], args: tuple[Any, ...]) -> _ThreadWorker:  # noqa: N802
         is_loop = target is _utils.worker._worker_loop
         arguments = signature(target).bind(*args).arguments if is_loop else {"dataset_kind": None}
         if arguments["dataset_kind"] != 0 or arguments["init_fn"] is not None:
