@@ -138,7 +138,6 @@ def test_some_of_the_clips_that_were_found_are_those_found_alone() -> None:
         assert some.name_rows().tolist() == alone.name_rows().tolist()
         for slot in range(len(some)):
             assert some.plan(slot) == alone.plan(slot)
-            assert str(some.read_line(slot)) == str(alone.read_line(slot))
         some.read_columns()["plan"][:] = 9
         some.name_rows()[:] = 9
     assert together.read_columns()["plan"].max() == 1
