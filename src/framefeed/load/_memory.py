@@ -109,28 +109,22 @@ class BatchMemory(ClipMemory):
         self._array, self._shared = buffers.batches.lease_shared((count, *shape), buffers.dtype or np.uint8)
 
     def lease(self, slot: int) -> Pixels:
-        """Return the clip's part of the array."""
         clip: Pixels = self._array[slot]
         return clip
 
     def share(self, slot: int) -> SharedArray | None:
-        """Return the clip's part of the array."""
         return None if self._shared is None else self._shared[slot]
 
     def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
-        """Copy a clip into the array."""
         _write(result, self._array[slot], normaliser)
 
     def put_frames(self, slot: int, frames: slice, pixels: Pixels, normaliser: Normaliser) -> None:
-        """Copy some frames of a clip into the array."""
         _write(pixels, self._array[slot, frames], normaliser)
 
     def clear(self, slot: int) -> None:
-        """Set a clip to zeros."""
         self._array[slot] = 0
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
-        """Return the array."""
         return self._array, []
 
 
@@ -150,7 +144,6 @@ class StackMemory(ClipMemory):
         self._allocating = threading.Lock()
 
     def lease(self, slot: int) -> Pixels:
-        """Lend memory for a clip."""
         assert self._buffers.clips is not None
         return self._buffers.clips.lease(self._shapes[slot])
 
@@ -212,7 +205,6 @@ class UnequalMemory(ClipMemory):
         self._clips: list[AnyArray | None] = [None] * len(shapes)
 
     def lease(self, slot: int) -> Pixels:
-        """Lend memory for a clip."""
         clip = self._clips[slot] = self._buffers.singles.lease(self._shapes[slot])
         return clip
 
@@ -229,11 +221,9 @@ class UnequalMemory(ClipMemory):
         self._clips[slot] = self._copy(result, normaliser)
 
     def clear(self, slot: int) -> None:
-        """Replace a clip by zeros."""
         self._clips[slot] = np.zeros(self._shapes[slot], self._buffers.dtype or np.uint8)
 
     def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
-        """Expect a clip of another shape."""
         self._shapes[slot] = shape
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
@@ -260,7 +250,6 @@ class TaskMemory(ClipMemory):
         self.results: dict[int, AnyArray] = {}
 
     def lease(self, slot: int) -> Pixels:
-        """Lend memory for a clip, or for a clip to be transformed."""
         shared = self._shared[slot]
         if self._buffers.clips is not None:
             return self._buffers.clips.lease(self._shapes[slot])
@@ -279,7 +268,6 @@ class TaskMemory(ClipMemory):
             self.results[slot] = self._copy(result, normaliser)
 
     def put_frames(self, slot: int, frames: slice, pixels: Pixels, normaliser: Normaliser) -> None:
-        """Copy some frames of a clip to where the clip is expected."""
         shared = self._shared[slot]
         assert shared is not None  # Without a transform, clips of one shape have shared memory.
         _write(pixels, shared.open()[frames], normaliser)

@@ -245,7 +245,8 @@ class PendingBatch:
                     if isinstance(outcome, Ok):
                         self._set_takes(takes, clip, outcome.value)
                     else:
-                        self._fail_clip(clip, outcome.error)
+                        for slot in self.list_slots([clip]):
+                            self.fail(slot, outcome.error, "plan")
                 self._takes = takes
                 self._plan_seconds = watch.lap()
         return self._takes
@@ -254,10 +255,6 @@ class PendingBatch:
         takes[clip :: self.count] = iterate_takes(planned)
         for frames, part in zip(self.frames, planned.parts.values(), strict=True):
             frames.note(clip, part)
-
-    def _fail_clip(self, clip: int, error: BaseException) -> None:
-        for slot in self.list_slots([clip]):
-            self.fail(slot, error, "plan")
 
     def plan_take(self, slot: int) -> Take | None:
         """Plan the take of one slot, if not all are planned; None where it cannot be planned."""
@@ -364,7 +361,7 @@ class PendingBatch:
         self.errors = []
         is_own = np.array_equal(self.positions, self._global_positions)
         found = self._found if is_own else self.plan.clips_at(np.array(self.positions, dtype=np.int64))
-        boxes = [frames.boxes for frames in self.frames]
+        boxes = {name: each.boxes for name, each in zip(self.names, self.frames, strict=True) if each.boxes is not None}
         return ClipBatch(
             data=self.join_parts(data),
             pts_seconds=self.join_parts([frames.pts_seconds for frames in self.frames]),
@@ -375,7 +372,7 @@ class PendingBatch:
             sources=self.join_parts([self._show_sources(part) for part in range(len(self.names))]),
             ok=np.array([error is None for error in errors]),
             errors=errors,
-            boxes=self._join_boxes(boxes),
+            boxes=(boxes or None) if self.has_streams else boxes.get(""),
             flipped=self.frames[0].flipped,
         )
 
@@ -384,11 +381,6 @@ class PendingBatch:
         for frames, memory in zip(self.frames, self.memories, strict=True):
             frames.clear(clip)
             memory.clear(clip)
-
-    def _join_boxes(self, boxes: Sequence[Any]) -> Any:
-        if not self.has_streams:
-            return boxes[0]
-        return {name: each for name, each in zip(self.names, boxes, strict=True) if each is not None} or None
 
     def _show_sources(self, part: int) -> list[Any]:
         """Return the source of each clip of a part; of several takes, the first and the number of others."""
@@ -481,13 +473,8 @@ def _count_frames(found: PlannedClips, name: str) -> IntArray:
     return np.array(counts, dtype=np.int64)
 
 
-def begin_batch(plan: EpochPlan, positions: Sequence[int] | IntArray, buffers: BufferPools) -> PendingBatch:
-    """Begin a batch of global positions in memory of a loader; ``plan`` is of the whole epoch."""
-    return begin_found(plan, plan.clips_at(np.asarray(positions, dtype=np.int64)), buffers)
-
-
-def begin_found(plan: EpochPlan, found: PlannedClips, buffers: BufferPools) -> PendingBatch:
-    """Begin a batch of clips that are found."""
+def begin_batch(plan: EpochPlan, found: PlannedClips, buffers: BufferPools) -> PendingBatch:
+    """Begin a batch in memory of a loader; ``plan`` is of the whole epoch."""
     lengths = find_lengths(plan, found)
     shapes = find_shapes(plan, found, lengths)
     memories = [

@@ -451,7 +451,8 @@ def load_batch(
     ``buffers`` are of the dtype of the normaliser.
     """
     whole = plan.whole
-    batch = begin_batch(whole, plan.global_position(np.array(positions, dtype=np.int64)), buffers)
+    found = whole.clips_at(plan.global_position(np.array(positions, dtype=np.int64)))
+    batch = begin_batch(whole, found, buffers)
     worker = ClipWorker(whole, decoder, normaliser=normaliser, read_ahead=DEFAULT_READ_AHEAD)
     tasks = split_batch(batch, grouping=Grouping(_MOST_PICTURES))
     for task in tasks:
