@@ -33,7 +33,6 @@ from framefeed.plan._tables import (
     describe_source,
     find_common_picture,
     find_failing,
-    find_request_picture,
     list_excluded,
     list_rows,
 )
@@ -548,6 +547,10 @@ def _make_request_clips(catalog: Catalog, rule: Requests, options: ClipOptions) 
     own_forms = any(output != OutputSpec() for output in rule.outputs)
     if own_forms and (options.size is not None or options.crop is not None):
         raise UsageError("give size= and crop= either to plan_requests, or as output= of its requests, but not both")
+    if own_forms:
+        picture = rule.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
+    else:
+        picture = find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
     left_out: tuple[Excluded, ...] = ()
     if rule.at is not None:
         missing = np.setdiff1d(catalog.plannable_rows, rule.rows)
@@ -565,6 +568,6 @@ def _make_request_clips(catalog: Catalog, rule: Requests, options: ClipOptions) 
         classes=rule.classes,
         windows=None,
         pictures=rule if own_forms else options.pictures,
-        picture=find_request_picture(catalog, rule, options, own_forms=own_forms),
+        picture=picture,
         left_out=left_out,
     )

@@ -44,11 +44,7 @@ class PlannedClips:
     @classmethod
     def find(cls, order: Order, clips: Clips, positions: IntArray) -> PlannedClips:
         """Find the clips at some global positions of an order, int64 [N]."""
-        return cls.of(order, clips, positions, order.find_clips(positions))
-
-    @classmethod
-    def of(cls, order: Order, clips: Clips, positions: IntArray, numbers: IntArray) -> PlannedClips:
-        """Find the clips of some numbers, int64 [N], at their global positions."""
+        numbers = order.find_clips(positions)
         at = clips.at(numbers, Draws(order.seed, order.epoch, positions.tolist()))
         return cls(at, positions, numbers, range(len(positions)))
 

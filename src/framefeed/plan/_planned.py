@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from framefeed.errors import UsageError
 from framefeed.media import ImageSequence, source_name
 from framefeed.request import Box, OnDamaged, OutputSpec, Placement, Size
@@ -106,11 +106,10 @@ class ClipPart:
         """Frames of each source, one after the other."""
         return self._takes
 
-    def _join(self, name: str) -> Any:
+    def _join(self, name: str) -> AnyArray:
         takes = self.takes
-        if len(takes) == 1:
-            return getattr(takes[0], name)
-        return np.concatenate([getattr(take, name) for take in takes])
+        array: AnyArray = getattr(takes[0], name)
+        return array if len(takes) == 1 else np.concatenate([getattr(take, name) for take in takes])
 
     def __len__(self) -> int:
         return sum(map(len, self.takes))
@@ -128,32 +127,27 @@ class ClipPart:
     @property
     def indices(self) -> IntArray:
         """Frame numbers, int64 [T]."""
-        indices: IntArray = self._join("indices")
-        return indices
+        return self._join("indices")
 
     @property
     def pts_seconds(self) -> FloatArray:
         """Time of each frame on the stream's timeline, float64 [T]; NaN if the stream has no times."""
-        seconds: FloatArray = self._join("pts_seconds")
-        return seconds
+        return self._join("pts_seconds")
 
     @property
     def pick_error_seconds(self) -> FloatArray:
         """Picked minus wanted time, float64 [T]; NaN where it has no meaning."""
-        errors: FloatArray = self._join("pick_error_seconds")
-        return errors
+        return self._join("pick_error_seconds")
 
     @property
     def valid(self) -> BoolArray:
         """False where the policy replaced a frame past the end, bool [T]."""
-        valid: BoolArray = self._join("valid")
-        return valid
+        return self._join("valid")
 
     @property
     def segment(self) -> IntArray:
         """Number of the clip rule's segment of each frame, int64 [T]."""
-        segment: IntArray = self._join("segment")
-        return segment
+        return self._join("segment")
 
     @property
     def damaged(self) -> BoolArray | None:
