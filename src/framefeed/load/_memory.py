@@ -94,19 +94,17 @@ def _write(result: AnyArray, out: AnyArray, normaliser: Normaliser | None) -> No
 
 def make_memory(shapes: Sequence[tuple[int, ...]], buffers: BufferPools, *, unequal: bool) -> ClipMemory:
     """Make the memory of a batch, from the shape of each clip; all are the same unless ``unequal``."""
-    if unequal:
-        return UnequalMemory(shapes, buffers)
-    if buffers.clips is None:
-        return BatchMemory(len(shapes), shapes[0], buffers)
-    return StackMemory(len(shapes), shapes[0], buffers)
+    kind = UnequalMemory if unequal else BatchMemory if buffers.clips is None else StackMemory
+    return kind(shapes, buffers)
 
 
 class BatchMemory(ClipMemory):
     """One array that the clips are decoded into."""
 
-    def __init__(self, count: int, shape: tuple[int, ...], buffers: BufferPools) -> None:
-        super().__init__([shape] * count, buffers)
-        self._array, self._shared = buffers.batches.lease_shared((count, *shape), buffers.dtype or np.uint8)
+    def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
+        super().__init__(shapes, buffers)
+        shape = (len(shapes), *shapes[0])
+        self._array, self._shared = buffers.batches.lease_shared(shape, buffers.dtype or np.uint8)
 
     def lease(self, slot: int) -> Pixels:
         clip: Pixels = self._array[slot]
@@ -135,9 +133,9 @@ class StackMemory(ClipMemory):
     worker process is given. Results of another form are kept apart, and ``finish`` chooses the form of the first clip.
     """
 
-    def __init__(self, count: int, shape: tuple[int, ...], buffers: BufferPools) -> None:
-        super().__init__([shape] * count, buffers)
-        self._count = count
+    def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
+        super().__init__(shapes, buffers)
+        self._count = len(shapes)
         self._array: AnyArray | None = None
         self._shared: SharedArray | None = None
         self._misfits: dict[int, AnyArray] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import AnyArray, IntArray
 from framefeed.catalog import explain_relative_path
 from framefeed.decode import Pixels
 from framefeed.errors import (
@@ -138,21 +138,17 @@ class BatchFrames:
 
     def clear(self, clip: int) -> None:
         """Note that a clip failed."""
+        for array in self._list_arrays():
+            array[clip] = 0
         self.pts_seconds[clip] = np.nan
-        self.valid[clip] = False
-        if self.boxes is not None:
-            self.boxes[clip] = 0
-        if self.flipped is not None:
-            self.flipped[clip] = False
 
     def copy_from(self, other: BatchFrames, clips: Sequence[int]) -> None:
         """Copy those of some clips, in their order in another batch."""
-        self.pts_seconds[clips] = other.pts_seconds
-        self.valid[clips] = other.valid
-        if self.boxes is not None and other.boxes is not None:
-            self.boxes[clips] = other.boxes
-        if self.flipped is not None and other.flipped is not None:
-            self.flipped[clips] = other.flipped
+        for own, others in zip(self._list_arrays(), other._list_arrays(), strict=True):
+            own[clips] = others
+
+    def _list_arrays(self) -> list[AnyArray]:
+        return [each for each in (self.pts_seconds, self.valid, self.boxes, self.flipped) if each is not None]
 
 
 class PendingBatch:
