@@ -435,7 +435,6 @@ class CatalogClips:
     # --- for `CatalogClipsAt` -------------------------------------------------------------------------
 
     def read_row(self, row: int) -> _RowFacts:
-        """Read what the clips of a row have in common."""
         index, timeline = self.catalog.frame_index(row), None
         if self.still_frames is None or not has_still_timeline(index):
             timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
@@ -481,7 +480,6 @@ class CatalogClipsAt:
         return facts
 
     def read_index(self, slot: int) -> FrameIndex:
-        """Read the frame index of the source of one of the clips."""
         return self._read_facts(slot).index
 
     def make_take(self, slot: int, draw: SharedDraw | None = None) -> Take:

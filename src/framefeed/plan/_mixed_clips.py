@@ -126,7 +126,6 @@ class MixedClips(JoinedClips):
         return np.array([len(part) for part in self.parts], dtype=np.int64)
 
     def _find_order(self, part: int, epoch: int) -> Order:
-        """Find the order of a part in one of its epochs."""
         order = self._orders.get((part, epoch))
         if order is None:
             order = self.parts[part].order.with_epoch(epoch)
