@@ -453,17 +453,15 @@ class CatalogClips:
         return chosen, read_seconds(STILL_TIMELINE.index, chosen.ordinals)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class CatalogClipsAt:
     """Some clips of a catalog, found together."""
 
-    __slots__ = ("_clips", "_draws", "_facts", "located")
-
-    def __init__(self, clips: CatalogClips, located: Located, draws: Draws) -> None:
-        self._clips = clips
-        self.located = located
-        self._draws = draws
-        # Of the row of the clip that was planned last: the clips of a batch are often of one video.
-        self._facts: _RowFacts | None = None
+    _clips: CatalogClips
+    located: Located
+    _draws: Draws
+    # Of the row of the clip that was planned last: the clips of a batch are often of one video.
+    _facts: _RowFacts | None = None
 
     @property
     def rows(self) -> tuple[Sequence[int]]:

@@ -157,13 +157,13 @@ def join_clips(
     return StreamClips(_share_crops(parts), unjoined, has_table_rows, recipe)
 
 
+@dataclass(eq=False, repr=False)
 class StreamClipsAt:
     """Some clips of several streams, found together."""
 
-    def __init__(self, clips: StreamClips, takes: list[CatalogClipsAt], draws: Draws) -> None:
-        self._clips = clips
-        self._takes = takes
-        self._draws = draws
+    _clips: StreamClips
+    _takes: list[CatalogClipsAt]
+    _draws: Draws
 
     @cached_property
     def rows(self) -> Sequence[Sequence[int]]:
