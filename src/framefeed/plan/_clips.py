@@ -19,7 +19,7 @@ from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._checkpoint import keep_effective_options
 from framefeed.plan._layouts import Layout, Located, RequestRows, VideoClips, VideoFrames
 from framefeed.plan._options import ClipOptions
-from framefeed.plan._order import MOST_POSITIONS, Order
+from framefeed.plan._order import MOST_POSITIONS
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule, EveryFrame
@@ -127,18 +127,6 @@ class ClipsAt(Protocol):
         """Number the rows of some of the clips as batches do: in the user's own catalog or table, int64 [n]."""
 
 
-class Ordered(Protocol):
-    """Clips in an order: a plan."""
-
-    @property
-    def order(self) -> Order:
-        """Which clip is at which position."""
-
-    @property
-    def clips(self) -> Clips:
-        """The clips by number."""
-
-
 class Clips(Protocol):
     """The clips of a plan by number, without an order."""
 
@@ -187,8 +175,8 @@ class Clips(Protocol):
         """What a checkpoint holds of them."""
 
     @property
-    def mixed(self) -> Sequence[Ordered]:
-        """The plans of a mixture; none of other clips."""
+    def mixed(self) -> Sequence[object]:
+        """The plans of a mixture, which are an `EpochPlan` each; none of other clips."""
 
     def split_streams(self) -> Mapping[str, Clips]:
         """Split the clips of several streams into those of each, by its name; none of clips of one stream."""
@@ -402,7 +390,7 @@ class CatalogClips:
         return ClipFacts(hash_text(repr(parts)), repr(self.rule), options.texts, sources)
 
     @property
-    def mixed(self) -> Sequence[Ordered]:
+    def mixed(self) -> Sequence[object]:
         return ()
 
     def split_streams(self) -> Mapping[str, Clips]:

@@ -19,7 +19,6 @@ from framefeed.plan._clips import (
     Clips,
     Draws,
     JoinedClips,
-    Ordered,
     PartForm,
     hash_text,
 )
@@ -122,7 +121,7 @@ class StreamClips(JoinedClips):
         )
 
     @property
-    def mixed(self) -> Sequence[Ordered]:
+    def mixed(self) -> Sequence[object]:
         return ()
 
     def split_streams(self) -> Mapping[str, Clips]:
