@@ -206,7 +206,7 @@ class _Ranges(BaseDecoder):
 
 
 def make_tasks(plan: EpochPlan) -> list[DecodeTask]:
-    return split_batch(begin_batch(plan, range(6), BufferPools(0)))
+    return split_batch(begin_batch(plan, plan.clips_at(np.arange(6)), BufferPools(0)))
 
 
 def test_a_budget_bounds_what_is_asked_for(remote: tuple[Objects, Catalog], objects: Objects) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from framefeed.catalog import Catalog
@@ -44,7 +45,7 @@ def plan_of_all() -> EpochPlan:
 def test_the_first_clip_of_a_source_says_what_the_others_cost() -> None:
     plan = plan_of_all()
     with ClipLoader(plan, batch_size=8, workers=2) as loader:
-        batch = begin_batch(plan, range(8), _open_workers(loader).buffers)
+        batch = begin_batch(plan, plan.clips_at(np.arange(8)), _open_workers(loader).buffers)
     tasks, costs = split_batch(batch), ClipCosts(plan.catalog)
     assert costs.predict(tasks[0]) == 0
     for slot in (0, LARGE):

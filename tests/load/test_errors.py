@@ -252,7 +252,7 @@ class _Stopping:
 
 
 def _begin_batch(plan: EpochPlan) -> PendingBatch:
-    return begin_batch(plan, [0, 1], BufferPools(1, 1))
+    return begin_batch(plan, plan.clips_at(np.arange(2)), BufferPools(1, 1))
 
 
 @pytest.mark.parametrize(

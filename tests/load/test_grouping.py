@@ -164,7 +164,7 @@ def test_every_clip_is_in_one_task_and_only_small_pictures_share_one(
     catalog: Catalog, positions: list[int], clips: int, pixels: int
 ) -> None:
     plan = plan_first(catalog, clips_per_video=2)
-    batch = begin_batch(plan, positions, BufferPools(1))
+    batch = begin_batch(plan, plan.clips_at(np.array(positions)), BufferPools(1))
     tasks = split_batch(batch, grouping=Grouping(clips, pixels))
     assert sorted(slot for task in tasks for slot in task.slots) == list(range(len(positions)))
     alone = split_batch(batch)
@@ -183,7 +183,8 @@ def test_every_clip_is_in_one_task_and_only_small_pictures_share_one(
 
 
 def test_clips_of_several_frames_are_split_by_source(catalog: Catalog) -> None:
-    batch = begin_batch(plan_clips(catalog, Uniform(2), seed=0, size=(8, 8)), range(16), BufferPools(1))
+    plan = plan_clips(catalog, Uniform(2), seed=0, size=(8, 8))
+    batch = begin_batch(plan, plan.clips_at(np.arange(16)), BufferPools(1))
     assert [len(task.slots) for task in split_batch(batch, grouping=Grouping(16))] == [1] * 16
 
 

@@ -143,7 +143,7 @@ def test_results_of_one_batch_must_be_alike_and_the_first_clip_says_how(make_loa
 def test_a_stack_does_not_depend_on_who_comes_first() -> None:
     results = [np.full((2, 2), 5, np.uint8), np.full(3, 6.0), np.full((2, 2), 7, np.uint8)]
     for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]):
-        stack = StackMemory(4, (1,), BufferPools(1, 1))
+        stack = StackMemory([(1,)] * 4, BufferPools(1, 1))
         for slot in order:
             stack.put(slot, results[slot])
         array, misfits = stack.finish([0, 1, 2], None)

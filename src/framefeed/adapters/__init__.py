@@ -25,7 +25,7 @@ def check_target(plan: EpochPlan, target: str) -> None:
             check_target(part, target)
         return
     # Of several streams, columns are those of the first.
-    clips, *_ = plan.clips.list_leaders()
+    clips, *_ = plan.clips.list_plain()
     if target not in plan.columns:
         is_known = not plan.parts and target in clips.catalog.table.column_names
         near = "" if is_known else did_you_mean(target, plan.columns)

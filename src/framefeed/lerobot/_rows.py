@@ -62,17 +62,14 @@ class ChosenRows:
         return self.firsts[numbers] + positions - self.positions[numbers]
 
     def find_rows(self, clips: IntArray) -> IntArray:
-        """Find the rows of the catalog of some clips, which are numbered by position."""
         return self.files[self.positions.searchsorted(clips, side="right") - 1]
 
     def locate_one(self, clip: int) -> tuple[int, int, int]:
-        """Find row, number and line of one clip."""
         number = int(self.positions.searchsorted(clip, side="right")) - 1
         row = int(self.firsts[number]) + clip - int(self.positions[number])
         return int(self.files[number]), row, row
 
     def locate(self, clips: IntArray) -> Located:
-        """Find some clips, int64 [N]."""
         rows = self.find_table_rows(clips).tolist()
         return Located(self.find_rows(clips).tolist(), rows, rows)
 
@@ -91,17 +88,14 @@ class PictureRows:
         return len(self.rows)
 
     def find_rows(self, clips: IntArray) -> IntArray:
-        """Find the rows of the catalog of some clips."""
         # Positions of an episode follow one another as its rows do.
         return Spans(self.rows.positions).clamp(clips, np.array([self.delta], np.int64))[0][:, 0]
 
     def locate_one(self, clip: int) -> tuple[int, int, int]:
-        """Find row, number and line of one clip."""
         (row,), (number,), (line,) = self.locate(np.array([clip], np.int64))
         return row, number, line
 
     def locate(self, clips: IntArray) -> Located:
-        """Find some clips, int64 [N]."""
         rows = self.rows.find_table_rows(clips).tolist()
         return Located(self.find_rows(clips).tolist(), rows, rows)
 

@@ -16,13 +16,12 @@ from framefeed.load._options import (
     wrap_in_cache,
 )
 from framefeed.load._pending import is_always_raised, suggest_skipping, with_position
-from framefeed.load._spec import SHAPED_KEYS, ArraySpec, BatchSpec, list_arrays
+from framefeed.load._spec import ArraySpec, BatchSpec, list_arrays
 from framefeed.load._stats import LoadStats
 from framefeed.load._work import load_batch
 
 __all__ = [
     "MAX_SUBSTITUTES",
-    "SHAPED_KEYS",
     "ArraySpec",
     "BatchIterator",
     "BatchSpec",

@@ -3,43 +3,61 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from framefeed.decode import Pixels
-from framefeed.load._memory import ClipMemory
+from framefeed.load._pending import PendingBatch
 from framefeed.plan import Take
-from framefeed.request import Placement
+from framefeed.request import Placement, Size
 
 _WORD = 8
 """Most bytes of an integer of NumPy."""
 
 
-class Finisher:
-    """Lends memory that frames are decoded into, and makes of it what is delivered, or transformed.
+class TaskFrames:
+    """Memory that the takes of a task are decoded into, from which it makes what is delivered, or transformed.
 
     With ``in_place``, frames that need nothing else are decoded where their clip is.
     """
 
-    def __init__(self, *, in_place: bool) -> None:
-        self.in_place = in_place
+    def __init__(self, batch: PendingBatch, *, in_place: bool) -> None:
+        self._batch = batch
+        self._in_place = in_place
+        # Of whole clips, which their takes share, by part and clip: each is leased once.
+        self._wholes: dict[tuple[int, int], Pixels] = {}
 
-    def lease(self, memory: ClipMemory, clip: int, take: Take, whole: Callable[[], Pixels]) -> Pixels:
-        """Lend the memory that a take is decoded into; ``whole`` gives that of the take in its clip."""
-        if self.in_place and is_finished(take):
-            return whole()
-        return memory.lease_scratch(clip, len(take), None if take.placement is None else take.output.size)
+    def lease(self, slot: int, take: Take) -> Pixels:
+        """Lend the memory that a take is decoded into."""
+        if self._in_place and is_finished(take):
+            return self._get_whole(slot)
+        return self._lease_scratch(slot, take, None if take.placement is None else take.output.size)
 
-    def finish(self, memory: ClipMemory, clip: int, take: Take, decoded: Pixels, whole: Callable[[], Pixels]) -> Pixels:
+    def finish(self, slot: int, take: Take, decoded: Pixels) -> Pixels:
         """Return the finished frames, uint8 [T, C, H, W]: in their clip if they are decoded there."""
         frames = decoded
         if not is_finished(take):
-            frames = whole() if self.in_place else memory.lease_scratch(clip, len(take))
+            frames = self._get_whole(slot) if self._in_place else self._lease_scratch(slot, take)
             finish_take(take, decoded, frames)
         if take.skipped is not None:
             frames[take.skipped] = 0
         return frames
+
+    def pop_clip(self, clip: int) -> list[Pixels]:
+        """Return the memory of each part of a clip, and give it up."""
+        return [self._wholes.pop((part, clip)) for part in range(len(self._batch.memories))]
+
+    def _get_whole(self, slot: int) -> Pixels:
+        """Return the memory of a slot in that of its clip."""
+        part, clip, frames = self._batch.places[slot]
+        whole = self._wholes.get((part, clip))
+        if whole is None:
+            whole = self._wholes[part, clip] = self._batch.memories[part].lease(clip)
+        return whole[frames]
+
+    def _lease_scratch(self, slot: int, take: Take, size: Size | None = None) -> Pixels:
+        part, clip, _ = self._batch.places[slot]
+        return self._batch.memories[part].lease_scratch(clip, len(take), size)
 
 
 def is_finished(take: Take) -> bool:

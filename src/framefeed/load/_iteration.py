@@ -13,7 +13,7 @@ from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import ClipBatch, map_streams
 from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
-from framefeed.load._pending import PendingBatch, begin_found, drop_tracebacks, is_always_raised, suggest_skipping
+from framefeed.load._pending import PendingBatch, begin_batch, drop_tracebacks, is_always_raised, suggest_skipping
 from framefeed.load._state import BatchCursor, BatchRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, Grouping, split_batch
@@ -280,7 +280,7 @@ def _generate_tasks(
     """Yield the tasks of each batch, and append each to ``in_flight`` before."""
     costs, whole = workers.find_costs(plan), plan.whole
     for found in _find_batches(plan, batches):
-        batch = begin_found(whole, found, workers.buffers)
+        batch = begin_batch(whole, found, workers.buffers)
         # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
         if meter.is_idle and not workers.are_processes:
             batch.plan_takes()

@@ -94,43 +94,35 @@ def _write(result: AnyArray, out: AnyArray, normaliser: Normaliser | None) -> No
 
 def make_memory(shapes: Sequence[tuple[int, ...]], buffers: BufferPools, *, unequal: bool) -> ClipMemory:
     """Make the memory of a batch, from the shape of each clip; all are the same unless ``unequal``."""
-    if unequal:
-        return UnequalMemory(shapes, buffers)
-    if buffers.clips is None:
-        return BatchMemory(len(shapes), shapes[0], buffers)
-    return StackMemory(len(shapes), shapes[0], buffers)
+    kind = UnequalMemory if unequal else BatchMemory if buffers.clips is None else StackMemory
+    return kind(shapes, buffers)
 
 
 class BatchMemory(ClipMemory):
     """One array that the clips are decoded into."""
 
-    def __init__(self, count: int, shape: tuple[int, ...], buffers: BufferPools) -> None:
-        super().__init__([shape] * count, buffers)
-        self._array, self._shared = buffers.batches.lease_shared((count, *shape), buffers.dtype or np.uint8)
+    def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
+        super().__init__(shapes, buffers)
+        shape = (len(shapes), *shapes[0])
+        self._array, self._shared = buffers.batches.lease_shared(shape, buffers.dtype or np.uint8)
 
     def lease(self, slot: int) -> Pixels:
-        """Return the clip's part of the array."""
         clip: Pixels = self._array[slot]
         return clip
 
     def share(self, slot: int) -> SharedArray | None:
-        """Return the clip's part of the array."""
         return None if self._shared is None else self._shared[slot]
 
     def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
-        """Copy a clip into the array."""
         _write(result, self._array[slot], normaliser)
 
     def put_frames(self, slot: int, frames: slice, pixels: Pixels, normaliser: Normaliser) -> None:
-        """Copy some frames of a clip into the array."""
         _write(pixels, self._array[slot, frames], normaliser)
 
     def clear(self, slot: int) -> None:
-        """Set a clip to zeros."""
         self._array[slot] = 0
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
-        """Return the array."""
         return self._array, []
 
 
@@ -141,16 +133,15 @@ class StackMemory(ClipMemory):
     worker process is given. Results of another form are kept apart, and ``finish`` chooses the form of the first clip.
     """
 
-    def __init__(self, count: int, shape: tuple[int, ...], buffers: BufferPools) -> None:
-        super().__init__([shape] * count, buffers)
-        self._count = count
+    def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
+        super().__init__(shapes, buffers)
+        self._count = len(shapes)
         self._array: AnyArray | None = None
         self._shared: SharedArray | None = None
         self._misfits: dict[int, AnyArray] = {}
         self._allocating = threading.Lock()
 
     def lease(self, slot: int) -> Pixels:
-        """Lend memory for a clip."""
         assert self._buffers.clips is not None
         return self._buffers.clips.lease(self._shapes[slot])
 
@@ -212,7 +203,6 @@ class UnequalMemory(ClipMemory):
         self._clips: list[AnyArray | None] = [None] * len(shapes)
 
     def lease(self, slot: int) -> Pixels:
-        """Lend memory for a clip."""
         clip = self._clips[slot] = self._buffers.singles.lease(self._shapes[slot])
         return clip
 
@@ -229,11 +219,9 @@ class UnequalMemory(ClipMemory):
         self._clips[slot] = self._copy(result, normaliser)
 
     def clear(self, slot: int) -> None:
-        """Replace a clip by zeros."""
         self._clips[slot] = np.zeros(self._shapes[slot], self._buffers.dtype or np.uint8)
 
     def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
-        """Expect a clip of another shape."""
         self._shapes[slot] = shape
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
@@ -260,7 +248,6 @@ class TaskMemory(ClipMemory):
         self.results: dict[int, AnyArray] = {}
 
     def lease(self, slot: int) -> Pixels:
-        """Lend memory for a clip, or for a clip to be transformed."""
         shared = self._shared[slot]
         if self._buffers.clips is not None:
             return self._buffers.clips.lease(self._shapes[slot])
@@ -279,7 +266,6 @@ class TaskMemory(ClipMemory):
             self.results[slot] = self._copy(result, normaliser)
 
     def put_frames(self, slot: int, frames: slice, pixels: Pixels, normaliser: Normaliser) -> None:
-        """Copy some frames of a clip to where the clip is expected."""
         shared = self._shared[slot]
         assert shared is not None  # Without a transform, clips of one shape have shared memory.
         _write(pixels, shared.open()[frames], normaliser)

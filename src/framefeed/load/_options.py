@@ -128,7 +128,6 @@ class LoaderOptions:
 
     @property
     def decoder_name(self) -> str:
-        """Name of the decoder."""
         return self.backend if isinstance(self.backend, str) else self.backend.name
 
     def decoder_for(self, plan: EpochPlan) -> Decoder:

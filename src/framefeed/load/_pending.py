@@ -139,21 +139,17 @@ class BatchFrames:
 
     def clear(self, clip: int) -> None:
         """Note that a clip failed."""
+        for array in self._list_arrays():
+            array[clip] = 0
         self.pts_seconds[clip] = np.nan
-        self.valid[clip] = False
-        if self.boxes is not None:
-            self.boxes[clip] = 0
-        if self.flipped is not None:
-            self.flipped[clip] = False
 
     def copy_from(self, other: BatchFrames, clips: Sequence[int]) -> None:
         """Copy those of some clips, in their order in another batch."""
-        self.pts_seconds[clips] = other.pts_seconds
-        self.valid[clips] = other.valid
-        if self.boxes is not None and other.boxes is not None:
-            self.boxes[clips] = other.boxes
-        if self.flipped is not None and other.flipped is not None:
-            self.flipped[clips] = other.flipped
+        for own, others in zip(self._list_arrays(), other._list_arrays(), strict=True):
+            own[clips] = others
+
+    def _list_arrays(self) -> list[AnyArray]:
+        return [each for each in (self.pts_seconds, self.valid, self.boxes, self.flipped) if each is not None]
 
 
 class PendingBatch:
@@ -246,7 +242,8 @@ class PendingBatch:
                     if isinstance(outcome, Ok):
                         self._set_takes(takes, clip, outcome.value)
                     else:
-                        self._fail_clip(clip, outcome.error)
+                        for slot in self.list_slots([clip]):
+                            self.fail(slot, outcome.error, "plan")
                 self._takes = takes
                 self._plan_seconds = watch.lap()
         return self._takes
@@ -255,10 +252,6 @@ class PendingBatch:
         takes[clip :: self.count] = iterate_takes(planned)
         for frames, part in zip(self.frames, planned.parts.values(), strict=True):
             frames.note(clip, part)
-
-    def _fail_clip(self, clip: int, error: BaseException) -> None:
-        for slot in self.list_slots([clip]):
-            self.fail(slot, error, "plan")
 
     def plan_take(self, slot: int) -> Take | None:
         """Plan the take of one slot, if not all are planned; None where it cannot be planned."""
@@ -365,7 +358,7 @@ class PendingBatch:
         self.errors = []
         is_own = np.array_equal(self.positions, self._global_positions)
         found = self._found if is_own else self.plan.clips_at(np.array(self.positions, dtype=np.int64))
-        boxes = [frames.boxes for frames in self.frames]
+        boxes = {name: each.boxes for name, each in zip(self.names, self.frames, strict=True) if each.boxes is not None}
         return ClipBatch(
             data=self.join_parts(data),
             pts_seconds=self.join_parts([frames.pts_seconds for frames in self.frames]),
@@ -376,7 +369,7 @@ class PendingBatch:
             sources=self.join_parts([self._show_sources(part) for part in range(len(self.names))]),
             ok=np.array([error is None for error in errors]),
             errors=errors,
-            boxes=self._join_boxes(boxes),
+            boxes=(boxes or None) if self.has_streams else boxes.get(""),
             flipped=self.frames[0].flipped,
         )
 
@@ -385,11 +378,6 @@ class PendingBatch:
         for frames, memory in zip(self.frames, self.memories, strict=True):
             frames.clear(clip)
             memory.clear(clip)
-
-    def _join_boxes(self, boxes: Sequence[IntArray | None]) -> ByStream[IntArray] | None:
-        if not self.has_streams:
-            return boxes[0]
-        return {name: each for name, each in zip(self.names, boxes, strict=True) if each is not None} or None
 
     def _show_sources(self, part: int) -> list[Any]:
         """Return the source of each clip of a part; of several takes, the first and the number of others."""
@@ -482,13 +470,8 @@ def _count_frames(found: PlannedClips, name: str) -> IntArray:
     return np.array(counts, dtype=np.int64)
 
 
-def begin_batch(plan: EpochPlan, positions: Sequence[int] | IntArray, buffers: BufferPools) -> PendingBatch:
-    """Begin a batch of global positions in memory of a loader; ``plan`` is of the whole epoch."""
-    return begin_found(plan, plan.clips_at(np.asarray(positions, dtype=np.int64)), buffers)
-
-
-def begin_found(plan: EpochPlan, found: PlannedClips, buffers: BufferPools) -> PendingBatch:
-    """Begin a batch of clips that are found."""
+def begin_batch(plan: EpochPlan, found: PlannedClips, buffers: BufferPools) -> PendingBatch:
+    """Begin a batch in memory of a loader; ``plan`` is of the whole epoch."""
     lengths = find_lengths(plan, found)
     shapes = find_shapes(plan, found, lengths)
     memories = [

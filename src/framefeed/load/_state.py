@@ -12,8 +12,6 @@ from framefeed.load._options import LoaderOptions
 from framefeed.plan import Balance, EpochPlan, Tail
 
 STATE_VERSION = 2
-_COUNTS_BATCHES = 1
-"""Version of states that count batches of their size only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +80,14 @@ def dump_cursor(cursor: BatchCursor, options: LoaderOptions) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _RankState:
-    """The state of one rank; None as ``rank`` in states that do not say it.
+    """The state of one rank.
 
     ``plan`` is the one that its ranks shared, dealt to the ranks of this loader. ``clips`` and ``delivered`` batches
     were delivered; ``is_finished`` says that its last batch of the epoch was.
     """
 
     plan: EpochPlan
-    rank: int | None
+    rank: int
     world_size: int
     clips: int
     delivered: int
@@ -106,7 +104,7 @@ class _RankState:
         """Whether the rank stands at the beginning of the epoch after that of another rank."""
         return self.plan.epoch == other.plan.epoch + 1 and not self.delivered and not self.plan.order.deliveries
 
-    def finish(self, rank: int | None) -> _RankState:
+    def finish(self, rank: int) -> _RankState:
         """Return the state of a rank that delivered all of its share of the same epoch, as that rank was dealt it."""
         order = replace(self.plan.order, rank=0, world_size=self.world_size, tail=self.tail)
         share = len(EpochPlan(order, self.plan.clips))
@@ -133,8 +131,7 @@ def load_cursor(
 
 
 def _load_rank(state: Any, plan: EpochPlan) -> _RankState:
-    versions = (STATE_VERSION, _COUNTS_BATCHES)
-    if not isinstance(state, Mapping) or state.get("version") not in versions:
+    if not isinstance(state, Mapping) or state.get("version") != STATE_VERSION:
         raise UsageError(
             f"state: expected what loader.state_dict() returned (version {STATE_VERSION}), or a list of what it "
             f"returned on every rank, got {describe_value(state)}"
@@ -142,15 +139,13 @@ def _load_rank(state: Any, plan: EpochPlan) -> _RankState:
     planned = state.get("plan")
     if not isinstance(planned, Mapping):
         raise UsageError("state: expected what loader.state_dict() returned, got a dict without 'plan'")
-    delivered = check_integer("state['delivered']", state.get("delivered"), least=0)
-    batch_size = check_integer("state['batch_size']", state.get("batch_size"), least=1)
-    rank = planned.get("rank")
+    check_integer("state['batch_size']", state.get("batch_size"), least=1)
     return _RankState(
         plan=plan.with_state(planned),
-        rank=None if rank is None else check_integer("state['rank']", rank, least=0),
+        rank=check_integer("state['rank']", planned.get("rank"), least=0),
         world_size=check_integer("state['world_size']", planned.get("world_size"), least=1),
-        clips=check_integer("state['clips']", state.get("clips", delivered * batch_size), least=0),
-        delivered=delivered,
+        clips=check_integer("state['clips']", state.get("clips"), least=0),
+        delivered=check_integer("state['delivered']", state.get("delivered"), least=0),
         is_finished=bool(state.get("finished")),
         balance=planned.get("balance"),
         tail=planned.get("tail", plan.order.tail),
@@ -163,7 +158,7 @@ def _sort_ranks(ranks: Sequence[_RankState]) -> list[_RankState]:
         raise UsageError("state: expected the state of every rank, got an empty list")
     earliest = min(ranks, key=lambda rank: rank.plan.epoch)
     ranks = [earliest.finish(rank.rank) if rank.is_just_after(earliest) else rank for rank in ranks]
-    numbers = sorted(-1 if rank.rank is None else rank.rank for rank in ranks)
+    numbers = sorted(rank.rank for rank in ranks)
     if len(numbers) != earliest.world_size or numbers != list(range(len(numbers))):
         raise UsageError(
             f"state: expected one state of each of {earliest.world_size} ranks, got those of the ranks {numbers}"
@@ -173,4 +168,4 @@ def _sort_ranks(ranks: Sequence[_RankState]) -> list[_RankState]:
             "state: expected the states of all ranks of one run in one epoch, got epochs "
             f"{sorted({rank.plan.epoch for rank in ranks})}: save the states of all ranks after the same step"
         )
-    return sorted(ranks, key=lambda rank: rank.rank or 0)
+    return sorted(ranks, key=lambda rank: rank.rank)

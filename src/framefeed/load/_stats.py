@@ -231,7 +231,6 @@ class Meter:
             self._counts += cost.counts
 
     def count_batch(self, clips: int, failed: int) -> None:
-        """Count a delivered batch."""
         self._batches += 1
         self._clips += clips
         self._failed_clips += failed

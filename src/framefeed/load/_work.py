@@ -32,7 +32,7 @@ from framefeed.errors import DeadlineExceeded, UsageError, WorkerLost
 from framefeed.index import SECONDS_PER_FILE, SECONDS_PER_FILE_PIXEL, plan_runs, predict_seconds
 from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools, ByStream, ClipBatch
-from framefeed.load._finish import Finisher
+from framefeed.load._finish import TaskFrames
 from framefeed.load._normalise import Normaliser
 from framefeed.load._options import DEFAULT_READ_AHEAD, LoaderOptions, Transform
 from framefeed.load._pending import PendingBatch, begin_batch
@@ -62,7 +62,6 @@ class DecodeTask:
 
     @property
     def num_clips(self) -> int:
-        """Number of clips."""
         return len(self.slots)
 
     @property
@@ -76,7 +75,6 @@ class DecodeTask:
         return f"{self.num_clips} clips of {self.batch.identify(self.slots[0])[1]}{more}{by}"
 
     def fail(self, error: BaseException) -> None:
-        """Mark all clips of the task as failed."""
         if isinstance(error, DeadlineExceeded | WorkerLost):
             error.position = None  # it was the number of the task
         for slot in self.slots:
@@ -192,7 +190,6 @@ class ClipCosts:
         return sum([float(self._seconds[row]) or mean for row in task.rows])
 
     def is_known(self, row: int) -> bool:
-        """Whether the cost of a source is known."""
         return bool(self._seconds[row])
 
 
@@ -234,7 +231,7 @@ class ClipWorker:
         self._fetch_seconds = fetch_seconds
         self._counter = counter
         self._normaliser = normaliser
-        self._finisher = Finisher(in_place=normaliser is None or transform is not None)
+        self._in_place = normaliser is None or transform is not None
 
     def __call__(self, task: DecodeTask) -> WorkCost:
         """Do a task; errors are stored in the batch."""
@@ -252,13 +249,13 @@ class ClipWorker:
         cost.plan = task.batch.pop_plan_seconds()
         watch = Stopwatch()
         task.stage = "decode"
-        wholes = _Wholes(task.batch)
+        memory = TaskFrames(task.batch, in_place=self._in_place)
         with fetch_limit(self._fetch_seconds):
-            frames = self._decode(task, takes, wholes, cost.counts)
+            frames = self._decode(task, takes, memory, cost.counts)
         if self._transform is not None:
             cost.decode = watch.lap()
             task.stage = "transform"
-            cost.nbytes = self._transform_clips(task, frames, wholes)
+            cost.nbytes = self._transform_clips(task, frames, memory)
             cost.transform = watch.lap()
             return cost
         if self._normaliser is not None:
@@ -293,14 +290,13 @@ class ClipWorker:
         return result
 
     def _decode(
-        self, task: DecodeTask, takes: dict[int, Take], wholes: _Wholes, counts: DecodeCounts
+        self, task: DecodeTask, takes: dict[int, Take], memory: TaskFrames, counts: DecodeCounts
     ) -> dict[int, Pixels]:
-        batch, finisher = task.batch, self._finisher
+        batch = task.batch
         frames: dict[int, Pixels] = {}
         sources: dict[int, list[_Part]] = {}
         for slot, take in takes.items():
-            part, clip, _ = batch.places[slot]
-            frames[slot] = finisher.lease(batch.memories[part], clip, take, partial(wholes.get_frames, slot))
+            frames[slot] = memory.lease(slot, take)
             for mask, clip_slot in _split_damaged(take, frames[slot]):
                 sources.setdefault(batch.rows[slot], []).append((slot, mask, clip_slot))
         for parts, outcome in self._decode_sources(task, sources):
@@ -318,9 +314,7 @@ class ClipWorker:
                 if mask is not None and slot in frames:
                     frames[slot][mask] = clip_slot.out
         for slot, decoded in frames.items():
-            part, clip, _ = batch.places[slot]
-            get_frames = partial(wholes.get_frames, slot)
-            frames[slot] = finisher.finish(batch.memories[part], clip, takes[slot], decoded, get_frames)
+            frames[slot] = memory.finish(slot, takes[slot], decoded)
         return frames
 
     def _decode_sources(
@@ -350,7 +344,7 @@ class ClipWorker:
             else:
                 yield parts, catch_outcome(lambda clips: self._decoder.decode(*clips), outcome.value)
 
-    def _transform_clips(self, task: DecodeTask, frames: dict[int, Pixels], wholes: _Wholes) -> int:
+    def _transform_clips(self, task: DecodeTask, frames: dict[int, Pixels], memory: TaskFrames) -> int:
         """Transform the clips of which all takes are there, and put the results into the batch; return their bytes."""
         nbytes, batch = 0, task.batch
         for clip in batch.find_clips(list(frames)):
@@ -361,7 +355,7 @@ class ClipWorker:
             # Given up before the call, so that the memory of a clip comes back before the next one is transformed.
             for slot in slots:
                 del frames[slot]
-            outcome = catch_outcome(partial(self._transform_clip, batch, clip), wholes.pop_clip(clip))
+            outcome = catch_outcome(partial(self._transform_clip, batch, clip), memory.pop_clip(clip))
             if isinstance(outcome, Ok):
                 nbytes += outcome.value
             else:
@@ -399,26 +393,6 @@ class ClipWorker:
         return nbytes
 
 
-class _Wholes:
-    """Memory of whole clips of a task, which its takes share; each is leased once."""
-
-    def __init__(self, batch: PendingBatch) -> None:
-        self._batch = batch
-        self._leased: dict[tuple[int, int], Pixels] = {}
-
-    def get_frames(self, slot: int) -> Pixels:
-        """Return the frames of a slot in the memory of its clip."""
-        part, clip, stretch = self._batch.places[slot]
-        whole = self._leased.get((part, clip))
-        if whole is None:
-            whole = self._leased[part, clip] = self._batch.memories[part].lease(clip)
-        return whole[stretch]
-
-    def pop_clip(self, clip: int) -> list[Pixels]:
-        """Return the memory of each part of a clip, and give it up."""
-        return [self._leased.pop((part, clip)) for part in range(len(self._batch.memories))]
-
-
 _Part = tuple[int, BoolArray | None, ClipSlot]
 """Slot in the batch, frames of the take or None for all, and where they are decoded."""
 
@@ -451,7 +425,8 @@ def load_batch(
     ``buffers`` are of the dtype of the normaliser.
     """
     whole = plan.whole
-    batch = begin_batch(whole, plan.global_position(np.array(positions, dtype=np.int64)), buffers)
+    found = whole.clips_at(plan.global_position(np.array(positions, dtype=np.int64)))
+    batch = begin_batch(whole, found, buffers)
     worker = ClipWorker(whole, decoder, normaliser=normaliser, read_ahead=DEFAULT_READ_AHEAD)
     tasks = split_batch(batch, grouping=Grouping(_MOST_PICTURES))
     for task in tasks:

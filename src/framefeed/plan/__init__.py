@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from framefeed.plan._checkpoint import STATE_VERSION
-from framefeed.plan._clips import (
-    CatalogClips,
-    Clips,
-    PartForm,
-    make_catalog_clips,
-)
+from framefeed.plan._clips import CatalogClips, Clips, PartForm
 from framefeed.plan._found import PlannedClips
-from framefeed.plan._layouts import Layout, Located
+from framefeed.plan._layouts import Located
 from framefeed.plan._mixed_clips import PLAN_COLUMN, mix_plans
 from framefeed.plan._options import ClipOptions
 from framefeed.plan._order import Balance, Order, Shuffle
@@ -20,7 +15,7 @@ from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._planned import ClipPart, PlannedClip, Take, iterate_takes
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
-from framefeed.plan._shard import Delivery, Tail
+from framefeed.plan._shard import Tail
 from framefeed.plan._sources import Sources
 from framefeed.plan._storing import (
     choose_stored_form,
@@ -46,11 +41,9 @@ __all__ = [
     "ClipPart",
     "ClipRule",
     "Clips",
-    "Delivery",
     "Dense",
     "EpochPlan",
     "EveryFrame",
-    "Layout",
     "Located",
     "Order",
     "PartForm",
@@ -75,7 +68,6 @@ __all__ = [
     "iterate_takes",
     "join_clips",
     "list_clips",
-    "make_catalog_clips",
     "mean_clip_bytes",
     "mix_plans",
     "order_by_catalog",

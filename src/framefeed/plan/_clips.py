@@ -19,7 +19,7 @@ from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._checkpoint import keep_effective_options
 from framefeed.plan._layouts import Layout, Located, RequestRows, VideoClips, VideoFrames
 from framefeed.plan._options import ClipOptions
-from framefeed.plan._order import MOST_POSITIONS, Order
+from framefeed.plan._order import MOST_POSITIONS
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule, EveryFrame
@@ -33,7 +33,6 @@ from framefeed.plan._tables import (
     describe_source,
     find_common_picture,
     find_failing,
-    find_request_picture,
     list_excluded,
     list_rows,
 )
@@ -128,18 +127,6 @@ class ClipsAt(Protocol):
         """Number the rows of some of the clips as batches do: in the user's own catalog or table, int64 [n]."""
 
 
-class Ordered(Protocol):
-    """Clips in an order: a plan."""
-
-    @property
-    def order(self) -> Order:
-        """Which clip is at which position."""
-
-    @property
-    def clips(self) -> Clips:
-        """The clips by number."""
-
-
 class Clips(Protocol):
     """The clips of a plan by number, without an order."""
 
@@ -188,17 +175,14 @@ class Clips(Protocol):
         """What a checkpoint holds of them."""
 
     @property
-    def mixed(self) -> Sequence[Ordered]:
-        """The plans of a mixture; none of other clips."""
+    def mixed(self) -> Sequence[object]:
+        """The plans of a mixture, which are an `EpochPlan` each; none of other clips."""
 
     def split_streams(self) -> Mapping[str, Clips]:
         """Split the clips of several streams into those of each, by its name; none of clips of one stream."""
 
     def list_plain(self) -> list[CatalogClips]:
         """List the clips of catalogs that these are made of."""
-
-    def list_leaders(self) -> list[CatalogClips]:
-        """List those of them whose rule chooses frames: of several streams, the first."""
 
     def at(self, clips: IntArray, draws: Draws) -> ClipsAt:
         """Find the clips of some numbers."""
@@ -211,6 +195,42 @@ class Clips(Protocol):
 
     def describe(self, count: int, order: str) -> str:
         """Write the text of a plan of these clips, of so many positions, with that of its order."""
+
+
+class JoinedClips:
+    """Clips made of others: `Clips` as far as the first of these say it, or any of them."""
+
+    @property
+    def inner(self) -> Sequence[Clips]:
+        """The others, in their order."""
+        raise NotImplementedError
+
+    @cached_property
+    def sources(self) -> Sources:
+        return Sources([catalog for each in self.inner for catalog in each.sources.catalogs])
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return self.inner[0].classes
+
+    @property
+    def texts(self) -> dict[str, tuple[Any, ...]]:
+        return self.inner[0].texts
+
+    @property
+    def has_flips(self) -> bool:
+        return any(each.has_flips for each in self.inner)
+
+    @property
+    def is_random(self) -> bool:
+        return any(each.is_random for each in self.inner)
+
+    @property
+    def draws_frames(self) -> bool:
+        return any(each.draws_frames for each in self.inner)
+
+    def list_plain(self) -> list[CatalogClips]:
+        return [plain for each in self.inner for plain in each.list_plain()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,19 +324,19 @@ class CatalogClips:
         at = self.rule.at if isinstance(self.rule, Requests) else None
         return (make_catalog_clips, (self.catalog, self.rule if at is None else at, self.options))
 
+    # --- as `Clips` says ------------------------------------------------------------------------------
+
     @property
     def count(self) -> int:
-        """Number of clips of an epoch."""
         return len(self.layout)
 
     @cached_property
     def sources(self) -> Sources:
-        """The rows of the catalog."""
         return Sources([self.catalog])
 
     @cached_property
     def form(self) -> PartForm:
-        """Form of all clips."""
+        """Form of the only part."""
         rule, options = self.rule, self.options
         lengths = np.diff(rule.offsets) if isinstance(rule, Requests) and rule.num_frames is None else None
         plain = options.pictures
@@ -326,12 +346,10 @@ class CatalogClips:
 
     @cached_property
     def forms(self) -> Mapping[str, PartForm]:
-        """Form of the only part."""
         return {"": self.form}
 
     @property
     def texts(self) -> dict[str, tuple[Any, ...]]:
-        """Texts of the codes of each column of text."""
         if self.own_texts is not None:
             return dict(self.own_texts)
         rule, names = self.rule, self.columns
@@ -343,32 +361,23 @@ class CatalogClips:
 
     @property
     def excluded(self) -> list[Excluded]:
-        """Rows that are not planned."""
         return list_excluded(self.catalog, self.left_out)
 
     @property
     def has_flips(self) -> bool:
-        """Whether left and right of clips may be swapped."""
         return self.options.horizontal_flip > 0
 
     @property
     def is_random(self) -> bool:
-        """Whether frames, crops or flips are drawn."""
         return self.draws_frames or 0 < self.options.horizontal_flip < 1
 
     @property
     def draws_frames(self) -> bool:
-        """Whether frames or crops are drawn."""
         return any(getattr(each, "is_random", False) for each in (self.rule, self.options.crop))
 
     @cached_property
-    def _effective_options(self) -> ClipOptions:
-        return keep_effective_options(self.catalog, self.options, own_forms=self.pictures is self.rule)
-
-    @cached_property
     def facts(self) -> ClipFacts:
-        """What a checkpoint holds of them."""
-        options = self._effective_options
+        options = keep_effective_options(self.catalog, self.options, own_forms=self.pictures is self.rule)
         # What a column ``at`` holds is a part of the rule.
         sources = self.catalog.hash_sources(options.within or ()) + self.joined
         parts = (
@@ -381,20 +390,13 @@ class CatalogClips:
         return ClipFacts(hash_text(repr(parts)), repr(self.rule), options.texts, sources)
 
     @property
-    def mixed(self) -> Sequence[Ordered]:
-        """None."""
+    def mixed(self) -> Sequence[object]:
         return ()
 
     def split_streams(self) -> Mapping[str, Clips]:
-        """Return none: there is one stream."""
         return {}
 
     def list_plain(self) -> list[CatalogClips]:
-        """List these."""
-        return [self]
-
-    def list_leaders(self) -> list[CatalogClips]:
-        """List these."""
         return [self]
 
     @cached_property
@@ -403,27 +405,24 @@ class CatalogClips:
         return estimate_row_costs(self.catalog, self.rule)
 
     def predict_costs(self, clips: IntArray) -> FloatArray:
-        """Predict the CPU seconds of clips: of all clips of a row the same."""
         costs: FloatArray = self._row_costs[self.layout.find_rows(clips)]
         return costs
 
     def describe(self, count: int, order: str) -> str:
-        """Write the text of a plan of these clips."""
         flip = self.options.horizontal_flip
         what = self.title or f"clips, {self.rule!r}"
         return f"{count} {what}, {order}{f', horizontal_flip={flip}' if flip else ''}"
 
     def at(self, clips: IntArray, draws: Draws) -> CatalogClipsAt:
-        """Find the clips of some numbers."""
         return CatalogClipsAt(self, self.layout.locate(clips), draws)
 
     def at_one(self, clip: int, draws: Draws) -> CatalogClipsAt:
-        """Find the clip of one number."""
         row, number, line = self.layout.locate_one(clip)
         return CatalogClipsAt(self, Located((row,), (number,), (line,)), draws)
 
+    # --- for `CatalogClipsAt` -------------------------------------------------------------------------
+
     def read_row(self, row: int) -> _RowFacts:
-        """Read what the clips of a row have in common."""
         index, timeline = self.catalog.frame_index(row), None
         if self.still_frames is None or not has_still_timeline(index):
             timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
@@ -442,25 +441,21 @@ class CatalogClips:
         return chosen, read_seconds(STILL_TIMELINE.index, chosen.ordinals)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class CatalogClipsAt:
     """Some clips of a catalog, found together."""
 
-    __slots__ = ("_clips", "_draws", "_facts", "located")
-
-    def __init__(self, clips: CatalogClips, located: Located, draws: Draws) -> None:
-        self._clips = clips
-        self.located = located
-        self._draws = draws
-        # Of the row of the clip that was planned last: the clips of a batch are often of one video.
-        self._facts: _RowFacts | None = None
+    _clips: CatalogClips
+    located: Located
+    _draws: Draws
+    # Of the row of the clip that was planned last: the clips of a batch are often of one video.
+    _facts: _RowFacts | None = None
 
     @property
     def rows(self) -> tuple[Sequence[int]]:
-        """Row of each clip."""
         return (self.located.rows,)
 
     def make(self, slot: int) -> PlannedClip:
-        """Plan one of the clips."""
         part = ClipPart((self.make_take(slot),))
         return PlannedClip(self._draws.positions[slot], self.located.rows[slot], self.located.lines[slot], {"": part})
 
@@ -471,7 +466,6 @@ class CatalogClipsAt:
         return facts
 
     def read_index(self, slot: int) -> FrameIndex:
-        """Read the frame index of the source of one of the clips."""
         return self._read_facts(slot).index
 
     def make_take(self, slot: int, draw: SharedDraw | None = None) -> Take:
@@ -513,21 +507,17 @@ class CatalogClipsAt:
         )
 
     def name_source(self, slot: int) -> str:
-        """Name the source of one of the clips for messages."""
         return describe_source(self._clips.catalog, self.located.rows[slot])
 
     def read_line(self, slot: int) -> dict[str, Any]:
-        """Read the delivered columns of one of the clips."""
         line = self.located.lines[slot]
         return {name: values[line] for name, values in self._clips.columns.items()}
 
     def read_columns(self, slots: slice) -> dict[str, AnyArray]:
-        """Read the delivered columns of some of the clips."""
         lines = np.array(self.located.lines[slots], dtype=np.int64)
         return {name: as_delivered(values[lines]) for name, values in self._clips.columns.items()}
 
     def name_rows(self, slots: slice) -> IntArray:
-        """Return the rows of some of the clips."""
         return np.array(self.located.rows[slots], dtype=np.int64)
 
 
@@ -541,6 +531,10 @@ def _make_request_clips(catalog: Catalog, rule: Requests, options: ClipOptions) 
     own_forms = any(output != OutputSpec() for output in rule.outputs)
     if own_forms and (options.size is not None or options.crop is not None):
         raise UsageError("give size= and crop= either to plan_requests, or as output= of its requests, but not both")
+    if own_forms:
+        picture = rule.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
+    else:
+        picture = find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
     left_out: tuple[Excluded, ...] = ()
     if rule.at is not None:
         missing = np.setdiff1d(catalog.plannable_rows, rule.rows)
@@ -558,6 +552,6 @@ def _make_request_clips(catalog: Catalog, rule: Requests, options: ClipOptions) 
         classes=rule.classes,
         windows=None,
         pictures=rule if own_forms else options.pictures,
-        picture=find_request_picture(catalog, rule, options, own_forms=own_forms),
+        picture=picture,
         left_out=left_out,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed.errors import FrameNotFound, TimeUnavailable
@@ -25,6 +26,7 @@ def plan_clip(at: ClipsAt, slot: int, position: int) -> PlannedClip:
         ) from error
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PlannedClips:
     """The clips at some global positions of a plan, found together; each is planned when it is asked for.
 
@@ -33,28 +35,21 @@ class PlannedClips:
         numbers: Numbers of the clips, int64 [N].
     """
 
-    __slots__ = ("_at", "_slots", "numbers", "positions")
-
-    def __init__(self, at: ClipsAt, positions: IntArray, numbers: IntArray, slots: range) -> None:
-        self.positions = positions
-        self.numbers = numbers
-        self._at = at
-        self._slots = slots
+    positions: IntArray
+    numbers: IntArray
+    _at: ClipsAt
+    _slots: range
 
     @classmethod
     def find(cls, order: Order, clips: Clips, positions: IntArray) -> PlannedClips:
         """Find the clips at some global positions of an order, int64 [N]."""
-        return cls.of(order, clips, positions, order.find_clips(positions))
-
-    @classmethod
-    def of(cls, order: Order, clips: Clips, positions: IntArray, numbers: IntArray) -> PlannedClips:
-        """Find the clips of some numbers, int64 [N], at their global positions."""
+        numbers = order.find_clips(positions)
         at = clips.at(numbers, Draws(order.seed, order.epoch, positions.tolist()))
-        return cls(at, positions, numbers, range(len(positions)))
+        return cls(positions, numbers, at, range(len(positions)))
 
     def __getitem__(self, some: slice) -> PlannedClips:
         """Return some of the clips that follow one another, which were found with the others."""
-        return PlannedClips(self._at, self.positions[some], self.numbers[some], self._slots[some])
+        return PlannedClips(self.positions[some], self.numbers[some], self._at, self._slots[some])
 
     def __len__(self) -> int:
         return len(self.positions)

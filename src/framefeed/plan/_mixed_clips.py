@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -15,13 +14,12 @@ from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
 from framefeed.errors import UsageError
-from framefeed.plan._clips import CatalogClips, ClipFacts, Clips, ClipsAt, Draws, PartForm, hash_text
+from framefeed.plan._clips import ClipFacts, Clips, ClipsAt, Draws, JoinedClips, PartForm, hash_text
 from framefeed.plan._mixing import MixSequence
 from framefeed.plan._order import Order
 from framefeed.plan._plan import EpochPlan
 from framefeed.plan._planned import PlannedClip
 from framefeed.plan._shard import Tail
-from framefeed.plan._sources import Sources
 from framefeed.plan._tables import Excluded, find_delivered_form
 
 PLAN_COLUMN = "plan"
@@ -31,7 +29,7 @@ _MOST_EPOCHS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class MixedClips:
+class MixedClips(JoinedClips):
     """The clips of a mixture: number and epoch give the part, and which of its clips it is.
 
     Attributes:
@@ -51,56 +49,25 @@ class MixedClips:
     def __reduce__(self) -> tuple[Any, ...]:
         return (MixedClips, (self.parts, self.weights, self.count, self.seed))
 
-    @property
-    def _first(self) -> EpochPlan:
-        return self.parts[0]
-
     @cached_property
-    def sources(self) -> Sources:
-        """The sources of all parts."""
-        return Sources([catalog for part in self.parts for catalog in part.clips.sources.catalogs])
+    def inner(self) -> list[Clips]:
+        return [part.clips for part in self.parts]
 
     @property
     def forms(self) -> Mapping[str, PartForm]:
         """Forms of the first part, which are those of all."""
-        return self._first.clips.forms
+        return self.inner[0].forms
 
     @property
     def columns(self) -> Mapping[str, Any]:
         """Columns of the first part, which has those of all, and that of the mixture."""
         numbers = np.arange(len(self.parts), dtype=np.int64)
-        others = {name: each for name, each in self._first.clips.columns.items() if name != PLAN_COLUMN}
+        others = {name: each for name, each in self.inner[0].columns.items() if name != PLAN_COLUMN}
         return {**others, PLAN_COLUMN: numbers}
 
     @property
-    def classes(self) -> tuple[Any, ...]:
-        """Labels of the first part, which are those of all."""
-        return self._first.clips.classes
-
-    @property
-    def texts(self) -> dict[str, tuple[Any, ...]]:
-        """Texts of the first part, which are those of all."""
-        return self._first.clips.texts
-
-    @property
     def excluded(self) -> list[Excluded]:
-        """Rows that no part plans."""
-        return [each for part in self.parts for each in part.excluded]
-
-    @property
-    def has_flips(self) -> bool:
-        """Whether left and right of clips may be swapped."""
-        return any(part.clips.has_flips for part in self.parts)
-
-    @property
-    def is_random(self) -> bool:
-        """Whether a part draws frames, crops or flips."""
-        return any(part.clips.is_random for part in self.parts)
-
-    @property
-    def draws_frames(self) -> bool:
-        """Whether a part draws frames or crops."""
-        return any(part.clips.draws_frames for part in self.parts)
+        return [each for clips in self.inner for each in clips.excluded]
 
     @property
     def facts(self) -> ClipFacts:
@@ -110,66 +77,39 @@ class MixedClips:
             for part, weight in zip(self.parts, self.weights, strict=True)
         )
         rule = f"Mixture({parts}, num_clips={self.count})"
-        return ClipFacts(hash_text(rule), rule, {}, hash_text(repr([part.clips.facts.sources for part in self.parts])))
+        return ClipFacts(hash_text(rule), rule, {}, hash_text(repr([clips.facts.sources for clips in self.inner])))
 
     @property
     def mixed(self) -> tuple[EpochPlan, ...]:
-        """The parts."""
         return self.parts
 
     def split_streams(self) -> Mapping[str, Clips]:
-        """Split the clips of the first part."""
-        return self._first.clips.split_streams()
-
-    def list_plain(self) -> list[CatalogClips]:
-        """List the clips of catalogs of all parts."""
-        return [each for part in self.parts for each in part.clips.list_plain()]
-
-    def list_leaders(self) -> list[CatalogClips]:
-        """List those of all parts."""
-        return [each for part in self.parts for each in part.clips.list_leaders()]
+        return self.inner[0].split_streams()
 
     def describe(self, count: int, order: str) -> str:
-        """Write the text of a plan of these clips."""
         weights = ", ".join(f"{float(weight):g}" for weight in self.weights)
         return f"{count} clips, mixture of {len(self.parts)} plans by {weights}, {order}"
 
     def predict_costs(self, clips: IntArray) -> FloatArray:
-        """Refuse: a mixture is not dealt by cost.
-
-        Raises:
-            UsageError: Always.
-        """
+        """Raise UsageError: a mixture is not dealt by cost."""
         raise UsageError("a mixture is not dealt by cost: its states have no balance")
 
     def at(self, clips: IntArray, draws: Draws) -> MixedClipsAt:
-        """Find the clips of some numbers in the epoch of the draws."""
         _check_count(self.count, draws.epoch, len(self.parts))
-        parts, own, groups = self.find_parts(clips, draws.epoch)
+        sequence = self._find_sequence(draws.epoch)
+        parts, numbers = sequence.locate(clips)
+        lengths = self._lengths
+        epochs, own = np.divmod(numbers + (sequence.totals * draws.epoch)[parts], lengths[parts])
         found = []
-        for number, epoch, slots in groups:
-            positions = own[slots]
-            order = self._find_order(number, epoch)
-            inner = self.parts[number].clips
-            found.append((slots, number, inner.at(order.find_clips(positions), _draw(order, positions))))
+        for part, later in sorted(set(zip(parts.tolist(), epochs.tolist(), strict=True))):
+            slots = np.flatnonzero((parts == part) & (epochs == later))
+            order = self._find_order(part, later + self.parts[part].epoch)
+            part_draws = Draws(order.seed, order.epoch, own[slots].tolist())
+            found.append((slots, part, self.inner[part].at(order.find_clips(own[slots]), part_draws)))
         return MixedClipsAt(self, parts, found, draws)
 
     def at_one(self, clip: int, draws: Draws) -> MixedClipsAt:
-        """Find the clip of one number in the epoch of the draws."""
         return self.at(np.array([clip], dtype=np.int64), draws)
-
-    def find_parts(self, clips: IntArray, epoch: int) -> tuple[IntArray, IntArray, list[tuple[int, int, IntArray]]]:
-        """Find part and position of some clips, and group them: part, its epoch, and the slots of each group."""
-        sequence = self._find_sequence(epoch)
-        parts, numbers = sequence.locate(clips)
-        lengths = self._lengths
-        epochs, own = np.divmod(numbers + (sequence.totals * epoch)[parts], lengths[parts])
-        keys = sorted(set(zip(parts.tolist(), epochs.tolist(), strict=True)))
-        groups = [
-            (part, later + self.parts[part].epoch, np.flatnonzero((parts == part) & (epochs == later)))
-            for part, later in keys
-        ]
-        return parts, own, groups
 
     def _find_sequence(self, epoch: int) -> MixSequence:
         """Find the sequence of an epoch: the cache of sequences has room for few mixtures, and parts may be some."""
@@ -186,7 +126,6 @@ class MixedClips:
         return np.array([len(part) for part in self.parts], dtype=np.int64)
 
     def _find_order(self, part: int, epoch: int) -> Order:
-        """Find the order of a part in one of its epochs."""
         order = self._orders.get((part, epoch))
         if order is None:
             order = self.parts[part].order.with_epoch(epoch)
@@ -194,10 +133,6 @@ class MixedClips:
                 self._orders.clear()
             self._orders[part, epoch] = order
         return order
-
-
-def _draw(order: Order, positions: IntArray) -> Draws:
-    return Draws(order.seed, order.epoch, positions.tolist())
 
 
 class MixedClipsAt:
@@ -221,33 +156,27 @@ class MixedClipsAt:
 
     @cached_property
     def rows(self) -> Sequence[Sequence[int]]:
-        """Number of each take's source among those of all parts."""
         clips = self._clips
         takes = sum(len(form.takes) for form in clips.forms.values())
         rows = np.empty((takes, len(self._parts)), np.int64)
         for slots, part, at in self._groups:
-            inner = clips.parts[part].clips.sources
-            rows[:, slots] = clips.sources.renumber(inner, np.array(at.rows, dtype=np.int64))
+            rows[:, slots] = clips.sources.renumber(clips.inner[part].sources, np.array(at.rows, dtype=np.int64))
         return rows.tolist()
 
     def make(self, slot: int) -> PlannedClip:
-        """Plan one of the clips, as its part plans it."""
         at, number = self._locate(slot)
         made = at.make(number)
         made.position = self._draws.positions[slot]
         return made
 
     def name_source(self, slot: int) -> str:
-        """Name the first source of one of the clips."""
         at, number = self._locate(slot)
         return at.name_source(number)
 
     def read_line(self, slot: int) -> dict[str, Any]:
-        """Read the delivered columns of one of the clips."""
         return {name: values[0] for name, values in self.read_columns(slice(slot, slot + 1)).items()}
 
     def read_columns(self, slots: slice) -> dict[str, AnyArray]:
-        """Read the delivered columns of some of the clips."""
         return {name: values[slots].copy() for name, values in self._columns.items()}
 
     @cached_property
@@ -262,7 +191,6 @@ class MixedClipsAt:
         return {**values, PLAN_COLUMN: self._parts}
 
     def name_rows(self, slots: slice) -> IntArray:
-        """Number the rows of some of the clips in the catalogs of their parts."""
         return self._rows[slots].copy()
 
     @cached_property
@@ -353,13 +281,10 @@ def _read_pairs(parts: Any) -> list[tuple[EpochPlan, Fraction]]:
 def _check_alike(plans: Sequence[EpochPlan]) -> None:
     """Check that the clips of all parts fit into one batch."""
 
-    def compare(what: str, read: Callable[[EpochPlan], Any], advice: str, of: str = "") -> None:
-        values = [read(plan) for plan in plans]
+    def compare(what: str, values: list[Any], advice: str) -> None:
         for number, value in enumerate(values):
             if value != values[0]:
-                raise UsageError(
-                    f"{what}{of} of parts[0] and parts[{number}] differ, {values[0]} and {value}: {advice}"
-                )
+                raise UsageError(f"{what} of parts[0] and parts[{number}] differ, {values[0]} and {value}: {advice}")
 
     seen: dict[tuple[str, int], int] = {}
     for number, plan in enumerate(plans):
@@ -373,10 +298,16 @@ def _check_alike(plans: Sequence[EpochPlan]) -> None:
                 f"parts[{number}] has pictures of different sizes, or clips of different lengths: give it "
                 "size=(height, width), and one number of frames"
             )
-    compare("the streams", lambda plan: list(plan.streams), "plan all parts with the same streams, in one order")
+    compare("the streams", [list(plan.streams) for plan in plans], "plan all parts with the same streams, in one order")
     for name in plans[0].clips.forms:
         of = f" of stream {name!r}" if name else ""
-        _compare_forms(partial(compare, of=of), name)
+        forms = [plan.clips.forms[name] for plan in plans]
+        compare(
+            f"the numbers of frames{of}", [form.num_frames for form in forms], "use rules with one number of frames"
+        )
+        compare(f"the pictures{of}", [form.picture for form in forms], "give all plans the same size=(height, width)")
+        borders = "give all plans size=ff.Letterbox(...), or none of them"
+        compare(f"the borders{of}", [form.has_boxes for form in forms], borders)
     own = [{name: each for name, each in plan.clips.columns.items() if name != PLAN_COLUMN} for plan in plans]
     for number, (plan, columns) in enumerate(zip(plans, own, strict=True)):
         if PLAN_COLUMN in plan.columns and not isinstance(plan.clips, MixedClips):
@@ -387,29 +318,11 @@ def _check_alike(plans: Sequence[EpochPlan]) -> None:
                 "plans the same columns="
             )
         for name, column in columns.items():
-            forms = [find_delivered_form(each) for each in (own[0][name], column)]
-            if forms[0] != forms[1]:
+            first_form, form = find_delivered_form(own[0][name]), find_delivered_form(column)
+            if form != first_form:
                 raise UsageError(
-                    f"column {name!r} has {forms[0][1]} {list(forms[0][0])} in parts[0], and {forms[1][1]} "
-                    f"{list(forms[1][0])} in parts[{number}]: write one type and one shape in all lists"
+                    f"column {name!r} has {first_form[1]} {list(first_form[0])} in parts[0], and {form[1]} "
+                    f"{list(form[0])} in parts[{number}]: write one type and one shape in all lists"
                 )
-    compare(
-        "the texts of columns",
-        lambda plan: plan.clips.texts,
-        "give scan(classes=...) the labels of all, and other texts as numbers",
-    )
-
-
-def _compare_forms(compare: Callable[[str, Callable[[EpochPlan], Any], str], None], name: str) -> None:
-    """Compare lengths and pictures of one stream in all parts."""
-
-    def read(take: Callable[[PartForm], Any]) -> Callable[[EpochPlan], Any]:
-        return lambda plan: take(plan.clips.forms[name])
-
-    compare("the numbers of frames", read(lambda form: form.num_frames), "use rules with one number of frames")
-    compare("the pictures", read(lambda form: form.picture), "give all plans the same size=(height, width)")
-    compare(
-        "the borders",
-        read(lambda form: form.has_boxes),
-        "give all plans size=ff.Letterbox(...), or none of them",
-    )
+    texts = [plan.clips.texts for plan in plans]
+    compare("the texts of columns", texts, "give scan(classes=...) the labels of all, and other texts as numbers")

@@ -166,8 +166,7 @@ class EpochPlan:
     @cached_property
     def parts(self) -> tuple[EpochPlan, ...]:
         """The plans of a mixture, in the order of ``batch["plan"]``; none of other plans."""
-        mixed = self.clips.mixed
-        return tuple(each if isinstance(each, EpochPlan) else EpochPlan(each.order, each.clips) for each in mixed)
+        return tuple(each for each in self.clips.mixed if isinstance(each, EpochPlan))
 
     @cached_property
     def streams(self) -> Mapping[str, EpochPlan]:

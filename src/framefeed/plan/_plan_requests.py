@@ -107,28 +107,16 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     check_storage_options(storage_options)
     order = Order(0, seed, shuffle, 0, rank, world_size, tail)
     options = ClipOptions(horizontal_flip=horizontal_flip, still_quality=still_quality)
-    form = {"size": size, "crop": crop}
-    streams = _split_requests(requests)
-    clips: Clips
-    if streams is None:
-        own = replace(options, **form)  # type: ignore[arg-type]
-        _check_list(requests)
-        listed = [_as_request(number, each) for number, each in enumerate(requests)]
-        _check_requests(listed)
-        clips = _plan_one(listed, _index_sources([listed], storage_options), columns, within, own, picking, before)
-    else:
-        forms = split_form(streams, **form)
-        for requests_of in streams.values():
-            requests_of[:] = [_as_request(number, each) for number, each in enumerate(requests_of)]
-            _check_requests(requests_of)
-        catalog = _index_sources(list(streams.values()), storage_options)
-        parts = {
-            name: _plan_one(
-                each, catalog, None if number else columns, within, replace(options, **forms[name]), picking, before
-            )
-            for number, (name, each) in enumerate(streams.items())
-        }
-        clips = join_clips({name: (part,) for name, part in parts.items()})
+    given, form = _split_requests(requests), {"size": size, "crop": crop}
+    forms = {"": form} if "" in given else split_form(given, **form)
+    own = {name: replace(options, **each) for name, each in forms.items()}
+    streams = {name: [_read_request(number, each) for number, each in enumerate(of)] for name, of in given.items()}
+    catalog = _index_sources(list(streams.values()), storage_options)
+    parts: dict[str, CatalogClips] = {}
+    for name, of in streams.items():
+        # The first stream has the columns.
+        parts[name] = _plan_one(of, catalog, None if parts else columns, within, own[name], picking, before)
+    clips: Clips = parts[""] if "" in parts else join_clips({name: (part,) for name, part in parts.items()})
     for each in clips.list_plain():
         if (remark := explain_enlarged_crop(each)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=3)
@@ -177,15 +165,15 @@ def _index_sources(
         raise
 
 
-def _split_requests(requests: Any) -> dict[str, list[DecodeRequest]] | None:
-    """Split dicts of requests by stream into a list for each stream; None if they are no dicts."""
+def _split_requests(requests: Any) -> dict[str, list[Any]]:
+    """Split dicts of requests by stream into a list for each stream; if they are no dicts, one by the name ""."""
     if isinstance(requests, Mapping):
         raise UsageError("requests: expected a list, got one dict: give [request, ...], a dict by stream for each clip")
     if isinstance(requests, (str, bytes)) or not isinstance(requests, Sequence):
-        return None
+        raise expected("requests", "a list of DecodeRequest", requests)
     requests = [each.parts if isinstance(each, PlannedClip) and "" not in each.parts else each for each in requests]
     if not any(isinstance(each, Mapping) for each in requests):
-        return None
+        return {"": requests}
     what = 'dicts with the same streams, such as {"rgb": ff.DecodeRequest(...), "flow": ff.DecodeRequest(...)}'
     for number, each in enumerate(requests):
         if not isinstance(each, Mapping) or not each or each.keys() != requests[0].keys():
@@ -225,15 +213,23 @@ def _read_bounds(requests: Sequence[DecodeRequest], within: Within | None) -> Fl
     return bounds
 
 
-def _check_list(requests: Any) -> None:
-    if isinstance(requests, (str, bytes, type, Mapping)) or not isinstance(requests, Sequence):
-        raise expected("requests", "a list of DecodeRequest", requests)
+def _read_request(number: int, given: Any) -> DecodeRequest:
+    """Check a request, or make it of a clip of another plan, or of a stream of it: for its frames, in its form."""
+    request = _convert_clip(number, given) if isinstance(given, ClipPart) else given
+    if not isinstance(request, DecodeRequest):
+        raise expected(f"requests[{number}]", "a DecodeRequest", request)
+    if not len(request):
+        raise UsageError(f"request {number} ({request.name}) asks for no frames: give at least one index or time")
+    if request.output.dimension_order != "NCHW":
+        raise UsageError(
+            f"request {number} ({request.name}) asks for dimension_order NHWC, but plans deliver NCHW only"
+        )
+    if request.seconds is not None and not np.isfinite(request.seconds).all():
+        raise UsageError(f"request {number} ({request.name}) has a time that is not a finite number")
+    return request
 
 
-def _as_request(number: int, given: Any) -> DecodeRequest:
-    """Make a request of a clip of another plan, or of a stream of it: for its frames, in its form."""
-    if not isinstance(given, ClipPart):
-        return given  # type: ignore[no-any-return]
+def _convert_clip(number: int, given: ClipPart) -> DecodeRequest:
     if given.damaged is not None or given.on_damaged != "error":
         raise UsageError(
             f"request {number} ({given.name}): on_damaged is not for requests: it is an option of plan_clips"
@@ -247,17 +243,3 @@ def _as_request(number: int, given: Any) -> DecodeRequest:
     if len(part.takes) > 1:
         raise UsageError(f"request {number} ({given.name}) has frames of several sources: give a request for each")
     return DecodeRequest(given.source, given.indices, given.output, segment=given.segment)
-
-
-def _check_requests(requests: Sequence[DecodeRequest]) -> None:
-    for number, request in enumerate(requests):
-        if not isinstance(request, DecodeRequest):
-            raise expected(f"requests[{number}]", "a DecodeRequest", request)
-        if not len(request):
-            raise UsageError(f"request {number} ({request.name}) asks for no frames: give at least one index or time")
-        if request.output.dimension_order != "NCHW":
-            raise UsageError(
-                f"request {number} ({request.name}) asks for dimension_order NHWC, but plans deliver NCHW only"
-            )
-        if request.seconds is not None and not np.isfinite(request.seconds).all():
-            raise UsageError(f"request {number} ({request.name}) has a time that is not a finite number")

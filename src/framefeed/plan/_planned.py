@@ -108,10 +108,8 @@ class ClipPart:
 
     def _join(self, name: str) -> AnyArray:
         takes = self.takes
-        if len(takes) == 1:
-            only: AnyArray = getattr(takes[0], name)
-            return only
-        return np.concatenate([getattr(take, name) for take in takes])
+        array: AnyArray = getattr(takes[0], name)
+        return array if len(takes) == 1 else np.concatenate([getattr(take, name) for take in takes])
 
     def __len__(self) -> int:
         return sum(map(len, self.takes))
@@ -129,32 +127,27 @@ class ClipPart:
     @property
     def indices(self) -> IntArray:
         """Frame numbers, int64 [T]."""
-        indices: IntArray = self._join("indices")
-        return indices
+        return self._join("indices")
 
     @property
     def pts_seconds(self) -> FloatArray:
         """Time of each frame on the stream's timeline, float64 [T]; NaN if the stream has no times."""
-        seconds: FloatArray = self._join("pts_seconds")
-        return seconds
+        return self._join("pts_seconds")
 
     @property
     def pick_error_seconds(self) -> FloatArray:
         """Picked minus wanted time, float64 [T]; NaN where it has no meaning."""
-        errors: FloatArray = self._join("pick_error_seconds")
-        return errors
+        return self._join("pick_error_seconds")
 
     @property
     def valid(self) -> BoolArray:
         """False where the policy replaced a frame past the end, bool [T]."""
-        valid: BoolArray = self._join("valid")
-        return valid
+        return self._join("valid")
 
     @property
     def segment(self) -> IntArray:
         """Number of the clip rule's segment of each frame, int64 [T]."""
-        segment: IntArray = self._join("segment")
-        return segment
+        return self._join("segment")
 
     @property
     def damaged(self) -> BoolArray | None:

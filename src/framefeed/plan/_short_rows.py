@@ -35,8 +35,8 @@ def find_short_rows(clips: CatalogClips) -> tuple[IntArray, IntArray]:
 
 
 def count_short_videos(clips: Clips) -> int:
-    """Count the short videos of the clips that lead: of a mixture in all parts, of several streams in the first."""
-    return sum(len(find_short_rows(each)[0]) for each in clips.list_leaders())
+    """Count the short videos of all catalogs: of several streams those of the first, which alone has such a rule."""
+    return sum(len(find_short_rows(each)[0]) for each in clips.list_plain())
 
 
 def explain_short_rows(clips: CatalogClips) -> str | None:

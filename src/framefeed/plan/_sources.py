@@ -22,9 +22,6 @@ class Sources:
         starts: list[int] = self._starts[:-1].tolist()
         self._start_of = {id(catalog): start for catalog, start in zip(self.catalogs, starts, strict=True)}
 
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
     def find_start(self, catalog: Catalog) -> int:
         """Find the number of the first row of a catalog."""
         return self._start_of[id(catalog)]

@@ -42,12 +42,9 @@ def choose_stored_form(plan: EpochPlan, form: Literal["auto", "output", "planes"
     """
     if form != "auto":
         return form
-    return "planes" if any(_suit_planes(clips) for clips in plan.clips.list_plain()) else "output"
-
-
-def _suit_planes(clips: CatalogClips) -> bool:
-    is_whole = clips.options.size is None and clips.options.crop is None
-    return is_whole or not _has_one_box(clips)
+    every = plan.clips.list_plain()
+    is_whole = any(clips.options.size is None and clips.options.crop is None for clips in every)
+    return "output" if not is_whole and all(map(_has_one_box, every)) else "planes"
 
 
 def count_planned(plan: EpochPlan, form: StoredForm, epochs: int = 1) -> tuple[int, int]:
@@ -126,7 +123,8 @@ def explain_little_reuse(plan: EpochPlan, form: StoredForm) -> str | None:
     share = estimate_reuse(plan, form == "output")
     if share >= _MUCH_REUSE:
         return None
-    crops = " A random crop needs form='planes'." if form == "output" and _has_crop(plan) else ""
+    has_crop = any(clips.options.crop is not None for clips in plan.clips.list_plain())
+    crops = " A random crop needs form='planes'." if form == "output" and has_crop else ""
     return (
         f"cache: about {format_share(share)} of the next epoch's frames are among those that this epoch stores, "
         "because the plan draws others in each epoch. A cache pays with rules that take the same frames again: "
@@ -150,10 +148,6 @@ def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
         num_frames += len(requested)
         num_found += sum(frame in known for frame in requested)
     return num_found / num_frames if num_frames else 1.0
-
-
-def _has_crop(plan: EpochPlan) -> bool:
-    return any(clips.options.crop is not None for clips in plan.clips.list_plain())
 
 
 def _list_frames(plan: EpochPlan, positions: range, by_output: bool) -> list[tuple[int, int, OutputSpec | None]]:

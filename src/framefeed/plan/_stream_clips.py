@@ -12,10 +12,18 @@ from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import ExactTimes, FrameIndex, Timeline
-from framefeed.plan._clips import CatalogClips, CatalogClipsAt, ClipFacts, Clips, Draws, Ordered, PartForm, hash_text
+from framefeed.plan._clips import (
+    CatalogClips,
+    CatalogClipsAt,
+    ClipFacts,
+    Clips,
+    Draws,
+    JoinedClips,
+    PartForm,
+    hash_text,
+)
 from framefeed.plan._options import OMITTED_VALUES
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
-from framefeed.plan._sources import Sources
 from framefeed.plan._tables import Excluded, describe_source
 from framefeed.request import ClipContext, ClipFrames, Picking, PictureRule, SharedCrop, SharedDraw, choose_times
 
@@ -46,7 +54,7 @@ class Following:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamClips:
+class StreamClips(JoinedClips):
     """Clips whose parts are clips of catalogs with the same numbers; columns are those of the first.
 
     Attributes:
@@ -71,66 +79,30 @@ class StreamClips:
         """The clips of each take, with the name of its part."""
         return [(name, clips) for name, takes in self.parts.items() for clips in takes]
 
-    @property
-    def first(self) -> CatalogClips:
-        """The clips that lead: those of the first take."""
-        return self.takes[0][1]
+    @cached_property
+    def inner(self) -> list[CatalogClips]:
+        return [clips for _, clips in self.takes]
 
     @property
     def count(self) -> int:
-        """Number of clips of an epoch."""
-        return self.first.count
-
-    @cached_property
-    def sources(self) -> Sources:
-        """The rows of all catalogs."""
-        return Sources([clips.catalog for _, clips in self.takes])
+        return self.inner[0].count
 
     @cached_property
     def starts(self) -> list[int]:
         """Number of the first source of each take's catalog."""
-        return [self.sources.find_start(clips.catalog) for _, clips in self.takes]
+        return [self.sources.find_start(clips.catalog) for clips in self.inner]
 
     @cached_property
     def forms(self) -> Mapping[str, PartForm]:
-        """Form of each part."""
         return {name: _join_forms([clips.form for clips in takes]) for name, takes in self.parts.items()}
 
     @property
     def columns(self) -> Mapping[str, Any]:
-        """Columns of the first."""
-        return self.first.columns
-
-    @property
-    def classes(self) -> tuple[Any, ...]:
-        """Labels of the first."""
-        return self.first.classes
-
-    @property
-    def texts(self) -> dict[str, tuple[Any, ...]]:
-        """Texts of the codes of the first's columns."""
-        return self.first.texts
+        return self.inner[0].columns
 
     @property
     def excluded(self) -> list[Excluded]:
-        """Rows that no stream plans."""
-        listed = dict.fromkeys(each for _, clips in self.takes for each in clips.excluded)
-        return [*listed, *self.unjoined]
-
-    @property
-    def has_flips(self) -> bool:
-        """Whether left and right of clips may be swapped."""
-        return self.first.has_flips
-
-    @property
-    def is_random(self) -> bool:
-        """Whether frames, crops or flips are drawn."""
-        return any(clips.is_random for _, clips in self.takes)
-
-    @property
-    def draws_frames(self) -> bool:
-        """Whether frames or crops are drawn."""
-        return any(clips.draws_frames for _, clips in self.takes)
+        return [*dict.fromkeys(each for clips in self.inner for each in clips.excluded), *self.unjoined]
 
     @cached_property
     def facts(self) -> ClipFacts:
@@ -149,42 +121,29 @@ class StreamClips:
         )
 
     @property
-    def mixed(self) -> Sequence[Ordered]:
-        """None."""
+    def mixed(self) -> Sequence[object]:
         return ()
 
     def split_streams(self) -> Mapping[str, Clips]:
-        """Split them into the clips of each stream."""
         if "" in self.parts:
             return {}
         return {name: takes[0] if len(takes) == 1 else join_clips({"": takes}) for name, takes in self.parts.items()}
 
-    def list_plain(self) -> list[CatalogClips]:
-        """List the clips of all takes."""
-        return [clips for _, clips in self.takes]
-
-    def list_leaders(self) -> list[CatalogClips]:
-        """List the first."""
-        return [self.first]
-
     def predict_costs(self, clips: IntArray) -> FloatArray:
         """Predict the CPU seconds of clips: those of the first stream."""
-        return self.first.predict_costs(clips)
+        return self.inner[0].predict_costs(clips)
 
     def describe(self, count: int, order: str) -> str:
-        """Write the text of a plan of these clips."""
         if "" in self.parts:
-            return self.first.describe(count, order)
+            return self.inner[0].describe(count, order)
         rules = ", ".join(f"{name}: {takes[0].rule!r}" for name, takes in self.parts.items())
         return f"{count} clips of {{{rules}}}, {order}"
 
     def at(self, clips: IntArray, draws: Draws) -> StreamClipsAt:
-        """Find the clips of some numbers."""
-        return StreamClipsAt(self, [take.at(clips, draws) for _, take in self.takes], draws)
+        return StreamClipsAt(self, [take.at(clips, draws) for take in self.inner], draws)
 
     def at_one(self, clip: int, draws: Draws) -> StreamClipsAt:
-        """Find the clip of one number."""
-        return StreamClipsAt(self, [take.at_one(clip, draws) for _, take in self.takes], draws)
+        return StreamClipsAt(self, [take.at_one(clip, draws) for take in self.inner], draws)
 
 
 def join_clips(
@@ -197,24 +156,22 @@ def join_clips(
     return StreamClips(_share_crops(parts), unjoined, has_table_rows, recipe)
 
 
+@dataclass(eq=False, repr=False)
 class StreamClipsAt:
     """Some clips of several streams, found together."""
 
-    def __init__(self, clips: StreamClips, takes: list[CatalogClipsAt], draws: Draws) -> None:
-        self._clips = clips
-        self._takes = takes
-        self._draws = draws
+    _clips: StreamClips
+    _takes: list[CatalogClipsAt]
+    _draws: Draws
 
     @cached_property
     def rows(self) -> Sequence[Sequence[int]]:
-        """Number of each take's source."""
         return [
             [start + row for row in take.located.rows] if start else take.located.rows
             for start, take in zip(self._clips.starts, self._takes, strict=True)
         ]
 
     def make(self, slot: int) -> PlannedClip:
-        """Plan one of the clips."""
         draw = SharedDraw()
         made: dict[str, tuple[Take, ...]] = {}
         for (name, clips), at in zip(self._clips.takes, self._takes, strict=True):
@@ -236,19 +193,15 @@ class StreamClipsAt:
         return PlannedClip(self._draws.positions[slot], row, located.lines[slot], parts)
 
     def name_source(self, slot: int) -> str:
-        """Name the first source of one of the clips."""
         return self._takes[0].name_source(slot)
 
     def read_line(self, slot: int) -> dict[str, Any]:
-        """Read the delivered columns of one of the clips."""
         return self._takes[0].read_line(slot)
 
     def read_columns(self, slots: slice) -> dict[str, AnyArray]:
-        """Read the delivered columns of some of the clips."""
         return self._takes[0].read_columns(slots)
 
     def name_rows(self, slots: slice) -> IntArray:
-        """Number the rows of some of the clips: of the first catalog, or of the tables."""
         located = self._takes[0].located
         rows = located.lines if self._clips.has_table_rows else located.rows
         return np.array(rows[slots], dtype=np.int64)

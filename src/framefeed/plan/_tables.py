@@ -14,7 +14,6 @@ from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import NO_TIMES, FrameIndex, Timeline
 from framefeed.media import source_name as media_name
 from framefeed.plan._options import ClipOptions
-from framefeed.plan._request_rule import Requests
 from framefeed.request import PictureRule, Size
 
 ROWS_AT_ONCE = 65_536
@@ -106,13 +105,6 @@ def find_failing(
     if needs_times or windows is not None:
         lacks_times = catalog.lacks_times[rows]
         yield lacks_times if windows is None or needs_times else lacks_times & windows.has_bounds[rows], NO_TIMES_REASON
-
-
-def find_request_picture(catalog: Catalog, rule: Requests, options: ClipOptions, *, own_forms: bool) -> Size | None:
-    """Find the (height, width) of the pictures of all requests, which may have forms of their own; None as below."""
-    if own_forms:
-        return rule.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
-    return find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
 
 
 def find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray, unequal: bool = False) -> Size | None:

@@ -237,8 +237,8 @@ def _check_integers(name: str, values: Any, what: str, count: int, most: int) ->
 
 _MOST_OFFSET = 2**31 - 1
 """In pixels of a source, as FFmpeg counts them."""
-_ELEMENTS: dict[Any, str] = {np.int64: "integers", np.float64: "numbers", np.bool_: "True and False"}
-_KINDS: dict[Any, str] = {np.int64: "iu", np.float64: "iufO", np.bool_: "bi"}
+_ELEMENTS: dict[Any, str] = {np.int64: "integers", np.float64: "numbers"}
+_KINDS: dict[Any, str] = {np.int64: "iu", np.float64: "iufO"}
 """Kinds of NumPy types with these elements; O for Fractions."""
 
 
@@ -257,7 +257,7 @@ def _as_column(values: Any, dtype: Any, name: str) -> Any:
         first = given.tolist()[0]
         shown = repr(first) if isinstance(first, str) else describe_value(first)
         raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got {kind} {shown}")
-    if dtype is not np.bool_ and has_bools(values):
+    if has_bools(values):
         raise UsageError(f"{name}: expected {_ELEMENTS[dtype]}, got True or False among them")
     if given.dtype.kind == "u" and int(given.max(initial=0)) > MAX_INT64:
         raise expected(name, "integers of 64 bits", int(given.max()))

@@ -132,7 +132,7 @@ def _check_integers(plan: EpochPlan) -> None:
     if jax.config.jax_enable_x64:
         return
     largest = {"positions": len(plan.whole) - 1}
-    for clips in plan.clips.list_leaders():
+    for clips in plan.clips.list_plain():
         for name, values in clips.columns.items():
             if values.dtype.kind in "iu" and values.size:
                 largest[name] = max(largest.get(name, 0), int(values.max()), -1 - int(values.min()))

@@ -131,11 +131,6 @@ def make_tasks(plan: EpochPlan, epochs: int, options: FillOptions, most_clips: i
         yield from make_source_tasks(row, index, takes, options)
 
 
-def count_takes(plan: EpochPlan) -> int:
-    """Count the takes of a clip."""
-    return sum(len(form.takes) for form in plan.clips.forms.values())
-
-
 def choose_spread(total: int, count: int, together: int) -> IntArray:
     """Choose so many numbers below ``total``, ascending int64: blocks of about ``together`` neighbours, far apart."""
     numbers = np.arange(min(count, total))
@@ -204,7 +199,8 @@ def count_demand(
     plan: EpochPlan, epochs: int, options: FillOptions, select: Callable[[FillTask], FillTask] = lambda task: task
 ) -> tuple[int, int]:
     """Count frames of a plan from its first epoch on as ``count_frames`` does; of a long plan, by a sample."""
-    if len(plan) * count_takes(plan) * epochs <= PLANNED_CLIPS:
+    num_takes = sum(len(form.takes) for form in plan.clips.forms.values())
+    if len(plan) * num_takes * epochs <= PLANNED_CLIPS:
         return count_frames(plan, map(select, make_tasks(plan, epochs, options)))
     plans = [order_by_catalog(plan, number) for number in range(epochs)]
     windows = list(sample_windows(plans[0], _WINDOWS, PLANNED_CLIPS // epochs))
