@@ -443,7 +443,7 @@ def calls_with_numbers(media: Media) -> Iterator[tuple[str, Callable[[Any], Any]
         yield name, lambda number, name=name: ff.ClipLoader(plan, **{"batch_size": 1, name: number})
     yield "mean", lambda number: ff.ClipLoader(plan, batch_size=1, mean=number, std=1)
     yield "max_bytes", lambda number: ff.FrameCache("c", max_bytes=number)
-    for name in ("with_epoch", "without", "row_at", "__getitem__"):
+    for name in ("with_epoch", "without", "columns_at", "__getitem__"):
         yield name, getattr(plan, name)
     yield "rest", lambda number: read(plan.without([number, 0], 2))
     yield "rows", lambda number: (catalog.take([number]), catalog[[number]])
