@@ -95,18 +95,25 @@ class MixedClips(JoinedClips):
         raise UsageError("a mixture is not dealt by cost: its states have no balance")
 
     def at(self, clips: IntArray, draws: Draws) -> MixedClipsAt:
-        _check_count(self.count, draws.epoch, len(self.parts))
-        sequence = self._find_sequence(draws.epoch)
-        parts, numbers = sequence.locate(clips)
-        lengths = self._lengths
-        epochs, own = np.divmod(numbers + (sequence.totals * draws.epoch)[parts], lengths[parts])
+        parts, own, groups = self.find_parts(clips, draws.epoch)
         found = []
-        for part, later in sorted(set(zip(parts.tolist(), epochs.tolist(), strict=True))):
-            slots = np.flatnonzero((parts == part) & (epochs == later))
-            order = self._find_order(part, later + self.parts[part].epoch)
+        for part, epoch, slots in groups:
+            order = self._find_order(part, epoch)
             part_draws = Draws(order.seed, order.epoch, own[slots].tolist())
             found.append((slots, part, self.inner[part].at(order.find_clips(own[slots]), part_draws)))
         return MixedClipsAt(self, parts, found, draws)
+
+    def find_parts(self, clips: IntArray, epoch: int) -> tuple[IntArray, IntArray, list[tuple[int, int, IntArray]]]:
+        """Find part and position there of each clip, and the clips of each part and epoch of the part."""
+        _check_count(self.count, epoch, len(self.parts))
+        sequence = self._find_sequence(epoch)
+        parts, numbers = sequence.locate(clips)
+        lengths = self._lengths
+        epochs, own = np.divmod(numbers + (sequence.totals * epoch)[parts], lengths[parts])
+        groups = []
+        for part, later in sorted(set(zip(parts.tolist(), epochs.tolist(), strict=True))):
+            groups.append((part, later + self.parts[part].epoch, np.flatnonzero((parts == part) & (epochs == later))))
+        return parts, own, groups
 
     def at_one(self, clip: int, draws: Draws) -> MixedClipsAt:
         return self.at(np.array([clip], dtype=np.int64), draws)
