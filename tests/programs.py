@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import CHECKOUT
+from tests.lengths import either
 from tests.patience import PATIENCE_SECONDS
 
 
@@ -75,7 +76,7 @@ class Program:
 
     def run(self, script: str) -> tuple[int, str, str]:
         started = self.start(script)
-        out, err = started.communicate(timeout=PATIENCE_SECONDS)
+        out, err = started.communicate(timeout=either(short=PATIENCE_SECONDS, long=10 * PATIENCE_SECONDS))
         return started.returncode, out, err
 
 
