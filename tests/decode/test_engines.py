@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.decode import VideoDecoder, find_decoder
-from framefeed.decode._slots import PendingFrames
+from framefeed.decode import VideoDecoder, _slots, find_decoder
 from framefeed.decode.backends._engine import EngineDecoder, EngineFailure, NotOpened, Picture
 from framefeed.decode.backends._engine_facts import EngineFacts
 from framefeed.errors import CorruptMedia, FormatChanged, StaleSource, UnsupportedCodec, UsageError
@@ -189,15 +188,15 @@ def test_what_a_failing_engine_prints_is_in_its_error_and_nowhere_else(capfd: py
 
 def test_a_frame_that_memory_ran_out_for_is_written_at_the_second_try(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
-    write = PendingFrames._fill
+    convert = _slots._try_converting
 
-    def fail_once(*arguments: Any) -> None:
+    def fail_once(*arguments: Any) -> Any:
         tried.append(1)
         if len(tried) == 2:
             raise MemoryError
-        write(*arguments)
+        return convert(*arguments)
 
-    monkeypatch.setattr(PendingFrames, "_fill", fail_once)
+    monkeypatch.setattr(_slots, "_try_converting", fail_once)
     with VideoDecoder(corpus_file("base.mp4"), backend=FakeEngine()) as decoder:
         assert read_stamps(decoder.get_frames_at([3, 4, 5]).data) == [3, 4, 5]
     assert len(tried) > 3

@@ -62,17 +62,9 @@ class PendingFrames:
 
     def fill(self, ordinal: int, write: Write) -> None:
         """Convert a frame once for each output form, and copy it to all its targets; it waits on if that fails."""
-        targets = self._targets.pop(ordinal)
-        try:
-            self._fill(targets, write)
-        except BaseException:
-            self._targets[ordinal] = targets
-            raise
-
-    def _fill(self, targets: list[tuple[int, int]], write: Write) -> None:
         first_targets: dict[object, tuple[int, int]] = {}
         errors, counts = self._report.errors, self._report.counts
-        for slot, number in targets:
+        for slot, number in self._targets[ordinal]:
             output, out = self._slots[slot].output, self._slots[slot].out[number]
             first = first_targets.setdefault(output, (slot, number))
             if errors[slot] is not None:
@@ -82,12 +74,13 @@ class PendingFrames:
                 out[:] = self._slots[first[0]].out[first[1]]
                 continue
             try:
-                write_frame(write, output, out, self._source)
+                _try_converting(partial(write, output, out), self._source)
                 counts.frames_converted += 1
             except ResourceExhausted:  # not an error of this picture
                 raise
             except FramefeedError as error:
                 errors[slot] = error
+        del self._targets[ordinal]
 
     def slots_waiting(self) -> dict[int, list[int]]:
         """Group the ordinals by slot, ascending."""
