@@ -213,6 +213,9 @@ class FakeCatalog:
     def frame_index(self, row: int) -> FrameIndex:
         return self.indexes[row]
 
+    def read_row(self, row: int) -> tuple[str, FrameIndex]:
+        return self.source(row), self.frame_index(row)
+
     def media_source(self, row: int) -> MediaSource:
         return MediaSource.of(self.source(row))
 

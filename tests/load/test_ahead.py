@@ -211,7 +211,7 @@ def make_tasks(plan: EpochPlan) -> list[DecodeTask]:
 
 def test_a_budget_bounds_what_is_asked_for(remote: tuple[Objects, Catalog], objects: Objects) -> None:
     plan = plan_small(remote[1], shuffle=False, clips_per_video=1)
-    ahead, tasks = ReadAhead(plan.catalog, _Ranges(1000), 2500), make_tasks(plan)
+    ahead, tasks = ReadAhead(plan.clips.sources, _Ranges(1000), 2500), make_tasks(plan)
     state = ahead._state.value
     for task in tasks:
         ahead.add(task)
@@ -235,7 +235,7 @@ def test_a_task_that_ends_while_it_is_asked_for_leaves_nothing(remote: tuple[Obj
     plan = plan_small(remote[1], shuffle=False, clips_per_video=1)
     tasks, has_come, came_in_time = make_tasks(plan), threading.Event(), list[bool]()
     decoder = _Ranges(1000)
-    ahead = ReadAhead(plan.catalog, decoder, 500)
+    ahead = ReadAhead(plan.clips.sources, decoder, 500)
     state: Any = ahead._state.value
     state.lock = AwaitedLock(has_come.set)
 
@@ -261,7 +261,7 @@ def test_a_task_that_ends_while_it_is_asked_for_leaves_nothing(remote: tuple[Obj
 
 def test_local_clips_take_no_lock() -> None:
     plan = plan_small(catalog(), shuffle=False, clips_per_video=1)
-    ahead = ReadAhead(plan.catalog, _Ranges(1000), 2500)
+    ahead = ReadAhead(plan.clips.sources, _Ranges(1000), 2500)
     for task in make_tasks(plan):
         ahead.add(task)
     assert not ahead._state.value.is_used

@@ -101,9 +101,10 @@ class CatalogRows:
 
     def _find_source(self, row: int) -> MediaSource | str:
         """Find what opens a row; of a part that could not be read the name, by which its container is searched."""
-        text = self.name(row)
+        data_row = self._get_data_row(row)
+        text = self._data.facts.plan_columns.source(data_row)
         if text in self._data.buffers or not (is_url(text) or is_url(self._data.root or "")):
-            return MediaSource.of(self.source(row))
+            return MediaSource.of(self._make_source(data_row, text, self._find_own_index(data_row)))
         path, options = resolve_name(text, self._data.root), self._data.storage_options
         found = self._scalars(row, ("bytes", "source_offset", "source_version"))
         version = found["source_version"]
@@ -134,19 +135,28 @@ class CatalogRows:
 
     def source(self, row: int) -> str | bytes | ImageSequence:
         """Get the path, URL or encoded bytes of a row; or an `ImageSequence` if a folder was indexed as one."""
-        text = self.name(row)
-        given = self._data.buffers.get(text)
+        data_row = self._get_data_row(row)
+        text = self._data.facts.plan_columns.source(data_row)
+        return self._make_source(data_row, text, self._find_own_index(data_row))
+
+    def _make_source(self, data_row: int, text: str, index: FrameIndex | None) -> str | bytes | ImageSequence:
+        """Make the source of a row from its text; ``index`` is None where the row has none of its own."""
+        data = self._data
+        given = data.buffers.get(text)
         if given is not None:
             return given
-        path = resolve_name(text, self._data.root)
-        frames = self._data.frames
-        if frames is None:
-            is_sequence = self._scalar("container", row) == SEQUENCE_CONTAINER
-            return ImageSequence(path, fps=self._scalar("average_fps", row)) if is_sequence else path
-        frame_row = self._get_frame_row(row)
-        if frame_row < 0 or frames.index(frame_row).stream.container != SEQUENCE_CONTAINER:
-            return path
-        return make_image_sequence(path, frames.index(frame_row))
+        path = resolve_name(text, data.root)
+        if index is not None:
+            return make_image_sequence(path, index) if index.stream.container == SEQUENCE_CONTAINER else path
+        if data.frames is None and data.facts.column("container")[data_row].as_py() == SEQUENCE_CONTAINER:
+            return ImageSequence(path, fps=data.facts.column("average_fps")[data_row].as_py())
+        return path
+
+    def read_row(self, row: int) -> tuple[str | bytes | ImageSequence, FrameIndex]:
+        """Read what `source` and `frame_index` give, together."""
+        data_row = self._get_data_row(row)
+        index = self._read_index(row, data_row)
+        return self._make_source(data_row, self._data.facts.plan_columns.source(data_row), index), index
 
     def name(self, row: int) -> str:
         """Get the text of the ``source`` column in a row."""
@@ -164,11 +174,12 @@ class CatalogRows:
             UsageError: The row failed, or is a video of a catalog without frame indexes.
             UnreadableMedia: The frame tables are damaged.
         """
-        frames = self._data.frames
-        frame_row = -1 if frames is None else self._get_frame_row(row)
-        if frames is not None and frame_row >= 0:
-            return frames.index(frame_row)
-        index = self._data.facts.stills.frame_index(self._get_data_row(row))
+        return self._read_index(row, self._get_data_row(row))
+
+    def _read_index(self, row: int, data_row: int) -> FrameIndex:
+        index = self._find_own_index(data_row)
+        if index is None:
+            index = self._data.facts.stills.frame_index(data_row)
         if index is None:
             error = self.error(row)
             reason = error if error is not None else self._data.why_no_frames("call catalog.with_frame_indexes()")
@@ -189,8 +200,10 @@ class CatalogRows:
         facts = self._scalars(row, (*INFO_COLUMNS, "bytes"))
         if facts["kind"] is None:
             return None
-        frames = self._data.frames
-        claims = None if frames is None or self._get_frame_row(row) < 0 else frames.claims(self._get_frame_row(row))
+        frames, claims = self._data.frames, None
+        if frames is not None:
+            frame_row = int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
+            claims = None if frame_row < 0 else frames.claims(frame_row)
         for name in ("num_frames", "duration_seconds", "average_fps"):
             facts[f"{name}_from_header"] = self._scalar(name, row) if claims is None else getattr(claims, name)
         return MediaInfo(**facts)
@@ -367,9 +380,12 @@ class CatalogRows:
         checked = check_position("row", row, len(self), "catalog")
         return checked if self._rows is None else int(self._rows[checked])
 
-    def _get_frame_row(self, row: int) -> int:
-        """Get the row of the frame tables; -1 for a row without an index of its own, such as a picture."""
-        return int(self._data.facts.plan_columns.frame_rows[self._get_data_row(row)])
+    def _find_own_index(self, data_row: int) -> FrameIndex | None:
+        """Find the index of a row in the frame tables; None for a row that has none there, such as a picture."""
+        frames = self._data.frames
+        if frames is None or (frame_row := int(self._data.facts.plan_columns.frame_rows[data_row])) < 0:
+            return None
+        return frames.index(frame_row)
 
     def _identity(self, row: int) -> SourceIdentity:
         """Get the identity of the scanned file."""

@@ -230,6 +230,8 @@ class Facts:
     @property
     def plan_columns(self) -> PlanColumns:
         """The columns that plans read of every row."""
+        if self._plan_columns is not None:  # each clip asks
+            return self._plan_columns
         with self._lock.value:
             if self._plan_columns is None:
                 made = make_plan_columns(self._read)  # which keeps none of them

@@ -61,7 +61,8 @@ class ReadAhead:
 
     def add(self, task: Task) -> None:
         """Ask for the bytes of a task, now or when there is room."""
-        if not self._max_bytes or not any(is_remote(str(task.batch.get_source(slot))) for slot in task.slots):
+        sources = map(task.batch.get_source, task.slots) if self._max_bytes else ()
+        if not any(isinstance(source, str) and is_remote(source) for source in sources):
             return
         state = self._state.value
         with state.lock:
@@ -129,7 +130,7 @@ class ReadAhead:
         return [ahead for ahead in fetched if ahead is not None]
 
     def _fetch_source(self, row: int, takes: Sequence[Take]) -> RangesAhead | None:
-        index = self._sources.frame_index(row)
+        source, index = self._sources.open(row)
         ordinals: IntArray = np.concatenate([take.indices for take in takes])
         ranges = self._decoder.list_ranges(index, ordinals, takes[0].output)
-        return self._sources.media_source(row).fetch_ahead(index.identity, ranges) if ranges else None
+        return source.fetch_ahead(index.identity, ranges) if ranges else None

@@ -83,15 +83,13 @@ class ClipBatch:
     flipped: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        some = [each for each in (self.boxes, self.flipped) if each is not None]
-        parts = [self.data, self.pts_seconds, self.valid, self.sources, *self.columns.values(), self.ok, *some]
-        arrays = [array for part in parts for array in (part.values() if isinstance(part, dict) else [part])]
-        lengths = {len(self.positions), len(self.rows), len(self.errors), *map(len, arrays)}
-        shapes = [
-            [array.shape for array in (part.values() if isinstance(part, dict) else [part])]
-            for part in (self.pts_seconds, self.valid)
-        ]
-        if len(lengths) != 1 or shapes[0] != shapes[1]:
+        parts: list[Any] = [self.positions, self.rows, self.errors, self.ok, *self.columns.values()]
+        for part in (self.data, self.pts_seconds, self.valid, self.sources, self.boxes, self.flipped):
+            if part is not None:
+                parts += part.values() if isinstance(part, dict) else [part]
+        lengths = set(map(len, parts))
+        times, valid = (map_streams(np.shape, part) for part in (self.pts_seconds, self.valid))
+        if len(lengths) != 1 or times != valid:
             raise UsageError(f"expected parts of one length in a batch, got lengths {sorted(lengths)}")
 
     def __len__(self) -> int:

@@ -103,13 +103,13 @@ class BatchIterator(Iterator[ClipBatch]):
             raise StopIteration
         batch = self._collect_batch().finish(self._apply_transform)
         self._next += 1
-        failed: list[FramefeedError] = [error for error in batch.errors if error is not None]
+        failed = list(filter(None, batch.errors))
         # It says nothing about the clip: to skip it would change the training data.
         raised = next(filter(is_always_raised, failed), None)
         if raised is None and (self._options.on_error != "raise" or not failed):
             too_many = self._record_failures(batch) if failed or self._substitutes else None
             if too_many is None:
-                return self._deliver(batch)
+                return self._deliver(batch, failed)
             failed = [too_many]
             del too_many
         error = raised or suggest_skipping(failed[0])
@@ -256,8 +256,7 @@ class BatchIterator(Iterator[ClipBatch]):
     def _ended_error(self) -> UsageError:
         return UsageError(f"this iterator has ended: {self._why_ended}")
 
-    def _deliver(self, batch: ClipBatch) -> ClipBatch:
-        failed = [error for error in batch.errors if error is not None]
+    def _deliver(self, batch: ClipBatch, failed: list[FramefeedError]) -> ClipBatch:
         for error in failed:
             drop_tracebacks(error)
         self._cursor.clips = self._batches[self._next - 1].stop

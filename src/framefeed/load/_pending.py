@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain, repeat
+from operator import attrgetter
 from traceback import format_exception
 from typing import Any, TypeVar
 
@@ -184,20 +187,18 @@ class PendingBatch:
         self._planning = threading.Lock()
         self._takes: list[Take | None] | None = None
         self._plan_seconds = 0.0
+        self._source_of: dict[int, str | bytes | ImageSequence] = {}  # by row
         self._parts: list[int] = []  # of each take
         self.places: list[tuple[int, int, slice]] = []
+        self.frames: list[BatchFrames] = []
         for part, (form, length) in enumerate(zip(forms.values(), self.lengths, strict=True)):
-            start = 0
+            has_flips, start = plan.clips.has_flips, 0
+            self.frames.append(BatchFrames(self.count, length, has_boxes=form.has_boxes, has_flips=has_flips))
             for own in form.takes:
                 frames = slice(start, start := start + (length if own is None else own))
                 self._parts.append(part)
-                self.places += [(part, clip, frames) for clip in range(self.count)]
-        has_flips = plan.clips.has_flips
-        self.frames = [
-            BatchFrames(self.count, length, has_boxes=form.has_boxes, has_flips=has_flips)
-            for form, length in zip(forms.values(), self.lengths, strict=True)
-        ]
-        self.rows: list[int] = [row for rows in found.rows for row in rows]
+                self.places += zip(repeat(part), range(self.count), repeat(frames), strict=False)
+        self.rows: list[int] = list(chain.from_iterable(found.rows))
         self.errors: list[FramefeedError | None] = [None] * len(self.rows)
 
     def __len__(self) -> int:
@@ -331,9 +332,14 @@ class PendingBatch:
 
     def get_source(self, slot: int) -> str | bytes | ImageSequence:
         """Return what opens the source of a slot."""
-        # That of a take is at hand; the catalog has to find it.
-        take = None if self._takes is None else self._takes[slot]
-        return self.plan.clips.sources.source(self.rows[slot]) if take is None else take.source
+        row = self.rows[slot]
+        source = self._source_of.get(row)
+        if source is None:
+            # That of a take is at hand; the catalog has to find it.
+            take = None if self._takes is None else self._takes[slot]
+            source = self.plan.clips.sources.source(row) if take is None else take.source
+            self._source_of[row] = source
+        return source
 
     def identify(self, slot: int) -> tuple[int, str]:
         """Return the global position of a slot, and its source's name for messages."""
@@ -341,15 +347,18 @@ class PendingBatch:
 
     def finish(self, apply_transform: ApplyTransform | None = None) -> ClipBatch:
         """Make the batch, after the last worker has written; results of a transform may need ``apply_transform``."""
-        errors = [self.find_error(clip) for clip in range(self.count)]
-        for clip, error in enumerate(errors):
-            if error is not None:
+        errors: list[FramefeedError | None] = [None] * self.count
+        ok, good = np.ones(self.count, np.bool_), list(range(self.count))
+        if any(self.errors):
+            errors = list(map(self.find_error, good))
+            good = [clip for clip in good if errors[clip] is None]
+            for clip in set(range(self.count)).difference(good):
+                ok[clip] = False
                 self._clear(clip)
-        good = [clip for clip, error in enumerate(errors) if error is None]
         data, misfits = self._finish_parts(good, apply_transform)
         for clip, message in misfits.items():
             self.fail(clip, UsageError(message), "transform")
-            errors[clip] = self.errors[clip]
+            errors[clip], ok[clip] = self.errors[clip], False
             self._clear(clip)
             if self.has_streams:
                 for each in data:
@@ -361,13 +370,13 @@ class PendingBatch:
         boxes = {name: each.boxes for name, each in zip(self.names, self.frames, strict=True) if each.boxes is not None}
         return ClipBatch(
             data=self.join_parts(data),
-            pts_seconds=self.join_parts([frames.pts_seconds for frames in self.frames]),
-            valid=self.join_parts([frames.valid for frames in self.frames]),
+            pts_seconds=self.join_parts(list(map(attrgetter("pts_seconds"), self.frames))),
+            valid=self.join_parts(list(map(attrgetter("valid"), self.frames))),
             positions=self._global_positions,
             rows=found.name_rows(),
             columns=found.read_columns(),
-            sources=self.join_parts([self._show_sources(part) for part in range(len(self.names))]),
-            ok=np.array([error is None for error in errors]),
+            sources=self.join_parts(list(map(self._show_sources, range(len(self.names))))),
+            ok=ok,
             errors=errors,
             boxes=(boxes or None) if self.has_streams else boxes.get(""),
             flipped=self.frames[0].flipped,
@@ -381,13 +390,14 @@ class PendingBatch:
 
     def _show_sources(self, part: int) -> list[Any]:
         """Return the source of each clip of a part; of several takes, the first and the number of others."""
-        takes = [number for number, own in enumerate(self._parts) if own == part]
-        if len(takes) == 1:
-            return [self._show_source(takes[0] * self.count + clip) for clip in range(self.count)]
-        shown = [
-            list(dict.fromkeys(self._show_source(take * self.count + clip) for take in takes))
-            for clip in range(self.count)
+        first, stop = bisect_left(self._parts, part), bisect_right(self._parts, part)
+        shown_takes = [
+            list(map(self._show_source, range(take * self.count, (take + 1) * self.count)))
+            for take in range(first, stop)
         ]
+        if len(shown_takes) == 1:
+            return shown_takes[0]
+        shown = [list(dict.fromkeys(of_clip)) for of_clip in zip(*shown_takes, strict=True)]
         return [f"{first} and {len(others)} more" if others else first for first, *others in shown]
 
     def _show_source(self, slot: int) -> object:
@@ -424,14 +434,14 @@ class PendingBatch:
 def find_shapes(plan: EpochPlan, found: PlannedClips, lengths: Sequence[int]) -> list[list[tuple[int, ...]]]:
     """Find the shapes of the clips of each part, which have so many frames."""
     sources, shapes = plan.clips.sources, list[list[tuple[int, ...]]]()
-    rows = iter(found.rows)
+    take = 0  # the first of each part
     for form, length in zip(plan.clips.forms.values(), lengths, strict=True):
-        own, *_ = (next(rows) for _ in form.takes)
         if form.unequal:
-            sizes = [(int(sources.heights[row]), int(sources.widths[row])) for row in own]
+            sizes = [(int(sources.heights[row]), int(sources.widths[row])) for row in found.rows[take]]
             shapes.append([(length, *form.find_shape(*size)) for size in sizes])
         else:
-            shapes.append([(length, *form.picture_shape)] * len(own))
+            shapes.append([(length, *form.picture_shape)] * len(found))
+        take += len(form.takes)
     return shapes
 
 

@@ -324,8 +324,7 @@ class ClipWorker:
 
         def open_source(of: tuple[int, list[_Part]]) -> SourceClips:
             row, parts = of
-            catalog, own = self._sources.locate(row)
-            return catalog.media_source(own), catalog.frame_index(own), [clip_slot for _, _, clip_slot in parts]
+            return *self._sources.open(row), [clip_slot for _, _, clip_slot in parts]
 
         def step_through() -> Iterator[SourceClips]:
             for parts, outcome in zip(sources.values(), opened, strict=True):

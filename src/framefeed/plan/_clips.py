@@ -423,11 +423,12 @@ class CatalogClips:
     # --- for `CatalogClipsAt` -------------------------------------------------------------------------
 
     def read_row(self, row: int) -> _RowFacts:
-        index, timeline = self.catalog.frame_index(row), None
+        source, index = self.catalog.read_row(row)
+        timeline = None
         if self.still_frames is None or not has_still_timeline(index):
             timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
         height, width = int(self.catalog.heights[row]), int(self.catalog.widths[row])
-        return _RowFacts(row, index, timeline, self.catalog.source(row), height, width)
+        return _RowFacts(row, index, timeline, source, height, width)
 
     @cached_property
     def still_frames(self) -> tuple[ClipFrames, FloatArray] | None:

@@ -46,6 +46,11 @@ class Sources:
         catalog, row = self.locate(number)
         return catalog.media_source(row)
 
+    def open(self, number: int) -> tuple[MediaSource, FrameIndex]:
+        """Get what opens a source, and its frame index."""
+        catalog, row = self.locate(number)
+        return catalog.media_source(row), catalog.frame_index(row)
+
     def source(self, number: int) -> str | bytes | ImageSequence:
         """Get the path, URL or encoded bytes of a source."""
         catalog, row = self.locate(number)

@@ -151,8 +151,7 @@ class Filler:
         return counts
 
     def _fill(self, task: FillTask, counts: FillCounts, name: str) -> None:
-        catalog, row = self._plan.clips.sources.locate(task.row)
-        source, index = catalog.media_source(row), catalog.frame_index(row)
+        source, index = self._plan.clips.sources.open(task.row)
         self._cache.store.refresh()  # Another process may have stored some meanwhile.
         missing = [self._find_missing(source, index, run) for run in task.runs]
         num_missing = sum(map(len, missing))
@@ -197,8 +196,7 @@ class Filler:
     def select_missing(self, task: FillTask) -> FillTask:
         """Return a task for the frames that the cache lacks; for all, where the source cannot be read."""
         try:
-            catalog, row = self._plan.clips.sources.locate(task.row)
-            source, index = catalog.media_source(row), catalog.frame_index(row)
+            source, index = self._plan.clips.sources.open(task.row)
             missing = [self._find_missing(source, index, run) for run in task.runs]
         except (FramefeedError, OSError):
             return task
