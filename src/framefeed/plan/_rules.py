@@ -371,6 +371,8 @@ class Dense:
                 first, error = int(start.ordinals[0]) - timeline.first, float(start.errors[0])
         numbers = first + np.arange(self.num_frames, dtype=np.int64) * (self.stride or 1)
         chosen = choose_frames(timeline, numbers, np.zeros_like(numbers), self.policy)
+        if not error:
+            return chosen
         errors = chosen.errors.copy()
         errors[0] += error
         return replace(chosen, errors=errors)

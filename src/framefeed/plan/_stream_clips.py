@@ -50,7 +50,7 @@ class Following:
             raise TimeUnavailable("the first stream of the clip has no times that this one could follow")
         ticks = timeline.to_ticks(ExactTimes.of(draw.seconds.tolist()))
         chosen = choose_times(timeline, ticks, draw.segments, self.picking)
-        return replace(chosen, valid=chosen.valid & draw.valid)
+        return ClipFrames(chosen.ordinals, chosen.errors, chosen.valid & draw.valid, chosen.segments)
 
 
 @dataclass(frozen=True, eq=False)
