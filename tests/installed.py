@@ -167,7 +167,7 @@ def run_tests(programs: Path, chosen: Installation) -> None:
     options = ("-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
     # The goldens, which are one test, come first: they take one of the processes for long.
     tests = ("-m", "not slow or golden", GOLDENS, *chosen.tests)
-    _run([programs / "python", "-m", "pytest", *options, *tests], cwd=CHECKOUT, FRAMEFEED_SLOW_SECONDS="1")
+    _run([programs / "python", "-m", "pytest", *options, *tests], cwd=CHECKOUT)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

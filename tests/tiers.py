@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache  # no process that is forked here reads the file
@@ -12,8 +11,8 @@ from typing import NamedTuple
 import pytest
 
 TIMES = Path(__file__).with_name("times.txt")
-SLOW_CPU_SECONDS = float(os.environ.get("FRAMEFEED_SLOW_SECONDS", "0.15"))
-"""From here on, all parameters of a test together, `make check` leaves it out; tests/installed.py has its own bound."""
+SLOW_CPU_SECONDS = 0.15
+"""From here on, all parameters of a test together, `make check` and tests/installed.py leave it out."""
 _LISTED_SECONDS = 0.1
 _HEADING = """\
 # Wall and CPU seconds of each test, all its parameters together, and how many these are: written by
