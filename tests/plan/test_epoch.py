@@ -679,6 +679,19 @@ def test_a_plan_knows_whether_frames_or_crops_are_drawn(rule: ClipRule, crop: An
     assert plan_clips(catalog_of(3), rule, seed=0, crop=crop).clips.is_random is is_random
 
 
+class Shorter(Uniform):
+    """Says that it gives a frame more than it chooses."""
+
+    def choose(self, timeline: Timeline, context: ClipContext) -> Any:
+        return Uniform(self.num_frames - 1).choose(timeline, context)
+
+
+def test_a_rule_that_chooses_another_number_of_frames_than_it_says_is_named() -> None:
+    plan = plan_clips(catalog_of(3), Shorter(4), seed=0)
+    with pytest.raises(UsageError, match=r"Shorter\(num_frames=4.*: expected `choose` to return .*=4 .*, got 3"):
+        plan[0]
+
+
 # --- a sample of a plan -------------------------------------------------------------------------------
 
 

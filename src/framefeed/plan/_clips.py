@@ -480,6 +480,9 @@ class CatalogClipsAt:
         else:
             chosen = clips.rule.choose(facts.timeline, context)
             seconds = read_seconds(index, chosen.ordinals)
+        length, given = clips.form.num_frames, len(chosen.ordinals)
+        if length is not None and given != length:
+            raise UsageError(f"{clips.rule!r}: expected `choose` to return num_frames={length} frames, got {given}")
         output = clips.pictures.output(facts.height, facts.width, context)
         damaged = None
         if len(index.damaged_frame_indices) and (is_damaged := index.is_damaged(chosen.ordinals)).any():
