@@ -213,7 +213,7 @@ class FakeCatalog:
     def frame_index(self, row: int) -> FrameIndex:
         return self.indexes[row]
 
-    def read_row(self, row: int) -> tuple[str, FrameIndex]:
+    def _read_row(self, row: int) -> tuple[str, FrameIndex]:
         return self.source(row), self.frame_index(row)
 
     def media_source(self, row: int) -> MediaSource:

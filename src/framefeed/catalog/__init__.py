@@ -21,6 +21,7 @@ from framefeed.catalog._catalog_rows import (
     explain_relative_path,
     get_missing_frames_path,
     list_unindexed_rows,
+    read_row,
 )
 from framefeed.catalog._catalog_urls import StoredCatalog, check_bucket, fetch_catalog, find_stored
 from framefeed.catalog._columns import (
@@ -127,6 +128,7 @@ __all__ = [
     "number_true",
     "open_catalog",
     "read_plan_column",
+    "read_row",
     "sending_as_data",
     "store_catalog",
     "survey",

@@ -152,8 +152,7 @@ class CatalogRows:
             return ImageSequence(path, fps=data.facts.column("average_fps")[data_row].as_py())
         return path
 
-    def read_row(self, row: int) -> tuple[str | bytes | ImageSequence, FrameIndex]:
-        """Read what `source` and `frame_index` give, together."""
+    def _read_row(self, row: int) -> tuple[str | bytes | ImageSequence, FrameIndex]:
         data_row = self._get_data_row(row)
         index = self._read_index(row, data_row)
         return self._make_source(data_row, self._data.facts.plan_columns.source(data_row), index), index
@@ -411,6 +410,11 @@ class CatalogRows:
     def shown_name(self, row: int) -> str:
         """Get the path, URL or name of a row for messages, without the secrets of a URL."""
         return source_name(self._path_name(row))
+
+
+def read_row(catalog: CatalogRows, row: int) -> tuple[str | bytes | ImageSequence, FrameIndex]:
+    """Read the source and the frame index of a row together."""
+    return catalog._read_row(row)
 
 
 def explain_relative_path(catalog: CatalogRows, row: int) -> str | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed.catalog import Catalog, ListColumn, check_plannable, list_texts, read_plan_column
+from framefeed.catalog import Catalog, ListColumn, check_plannable, list_texts, read_plan_column, read_row
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import STILL_TIMELINE, FrameIndex, Timeline, has_still_timeline, read_seconds
 from framefeed.media import ImageSequence
@@ -423,7 +423,7 @@ class CatalogClips:
     # --- for `CatalogClipsAt` -------------------------------------------------------------------------
 
     def read_row(self, row: int) -> _RowFacts:
-        source, index = self.catalog.read_row(row)
+        source, index = read_row(self.catalog, row)
         timeline = None
         if self.still_frames is None or not has_still_timeline(index):
             timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
