@@ -49,10 +49,12 @@ class ClipBatch:
         data: RGB pixels, uint8 [B, T, C, H, W]. With a transform, the stacked results of the transform, [B, ...]. With
             ``dtype``, ``mean`` or ``std`` of the loader, of that dtype; of bfloat16 a tensor of PyTorch. Zeros for
             clips that failed. For a plan with ``unequal=True``, a list of B arrays: uint8 [T, C, H, W], or the results
-            of the transform; a clip that failed is zeros of its own picture size, or like the transform's result for a
-            black clip of that size.
-        pts_seconds: Time of each frame in its stream, float64 [B, T]; NaN if unknown or if the clip failed.
-        valid: False for frames that replace frames past the end of a video, and for clips that failed, bool [B, T].
+            of the transform; a clip that failed is zeros of its own shape, or like the transform's result for a black
+            clip of that shape (of one frame, if its rule could not say how many it has).
+        pts_seconds: Time of each frame in its stream, float64 [B, T]; NaN if unknown or if the clip failed. For a plan
+            with ``unequal=True`` whose rule or requests give clips of any T, a list of B arrays [T].
+        valid: False for frames that replace frames past the end of a video, and for clips that failed, bool [B, T], or
+            a list of B arrays [T] as ``pts_seconds`` is.
         positions: Global positions in the epoch, int64 [B]. They look unshuffled in a shuffled plan too, because
             shuffling decides which clip is at a position, and not in which order the positions come.
         rows: Row of each clip in the catalog of the plan, int64 [B].
@@ -88,7 +90,7 @@ class ClipBatch:
             if part is not None:
                 parts += part.values() if isinstance(part, dict) else [part]
         lengths = set(map(len, parts))
-        times, valid = (map_streams(np.shape, part) for part in (self.pts_seconds, self.valid))
+        times, valid = (map_streams(_find_shapes, part) for part in (self.pts_seconds, self.valid))
         if len(lengths) != 1 or times != valid:
             raise UsageError(f"expected parts of one length in a batch, got lengths {sorted(lengths)}")
 
@@ -139,6 +141,10 @@ class ClipBatch:
 def map_streams(function: Callable[[T], R], value: ByStream[T]) -> ByStream[R]:
     """Call a function with a value of a batch or, if it is a dict by stream, with that of each stream."""
     return {name: function(each) for name, each in value.items()} if isinstance(value, dict) else function(value)
+
+
+def _find_shapes(part: Any) -> Any:
+    return list(map(np.shape, part)) if isinstance(part, list) else np.shape(part)
 
 
 def _describe(data: Any) -> str:

@@ -8,13 +8,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, repeat
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from traceback import format_exception
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from framefeed._arrays import AnyArray, IntArray
+from framefeed._arrays import AnyArray
 from framefeed.catalog import explain_relative_path
 from framefeed.decode import Pixels
 from framefeed.errors import (
@@ -31,9 +31,11 @@ from framefeed.load._memory import ClipMemory, make_memory
 from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, Ok, catch_error, find_shortage, make_shortage_error
-from framefeed.plan import ClipPart, EpochPlan, PlannedClip, PlannedClips, Take, iterate_takes
+from framefeed.plan import ClipPart, EpochPlan, PlannedClip, PlannedClips, Shape, Take, iterate_takes
 
 T = TypeVar("T")
+Outcome: TypeAlias = Ok[PlannedClip] | Err
+"""What planning a clip gave."""
 _TRANSFORM_INPUT = "a NumPy array, uint8 [T, C, H, W], and a NumPy generator"
 """Arguments that a ClipLoader gives to a transform."""
 _TRANSFORM_INPUTS = f"a dict by stream of NumPy arrays, {_TRANSFORM_INPUT.partition(', ')[2]}"
@@ -119,22 +121,30 @@ class BatchFrames:
     """Times and boxes of the clips of one part of a batch.
 
     Attributes:
-        pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed.
-        valid: False for frames that replace others, and for clips that failed, bool [B, T].
+        pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed. Where clips may differ in
+            T, a list of B arrays.
+        valid: False for frames that replace others, and for clips that failed, bool [B, T]; or a list of B arrays.
         boxes: Of a plan with a border, where pictures lie in those that are delivered, int64 [B, 4]; else None.
         flipped: Of a plan with flips, whether left and right of each clip are swapped, bool [B]; else None.
     """
 
-    def __init__(self, count: int, length: int, *, has_boxes: bool, has_flips: bool) -> None:
-        self.pts_seconds = np.full((count, length), np.nan)
-        self.valid = np.zeros((count, length), dtype=np.bool_)
+    def __init__(self, lengths: Sequence[int], *, is_ragged: bool, has_boxes: bool, has_flips: bool) -> None:
+        count = len(lengths)
+        self.pts_seconds: AnyArray | list[AnyArray]
+        self.valid: AnyArray | list[AnyArray]
+        if is_ragged:
+            self.pts_seconds = [np.full(length, np.nan) for length in lengths]
+            self.valid = [np.zeros(length, dtype=np.bool_) for length in lengths]
+        else:
+            self.pts_seconds = np.full((count, lengths[0]), np.nan)
+            self.valid = np.zeros((count, lengths[0]), dtype=np.bool_)
         self.boxes = np.zeros((count, 4), dtype=np.int64) if has_boxes else None
         self.flipped = np.zeros(count, dtype=np.bool_) if has_flips else None
 
     def note(self, clip: int, part: ClipPart) -> None:
         """Note the frames of a clip."""
-        self.pts_seconds[clip] = part.pts_seconds
-        self.valid[clip] = part.valid
+        self.pts_seconds[clip][...] = part.pts_seconds
+        self.valid[clip][...] = part.valid
         if self.boxes is not None and part.box is not None:
             self.boxes[clip] = part.box
         if self.flipped is not None:
@@ -142,17 +152,27 @@ class BatchFrames:
 
     def clear(self, clip: int) -> None:
         """Note that a clip failed."""
-        for array in self._list_arrays():
-            array[clip] = 0
-        self.pts_seconds[clip] = np.nan
+        self.pts_seconds[clip][...] = np.nan
+        self.valid[clip][...] = False
+        for array in (self.boxes, self.flipped):
+            if array is not None:
+                array[clip] = 0
+
+    def resize(self, clip: int, length: int) -> None:
+        """Expect another T of a clip, if clips may differ in it."""
+        if isinstance(self.pts_seconds, list) and isinstance(self.valid, list):
+            self.pts_seconds[clip] = np.full(length, np.nan)
+            self.valid[clip] = np.zeros(length, dtype=np.bool_)
 
     def copy_from(self, other: BatchFrames, clips: Sequence[int]) -> None:
         """Copy those of some clips, in their order in another batch."""
-        for own, others in zip(self._list_arrays(), other._list_arrays(), strict=True):
-            own[clips] = others
-
-    def _list_arrays(self) -> list[AnyArray]:
-        return [each for each in (self.pts_seconds, self.valid, self.boxes, self.flipped) if each is not None]
+        for number, clip in enumerate(clips):
+            self.pts_seconds[clip][...] = other.pts_seconds[number]
+            self.valid[clip][...] = other.valid[number]
+        if self.boxes is not None and other.boxes is not None:
+            self.boxes[clips] = other.boxes
+        if self.flipped is not None and other.flipped is not None:
+            self.flipped[clips] = other.flipped
 
 
 class PendingBatch:
@@ -162,7 +182,7 @@ class PendingBatch:
         plan: The plan of the whole epoch on one rank, at the epoch of the batch.
         positions: Global positions of the clips, of a substitute its own.
         memories: Of each part of the clips: a take writes to its frames of a part.
-        lengths: T of each part.
+        shapes: (T, C, H, W) of each clip, a list of B for each part.
         names: Names of the parts; "" for that of clips of one stream.
         has_streams: Whether parts have names.
         places: Part, clip, and frames of the part, of each slot.
@@ -172,18 +192,25 @@ class PendingBatch:
     """
 
     def __init__(
-        self, plan: EpochPlan, found: PlannedClips, memories: Sequence[ClipMemory], lengths: Sequence[int]
+        self,
+        plan: EpochPlan,
+        found: PlannedClips,
+        memories: Sequence[ClipMemory],
+        shapes: Sequence[Sequence[Shape]],
+        planned: Sequence[Outcome] | None = None,
     ) -> None:
         forms = plan.clips.forms
         self.plan = plan
         self.positions: list[int] = found.positions.tolist()
         self.memories = list(memories)
-        self.lengths = list(lengths)
+        self.shapes = [list(of_part) for of_part in shapes]
         self.count = len(found)
         self.names = tuple(forms)
         self.has_streams = self.names != ("",)
         self._found = found
         self._global_positions = found.positions
+        self._planned = planned
+        self._uncertain = [number for number, form in enumerate(forms.values()) if form.num_frames is None]
         self._planning = threading.Lock()
         self._takes: list[Take | None] | None = None
         self._plan_seconds = 0.0
@@ -191,13 +218,18 @@ class PendingBatch:
         self._parts: list[int] = []  # of each take
         self.places: list[tuple[int, int, slice]] = []
         self.frames: list[BatchFrames] = []
-        for part, (form, length) in enumerate(zip(forms.values(), self.lengths, strict=True)):
-            has_flips, start = plan.clips.has_flips, 0
-            self.frames.append(BatchFrames(self.count, length, has_boxes=form.has_boxes, has_flips=has_flips))
-            for own in form.takes:
-                frames = slice(start, start := start + (length if own is None else own))
-                self._parts.append(part)
-                self.places += zip(repeat(part), range(self.count), repeat(frames), strict=False)
+        for part, (form, of_part) in enumerate(zip(forms.values(), self.shapes, strict=True)):
+            lengths, has_flips = list(map(itemgetter(0), of_part)), plan.clips.has_flips
+            options = {"is_ragged": form.is_ragged, "has_boxes": form.has_boxes, "has_flips": has_flips}
+            self.frames.append(BatchFrames(lengths, **options))
+            self._parts += [part] * len(form.takes)
+            if len(form.takes) == 1:
+                self.places += zip(repeat(part), range(self.count), map(slice, lengths), strict=False)
+            else:
+                start = 0
+                for own in form.takes:
+                    frames = slice(start, start := start + (own or 0))
+                    self.places += zip(repeat(part), range(self.count), repeat(frames), strict=False)
         self.rows: list[int] = list(chain.from_iterable(found.rows))
         self.errors: list[FramefeedError | None] = [None] * len(self.rows)
 
@@ -239,15 +271,31 @@ class PendingBatch:
                 watch = Stopwatch()
                 takes: list[Take | None] = [None] * len(self)
                 for clip in range(self.count):
-                    outcome = catch_error(self._found.plan, clip)
+                    outcome = catch_error(self._found.plan, clip) if self._planned is None else self._planned[clip]
+                    if isinstance(outcome, Ok):
+                        outcome = self._check_length(clip, outcome)
                     if isinstance(outcome, Ok):
                         self._set_takes(takes, clip, outcome.value)
                     else:
                         for slot in self.list_slots([clip]):
                             self.fail(slot, outcome.error, "plan")
+                self._planned = None
                 self._takes = takes
                 self._plan_seconds = watch.lap()
         return self._takes
+
+    def _check_length(self, clip: int, planned: Ok[PlannedClip]) -> Outcome:
+        """Check that a clip has the frames that its memory is for; of most rules it has."""
+        for number in self._uncertain:
+            part, length = list(planned.value.parts.values())[number], self.shapes[number][clip][0]
+            if len(part) != length:
+                return Err(
+                    UsageError(
+                        f"{part.name}: the clip rule chose {length} frames, and {len(part)} when it was asked again: "
+                        "`choose` must depend on its arguments alone"
+                    )
+                )
+        return planned
 
     def _set_takes(self, takes: list[Take | None], clip: int, planned: PlannedClip) -> None:
         takes[clip :: self.count] = iterate_takes(planned)
@@ -298,8 +346,13 @@ class PendingBatch:
         """
         found = self.plan.clips_at(np.array([position]))
         outcome = catch_error(found.plan, 0)
-        if isinstance(outcome, Err) or [len(part) for part in outcome.value.parts.values()] != self.lengths:
+        if isinstance(outcome, Err):
             return False
+        for form, of_part, part in zip(
+            self.plan.clips.forms.values(), self.shapes, outcome.value.parts.values(), strict=True
+        ):
+            if not form.is_ragged and len(part) != of_part[clip][0]:
+                return False
         self._set_clip(clip, position, found)
         for slot in self.list_slots([clip]):
             self.errors[slot] = None
@@ -317,16 +370,21 @@ class PendingBatch:
     def _set_clip(self, clip: int, position: int, found: PlannedClips) -> None:
         self.positions[clip] = position
         self.rows[clip :: self.count] = [rows[0] for rows in found.rows]
-        shapes = find_shapes(self.plan, found, self.lengths)
-        for memory, (shape,) in zip(self.memories, shapes, strict=True):
-            memory.reshape(clip, shape)
+        shapes, _ = resolve_shapes(self.plan, found)
+        for part, (shape,) in enumerate(shapes):
+            if self.plan.clips.forms[self.names[part]].unequal:
+                self.shapes[part][clip] = shape
+                self.memories[part].reshape(clip, shape)
+                self.frames[part].resize(clip, shape[0])
+                if len(self.names) == len(self._parts):
+                    self.places[part * self.count + clip] = (part, clip, slice(shape[0]))
         if self._takes is not None:
             self._takes[clip :: self.count] = [None] * len(self._parts)
 
     def count_pixels(self, row: int) -> int | None:
         """Count the pixels of a source that is one frame, of clips of one frame; None for others."""
         sources = self.plan.clips.sources
-        if self.has_streams or self.lengths != [1] or sources.num_frames[row] != 1:
+        if self.has_streams or self.plan.clips.forms[""].num_frames != 1 or sources.num_frames[row] != 1:
             return None
         return int(sources.heights[row]) * int(sources.widths[row])
 
@@ -412,8 +470,7 @@ class PendingBatch:
 
         def make_result(part: int, black: Pixels) -> AnyArray:
             assert apply_transform is not None
-            shapes = find_shapes(self.plan, self._found, self.lengths)
-            parts = [np.zeros(shape, np.uint8) for shape, *_ in shapes]
+            parts = [np.zeros(shape, np.uint8) for shape, *_ in self.shapes]
             parts[part] = black
             return self.split_result(apply_transform((self.join_parts(parts), self.positions[0])))[part]
 
@@ -431,61 +488,55 @@ class PendingBatch:
         return data, misfits
 
 
-def find_shapes(plan: EpochPlan, found: PlannedClips, lengths: Sequence[int]) -> list[list[tuple[int, ...]]]:
-    """Find the shapes of the clips of each part, which have so many frames."""
-    sources, shapes = plan.clips.sources, list[list[tuple[int, ...]]]()
-    take = 0  # the first of each part
-    for form, length in zip(plan.clips.forms.values(), lengths, strict=True):
-        if form.unequal:
-            sizes = [(int(sources.heights[row]), int(sources.widths[row])) for row in found.rows[take]]
-            shapes.append([(length, *form.find_shape(*size)) for size in sizes])
-        else:
-            shapes.append([(length, *form.picture_shape)] * len(found))
-        take += len(form.takes)
-    return shapes
+def resolve_shapes(plan: EpochPlan, found: PlannedClips) -> tuple[list[list[Shape]], list[Outcome] | None]:
+    """Find the shapes of some clips, a list of B for each part; those whose T is not known are planned for it.
 
-
-def find_lengths(plan: EpochPlan, found: PlannedClips) -> list[int]:
-    """Find T of each part of some clips, which agree in it.
+    Returns:
+        The shapes, and what was planned; None if it was not needed. T of a clip that cannot be planned may be 1.
 
     Raises:
-        UsageError: They do not.
+        UsageError: Clips of one batch differ in T.
     """
-    lengths = []
-    for name, form in plan.clips.forms.items():
-        if form.num_frames is not None:
-            lengths.append(form.num_frames)
-            continue
-        # Clips may differ between batches, not within one.
-        own = _count_frames(found, name) if form.lengths is None else form.lengths[found.numbers]
-        slots = np.flatnonzero(own >= 0).tolist()
-        if (own[slots] != own[slots[:1]]).any():  # Those that cannot be planned have no frames.
-            slots = [slot for slot in slots if isinstance(catch_error(found.plan, slot), Ok)]
-        others = [slot for slot in slots if own[slot] != own[slots[0]]]
-        if others:
-            one, other = slots[0], others[0]
-            raise UsageError(
-                f"all clips of a batch must have the same number of frames, but position {found.positions[one]} of the "
-                f"plan has {own[one]} and position {found.positions[other]} has {own[other]}: make one plan for each "
-                "length, or repeat frames"
-            )
-        lengths.append(max(1, int(own[slots[0] if slots else 0])))
-    return lengths
+    forms, shapes = plan.clips.forms, found.find_shapes()
+    if all(form.num_frames is not None for form in forms.values()):
+        return shapes, None
+    planned: list[Outcome] | None = None
+    if any(length < 0 for of_part in shapes for length, *_ in of_part):
+        planned = [catch_error(found.plan, slot) for slot in range(len(found))]
+        for name, of_part in zip(forms, shapes, strict=True):
+            for slot, (outcome, shape) in enumerate(zip(planned, of_part, strict=True)):
+                if shape[0] < 0 and isinstance(outcome, Ok):
+                    of_part[slot] = (len(outcome.value.parts[name]), *shape[1:])
+    for form, of_part in zip(forms.values(), shapes, strict=True):
+        if not form.is_ragged:
+            length = _find_common_length(found, of_part)
+            of_part[:] = [(length, *shape[1:]) for shape in of_part]
+        elif planned is not None:
+            of_part[:] = [(max(1, length), *rest) for length, *rest in of_part]  # type: ignore[misc]
+    return shapes, planned
 
 
-def _count_frames(found: PlannedClips, name: str) -> IntArray:
-    """Count the frames of a part of clips whose rule does not say them, int64 [N]; -1 for one that fails."""
-    outcomes = [catch_error(found.plan, slot) for slot in range(len(found))]
-    counts = [len(each.value.parts[name]) if isinstance(each, Ok) else -1 for each in outcomes]
-    return np.array(counts, dtype=np.int64)
+def _find_common_length(found: PlannedClips, shapes: Sequence[Shape]) -> int:
+    """Find T of clips that must agree in it. Those that cannot be planned have no frames."""
+    slots = [slot for slot, shape in enumerate(shapes) if shape[0] >= 0]
+    if len({shapes[slot][0] for slot in slots}) > 1:
+        slots = [slot for slot in slots if isinstance(catch_error(found.plan, slot), Ok)]
+    others = [slot for slot in slots if shapes[slot][0] != shapes[slots[0]][0]]
+    if others:
+        one, other = slots[0], others[0]
+        raise UsageError(
+            f"all clips of a batch must have the same number of frames, but position {found.positions[one]} of the "
+            f"plan has {shapes[one][0]} and position {found.positions[other]} has {shapes[other][0]}: plan with "
+            "unequal=True, which makes each batch a list of clips, or make one plan for each length, or repeat frames"
+        )
+    return shapes[slots[0]][0] if slots else 1
 
 
 def begin_batch(plan: EpochPlan, found: PlannedClips, buffers: BufferPools) -> PendingBatch:
     """Begin a batch in memory of a loader; ``plan`` is of the whole epoch."""
-    lengths = find_lengths(plan, found)
-    shapes = find_shapes(plan, found, lengths)
+    shapes, planned = resolve_shapes(plan, found)
     memories = [
         make_memory(each, buffers.of_stream(number), unequal=form.unequal)
         for number, (each, form) in enumerate(zip(shapes, plan.clips.forms.values(), strict=True))
     ]
-    return PendingBatch(plan, found, memories, lengths)
+    return PendingBatch(plan, found, memories, shapes, planned)

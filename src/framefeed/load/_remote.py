@@ -16,7 +16,7 @@ from framefeed.load._ahead import ReadAhead
 from framefeed.load._batch import BufferPools, ByStream, SharedArray
 from framefeed.load._memory import TaskMemory
 from framefeed.load._options import LoaderOptions
-from framefeed.load._pending import BatchFrames, PendingBatch, find_shapes
+from framefeed.load._pending import BatchFrames, PendingBatch
 from framefeed.load._stats import Stopwatch, WorkCost
 from framefeed.load._work import ClipWorker, DecodeTask
 from framefeed.media import SentRanges
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClipRequest:
-    """A task for a worker process: global positions of clips, and the length of each part.
+    """A task for a worker process: global positions of clips, and T of each clip of each part.
 
     ``shared`` is memory of each part of each clip, or its result, None if it must be sent; ``sent`` bytes of remote
     sources.
@@ -47,7 +47,7 @@ class ClipRequest:
     iteration: int
     epoch: int
     positions: tuple[int, ...]
-    lengths: tuple[int, ...]
+    lengths: tuple[tuple[int, ...], ...]
     shared: tuple[tuple[SharedArray | None, ...], ...]
     sent: list[SentRanges] = field(default_factory=list, repr=False)
 
@@ -142,9 +142,13 @@ class ClipProcess:
 def _begin_task(plan: EpochPlan, request: ClipRequest, buffers: BufferPools) -> tuple[PendingBatch, list[TaskMemory]]:
     """Begin the clips of a task in memory of the process that asked."""
     found = plan.clips_at(np.array(request.positions, dtype=np.int64))
-    shapes = find_shapes(plan, found, request.lengths)
+    # T of some clips is known when they are planned, which the process that asked has done.
+    shapes = [
+        [(length, *shape[1:]) for length, shape in zip(lengths, of_part, strict=True)]
+        for lengths, of_part in zip(request.lengths, found.find_shapes(), strict=True)
+    ]
     memories = [TaskMemory(each, shared, buffers) for each, shared in zip(shapes, request.shared, strict=True)]
-    return PendingBatch(plan, found, memories, request.lengths), memories
+    return PendingBatch(plan, found, memories, shapes), memories
 
 
 def _make_sendable(error: FramefeedError) -> FramefeedError:
@@ -200,7 +204,8 @@ class ProcessClips(RemoteCaller):
         clips = batch.find_clips(task.slots)
         positions = tuple(batch.positions[clip] for clip in clips)
         shared = tuple(tuple(memory.share(clip) for clip in clips) for memory in batch.memories)
-        request = ClipRequest(self._iteration, self._epoch, positions, tuple(batch.lengths), shared, sent)
+        lengths = tuple(tuple(of_part[clip][0] for clip in clips) for of_part in batch.shapes)
+        request = ClipRequest(self._iteration, self._epoch, positions, lengths, shared, sent)
         answer: ClipAnswer = self._calls(request)
         self._counter.add(answer.fetched)
         if answer.cache is not None:

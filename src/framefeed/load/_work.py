@@ -375,7 +375,7 @@ class ClipWorker:
 
         def put(slot: int) -> None:
             part, clip, stretch = batch.places[slot]
-            if stretch == slice(0, batch.lengths[part]):
+            if len(frames[slot]) == batch.shapes[part][clip][0]:
                 batch.memories[part].put(clip, frames[slot], normaliser)
             else:
                 batch.memories[part].put_frames(clip, stretch, frames[slot], normaliser)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.plan._checkpoint import STATE_VERSION
-from framefeed.plan._clips import CatalogClips, Clips, PartForm
+from framefeed.plan._clips import CatalogClips, Clips, PartForm, Shape
 from framefeed.plan._found import PlannedClips
 from framefeed.plan._layouts import Located
 from framefeed.plan._mixed_clips import PLAN_COLUMN, mix_plans
@@ -52,6 +52,7 @@ __all__ = [
     "RandomSegments",
     "Rates",
     "Requests",
+    "Shape",
     "Shuffle",
     "Sources",
     "Tail",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from framefeed.plan._options import ClipOptions
 from framefeed.plan._order import MOST_POSITIONS
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._request_rule import Requests, make_row_requests
-from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule, EveryFrame
+from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule, EveryFrame, choose_by
 from framefeed.plan._sources import Sources
 from framefeed.plan._tables import (
     Excluded,
@@ -59,8 +60,7 @@ class PartForm:
         lengths: T of each clip by its number, int64 [N], where clips differ in it; else None.
         takes: Frames of each take of a part, in their order; of a single take, T.
         picture: (height, width) of all delivered pictures; None if they differ, or if there are none.
-        pictures: Gives the size of a picture from that of its source.
-        unequal: Whether pictures may differ in size.
+        unequal: Whether clips may differ in shape.
         has_boxes: Whether pictures lie in larger ones that are delivered.
     """
 
@@ -68,9 +68,13 @@ class PartForm:
     lengths: IntArray | None
     takes: tuple[int | None, ...]
     picture: Size | None
-    pictures: PictureRule
     unequal: bool
     has_boxes: bool
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether clips of one batch may differ in T."""
+        return self.unequal and self.num_frames is None
 
     @property
     def picture_shape(self) -> tuple[int, int, int]:
@@ -84,10 +88,6 @@ class PartForm:
         if self.picture is None:
             raise UsageError("this plan has no clips, and so no picture shape: plan.excluded says which rows and why")
         return (3, *self.picture)
-
-    def find_shape(self, height: int, width: int) -> tuple[int, int, int]:
-        """Find the shape of delivered pictures of a source of height x width, (C, H, W)."""
-        return self.pictures.shape(height, width) if self.unequal else self.picture_shape
 
 
 class ClipFacts(NamedTuple):
@@ -104,12 +104,19 @@ def hash_text(text: str) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+Shape: TypeAlias = tuple[int, int, int, int]
+"""(T, C, H, W) of the delivered pixels of a part; T is -1 where it is known when the clip is planned."""
+
+
 class ClipsAt(Protocol):
     """Some clips, found together: N of them, each of K takes."""
 
     @property
     def rows(self) -> Sequence[Sequence[int]]:
         """Number of each take's source among those of the plan: K lists of N."""
+
+    def find_shapes(self, slots: slice) -> list[list[Shape]]:
+        """Find the shapes of some of the clips without planning them: a list of n for each part."""
 
     def make(self, slot: int) -> PlannedClip:
         """Plan one of the clips, below N."""
@@ -338,11 +345,9 @@ class CatalogClips:
     def form(self) -> PartForm:
         """Form of the only part."""
         rule, options = self.rule, self.options
-        lengths = np.diff(rule.offsets) if isinstance(rule, Requests) and rule.num_frames is None else None
-        plain = options.pictures
-        return PartForm(
-            rule.num_frames, lengths, (rule.num_frames,), self.picture, plain, options.unequal, options.has_boxes
-        )
+        length = rule.num_frames
+        lengths = np.diff(rule.offsets) if isinstance(rule, Requests) and length is None else None
+        return PartForm(length, lengths, (length,), self.picture, options.unequal, options.has_boxes)
 
     @cached_property
     def forms(self) -> Mapping[str, PartForm]:
@@ -436,7 +441,7 @@ class CatalogClips:
         if self.windows is not None or type(self.rule) not in ALIKE_IN_STILLS:
             return None
         try:
-            chosen = self.rule.choose(STILL_TIMELINE, ClipContext(0, 0, 0))
+            chosen = choose_by(self.rule, STILL_TIMELINE, ClipContext(0, 0, 0))
         except FrameNotFound:
             return None
         return chosen, read_seconds(STILL_TIMELINE.index, chosen.ordinals)
@@ -455,6 +460,20 @@ class CatalogClipsAt:
     @property
     def rows(self) -> tuple[Sequence[int]]:
         return (self.located.rows,)
+
+    def find_shapes(self, slots: slice) -> list[list[Shape]]:
+        clips, rows, numbers = self._clips, self.located.rows[slots], self.located.numbers[slots]
+        form = clips.form
+        if form.num_frames is not None and not form.unequal:
+            return [[(form.num_frames, *form.picture_shape)] * len(rows)]
+        lengths = [-1 if form.num_frames is None else form.num_frames] * len(rows)
+        if form.lengths is not None:
+            lengths = form.lengths[np.array(numbers, dtype=np.int64)].tolist()
+        if not form.unequal:
+            return [[(length, *form.picture_shape) for length in lengths]]
+        heights, widths, find = clips.catalog.heights, clips.catalog.widths, clips.pictures.find_shape
+        each = zip(lengths, rows, numbers, strict=True)
+        return [[(length, *find(int(heights[row]), int(widths[row]), number)) for length, row, number in each]]
 
     def make(self, slot: int) -> PlannedClip:
         part = ClipPart((self.make_take(slot),))
@@ -478,11 +497,8 @@ class CatalogClipsAt:
             assert clips.still_frames is not None
             chosen, seconds = clips.still_frames
         else:
-            chosen = clips.rule.choose(facts.timeline, context)
+            chosen = choose_by(clips.rule, facts.timeline, context)
             seconds = read_seconds(index, chosen.ordinals)
-        length, given = clips.form.num_frames, len(chosen.ordinals)
-        if length is not None and given != length:
-            raise UsageError(f"{clips.rule!r}: expected `choose` to return num_frames={length} frames, got {given}")
         output = clips.pictures.output(facts.height, facts.width, context)
         damaged = None
         if len(index.damaged_frame_indices) and (is_damaged := index.is_damaged(chosen.ordinals)).any():
@@ -536,7 +552,8 @@ def _make_request_clips(catalog: Catalog, rule: Requests, options: ClipOptions) 
     if own_forms and (options.size is not None or options.crop is not None):
         raise UsageError("give size= and crop= either to plan_requests, or as output= of its requests, but not both")
     if own_forms:
-        picture = rule.common_picture(catalog.heights, catalog.widths, lambda row: describe_source(catalog, row))
+        name = partial(describe_source, catalog)
+        picture = rule.common_picture(catalog.heights, catalog.widths, name, unequal=options.unequal)
     else:
         picture = find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
     left_out: tuple[Excluded, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from framefeed._arrays import AnyArray, IntArray
 from framefeed.errors import FrameNotFound, TimeUnavailable
-from framefeed.plan._clips import Clips, ClipsAt, Draws
+from framefeed.plan._clips import Clips, ClipsAt, Draws, Shape
 from framefeed.plan._order import Order
 from framefeed.plan._planned import PlannedClip
 
@@ -59,6 +59,10 @@ class PlannedClips:
         """Number of the source of each take among the sources of the plan: a list of N for each take of a clip."""
         start, stop = self._slots.start, self._slots.stop
         return [of_take[start:stop] for of_take in self._at.rows]
+
+    def find_shapes(self) -> list[list[Shape]]:
+        """Find the shapes of the clips without planning them: a list of N for each part, in the order of the forms."""
+        return self._at.find_shapes(slice(self._slots.start, self._slots.stop))
 
     def plan(self, slot: int) -> PlannedClip:
         """Plan one of the clips, below N.

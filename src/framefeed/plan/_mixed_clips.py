@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from numbers import Integral
 from typing import Any
@@ -14,7 +14,7 @@ from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
 from framefeed.errors import UsageError
-from framefeed.plan._clips import ClipFacts, Clips, ClipsAt, Draws, JoinedClips, PartForm, hash_text
+from framefeed.plan._clips import ClipFacts, Clips, ClipsAt, Draws, JoinedClips, PartForm, Shape, hash_text
 from framefeed.plan._mixing import MixSequence
 from framefeed.plan._order import Order
 from framefeed.plan._plan import EpochPlan
@@ -37,26 +37,30 @@ class MixedClips(JoinedClips):
         weights: Of the parts, as they were given.
         count: Number of clips of an epoch.
         seed: Decides the order of the parts, as far as their shares leave it open.
+        unequal: Whether clips may differ in shape.
     """
 
     parts: tuple[EpochPlan, ...]
     weights: tuple[Fraction, ...]
     count: int
     seed: int
+    unequal: bool = False
     _orders: dict[tuple[int, int], Order] = field(default_factory=dict, repr=False)
     _sequences: dict[int, MixSequence] = field(default_factory=dict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (MixedClips, (self.parts, self.weights, self.count, self.seed))
+        return (MixedClips, (self.parts, self.weights, self.count, self.seed, self.unequal))
 
     @cached_property
     def inner(self) -> list[Clips]:
         return [part.clips for part in self.parts]
 
-    @property
+    @cached_property
     def forms(self) -> Mapping[str, PartForm]:
-        """Forms of the first part, which are those of all."""
-        return self.inner[0].forms
+        """Forms of the first part, which are those of all; T and pictures of unequal clips are those of none."""
+        if not self.unequal:
+            return self.inner[0].forms
+        return {name: _join_forms([clips.forms[name] for clips in self.inner]) for name in self.inner[0].forms}
 
     @property
     def columns(self) -> Mapping[str, Any]:
@@ -170,6 +174,16 @@ class MixedClipsAt:
             rows[:, slots] = clips.sources.renumber(clips.inner[part].sources, np.array(at.rows, dtype=np.int64))
         return rows.tolist()
 
+    def find_shapes(self, slots: slice) -> list[list[Shape]]:
+        start, stop, _ = slots.indices(len(self._parts))
+        found: list[list[Shape]] = [[(0, 0, 0, 0)] * (stop - start) for _ in self._clips.forms]
+        for own, _, at in self._groups:
+            first, last = own.searchsorted((start, stop)).tolist()
+            for shapes, of_part in zip(found, at.find_shapes(slice(first, last)), strict=True):
+                for slot, shape in zip(own[first:last].tolist(), of_part, strict=True):
+                    shapes[slot - start] = shape
+        return found
+
     def make(self, slot: int) -> PlannedClip:
         at, number = self._locate(slot)
         made = at.make(number)
@@ -217,6 +231,7 @@ def mix_plans(
     rank: int = 0,
     world_size: int = 1,
     tail: Tail = "pad",
+    unequal: bool = False,
 ) -> EpochPlan:
     """Mix plans by weight: after n positions each has had its share of n clips, within one.
 
@@ -226,14 +241,15 @@ def mix_plans(
     Example: ``mix_plans([(plan_a, 0.7), (plan_b, 0.3)], num_clips=1_000_000, seed=0)``
 
     Args:
-        parts: Plans and their weights, of which only the ratios count. All plan for one rank, give pictures of one
-            shape and as many frames, and have the same columns. A part may be a mixture.
+        parts: Plans and their weights, of which only the ratios count. All plan for one rank, have the same columns
+            and, unless ``unequal``, give pictures of one shape and as many frames. A part may be a mixture.
         num_clips: Clips of an epoch, of all ranks together.
         seed: Decides the order of the parts, as far as their shares leave it open.
         epoch: Number of the epoch, from 0.
         rank: Number of this process, from 0 to ``world_size`` - 1.
         world_size: Number of processes that share an epoch.
         tail: As in ``plan_clips``.
+        unequal: Let clips differ in their number of frames and in the size of their pictures; batches hold lists.
 
     Returns:
         A plan whose batches have the column "plan", the number of each clip's part, int64; ``parts`` are those given.
@@ -243,13 +259,24 @@ def mix_plans(
     """
     if seed is None:
         raise UsageError("seed: give a number, such as seed=0: all random choices of a plan come from it")
+    if not isinstance(unequal, bool):
+        raise expected("unequal", "True or False", unequal)
     pairs = _read_pairs(parts)
     plans = tuple(plan for plan, _ in pairs)
-    _check_alike(plans)
+    _check_alike(plans, unequal)
     count = check_integer("num_clips", num_clips, least=1)
     order = Order(count, seed, False, epoch, rank, world_size, tail)
     _check_count(count, order.epoch, len(plans))
-    return EpochPlan(order, MixedClips(plans, tuple(weight for _, weight in pairs), count, order.seed))
+    return EpochPlan(order, MixedClips(plans, tuple(weight for _, weight in pairs), count, order.seed, unequal))
+
+
+def _join_forms(forms: Sequence[PartForm]) -> PartForm:
+    """Join the forms of one part in plans whose clips may differ in shape."""
+    lengths, pictures = {form.num_frames for form in forms}, {form.picture for form in forms}
+    length = lengths.pop() if len(lengths) == 1 else None
+    takes = forms[0].takes if len(forms[0].takes) > 1 else (length,)
+    picture = pictures.pop() if len(pictures) == 1 else None
+    return replace(forms[0], num_frames=length, lengths=None, takes=takes, picture=picture, unequal=True)
 
 
 def _check_count(num_clips: int, epoch: int, parts: int) -> None:
@@ -285,8 +312,8 @@ def _read_pairs(parts: Any) -> list[tuple[EpochPlan, Fraction]]:
     return pairs
 
 
-def _check_alike(plans: Sequence[EpochPlan]) -> None:
-    """Check that the clips of all parts fit into one batch."""
+def _check_alike(plans: Sequence[EpochPlan], unequal: bool) -> None:
+    """Check that the clips of all parts fit into one batch; with ``unequal``, their shapes may differ."""
 
     def compare(what: str, values: list[Any], advice: str) -> None:
         for number, value in enumerate(values):
@@ -300,19 +327,21 @@ def _check_alike(plans: Sequence[EpochPlan]) -> None:
                 f"parts[{first}] and parts[{number}] are the same plan, which would give each of its clips twice: add "
                 "their weights, or give one of them another seed"
             )
-        if any(form.unequal or form.num_frames is None for form in plan.clips.forms.values()):
+        if not unequal and any(form.unequal or form.num_frames is None for form in plan.clips.forms.values()):
             raise UsageError(
                 f"parts[{number}] has pictures of different sizes, or clips of different lengths: give it "
-                "size=(height, width), and one number of frames"
+                "size=(height, width), and one number of frames, or give mix_plans unequal=True"
             )
     compare("the streams", [list(plan.streams) for plan in plans], "plan all parts with the same streams, in one order")
     for name in plans[0].clips.forms:
         of = f" of stream {name!r}" if name else ""
         forms = [plan.clips.forms[name] for plan in plans]
-        compare(
-            f"the numbers of frames{of}", [form.num_frames for form in forms], "use rules with one number of frames"
-        )
-        compare(f"the pictures{of}", [form.picture for form in forms], "give all plans the same size=(height, width)")
+        if not unequal:
+            advice = "use rules with one number of frames, or give unequal=True"
+            compare(f"the numbers of frames{of}", [form.num_frames for form in forms], advice)
+            advice = "give all plans the same size=(height, width), or give unequal=True"
+            compare(f"the pictures{of}", [form.picture for form in forms], advice)
+        compare(f"the numbers of sources{of}", [len(form.takes) for form in forms], "use as many times in all plans")
         borders = "give all plans size=ff.Letterbox(...), or none of them"
         compare(f"the borders{of}", [form.has_boxes for form in forms], borders)
     own = [{name: each for name, each in plan.clips.columns.items() if name != PLAN_COLUMN} for plan in plans]

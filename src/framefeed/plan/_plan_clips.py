@@ -19,7 +19,7 @@ from framefeed.plan._order import Balance, Order, Shuffle
 from framefeed.plan._plan import EpochPlan
 from framefeed.plan._plan_streams import check_streams, plan_streams, split_form
 from framefeed.plan._request_rule import Requests, find_mistakes
-from framefeed.plan._rules import ClipRule, EveryFrame
+from framefeed.plan._rules import ClipRule, EveryFrame, choose_by
 from framefeed.plan._shard import Tail
 from framefeed.plan._short_rows import explain_short_rows
 from framefeed.plan._stream_clips import Following, StreamClips
@@ -96,7 +96,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
             pick="played" and no tolerance, and the policy is "repeat_last"; for others make the requests yourself:
             ``plan_requests`` takes pick, tolerance_seconds and policy. A warning says if floats look like frame
             numbers, or if all frames of a row lie past the end.
-        unequal: Let the pictures of different clips differ in size; ``ClipBatch.data`` is then a list of clips.
+        unequal: Let clips differ in the size of their pictures and, with ``at`` or a rule of your own, in their number
+            of frames; ``ClipBatch.data`` is then a list of clips.
         on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
             CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
             gives. One warning counts the damaged frames that "error" may plan, or the rows that were not scanned so,
@@ -307,7 +308,7 @@ def _count_damaged_picks(clips: CatalogClips, order: Order, row: int) -> int:
             if isinstance(rule, Requests):
                 numbers = np.flatnonzero(rule.rows == row)
             contexts = [ClipContext(order.seed, order.epoch, 0, number) for number in numbers.tolist()]
-            ordinals = np.unique(np.concatenate([rule.choose(timeline, context).ordinals for context in contexts]))
+            ordinals = np.unique(np.concatenate([choose_by(rule, timeline, each).ordinals for each in contexts]))
     except (FrameNotFound, TimeUnavailable):
         return 0  # Its clips raise this error.
     return int(np.count_nonzero(index.is_damaged(ordinals)))

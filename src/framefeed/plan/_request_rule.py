@@ -123,7 +123,7 @@ class Requests:
         other = int((lengths != lengths[0]).argmax())
         return UsageError(
             f"all requests of a batch must have the same number of frames, but request 0 has {lengths[0]} and "
-            f"request {other} has {lengths[other]}: repeat frames, or make one plan for each length"
+            f"request {other} has {lengths[other]}: give unequal=True, make one plan for each length, or repeat frames"
         )
 
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
@@ -155,21 +155,29 @@ class Requests:
         """Choose the crop and size of one request in a displayed picture of height x width."""
         return self._picture_rules[int(self.output_of[context.number])].output(height, width, context)
 
+    def find_shape(self, height: int, width: int, number: int) -> tuple[int, int, int]:
+        """Find the shape of the pictures of request ``number``, (C, H, W)."""
+        return self._picture_rules[int(self.output_of[number])].shape(height, width)
+
     def place(self, output: OutputSpec, *, is_flipped: bool) -> Placement | None:
         """Find where pictures lie in those that are delivered: forms of requests have no border."""
 
-    def common_picture(self, heights: IntArray, widths: IntArray, name: Callable[[int], str]) -> Size | None:
-        """Find the one (height, width) of all requests; see ``PictureRule.common_picture``."""
+    def common_picture(
+        self, heights: IntArray, widths: IntArray, name: Callable[[int], str], *, unequal: bool = False
+    ) -> Size | None:
+        """Find the one (height, width) of all requests, None if they may differ; see ``PictureRule.common_picture``."""
         output_by_size: dict[Size, str] = {}
         for number, rule in enumerate(self._picture_rules):
             rows = self.rows[self.output_of == number]
             names = [name(row) for row in rows.tolist()]
-            size = rule.common_picture(heights[rows], widths[rows], names.__getitem__)
-            if size is not None:
+            if unequal:
+                rule.check_pictures(heights[rows], widths[rows], names.__getitem__)
+            elif (size := rule.common_picture(heights[rows], widths[rows], names.__getitem__)) is not None:
                 output_by_size.setdefault(size, f"{self.outputs[number]}")
         if len(output_by_size) > 1:
             raise UsageError(
-                f"all pictures of a plan must have the same size, but the requests ask for {output_by_size}"
+                f"all pictures of a plan must have the same size, but the requests ask for {output_by_size}: give "
+                "unequal=True, which makes each batch a list of clips"
             )
         return next(iter(output_by_size), None)
 
@@ -226,7 +234,7 @@ def make_row_requests(catalog: Catalog, at: str, options: ClipOptions, some: Int
     if all_lists.values.dtype.kind == "f":
         rows = rows[~catalog.lacks_times[rows]]
     lists = all_lists.take(rows)
-    _check_lists(catalog, at, rows, lists)
+    _check_lists(catalog, at, rows, lists, options.unequal)
     by_time = lists.values.dtype.kind == "f"
     if not by_time and int(lists.values.max(initial=0)) > MAX_INT64:
         number = int(lists.offsets.searchsorted(int(lists.values.argmax()), side="right")) - 1
@@ -256,23 +264,24 @@ def find_mistakes(catalog: Catalog, requests: Requests) -> Iterator[str]:
     by_time = bool(requests.by_time.any())
     if not by_time and _SECONDS.search(at.lower()) and not _NUMBERS.search(at.lower()):
         yield f"at={at!r}: integers are frame numbers, not seconds: for seconds write floats, such as 3.0"
-    values = (requests.seconds if by_time else requests.indices).reshape(len(rows), -1)
+    values = requests.seconds if by_time else requests.indices
     # NaN, so that nothing is past it, if a file has no times.
     ends = catalog.column_values("duration_seconds")[rows] if by_time else catalog.num_frames[rows]
-    past = values >= ends[:, np.newaxis]
+    starts, owners = requests.offsets[:-1], np.repeat(np.arange(len(rows)), np.diff(requests.offsets))
+    past = values >= ends[owners]
     if by_time and past.any() and np.array_equal(values, np.floor(values)):
-        number, column = divmod(int(past.argmax()), past.shape[1])
+        number, value = int(owners[past.argmax()]), values[past.argmax()]
         row_name = _name_row(catalog, rows, number)
         yield (
             f"at={at!r}: this column holds floats, which are seconds, but all of them are whole numbers, and "
-            f"{np.count_nonzero(past.any(1))} of {len(rows)} rows ask for a time past the end of the video: the first "
-            f"is {row_name}, with {values[number, column]:g} s of {ends[number]:.2f} s. If they "
+            f"{len(np.unique(owners[past]))} of {len(rows)} rows ask for a time past the end of the video: the first "
+            f"is {row_name}, with {value:g} s of {ends[number]:.2f} s. If they "
             "are frame numbers, cast the column to integers (pandas: astype('int64')), so that the list has 30 and not "
             "30.0, and scan again"
         )
-    elif (all_past := past.all(1)).any():
+    elif (all_past := np.logical_and.reduceat(past, starts)).any():
         number = int(all_past.argmax())
-        first, end = values[number, 0], ends[number]
+        first, end = values[starts[number]], ends[number]
         example = f"frame {first}, but the video's frames go from 0 to {end - 1}"
         if by_time:
             example = f"{first:g} s, but the video is {end:.2f} s long"
@@ -289,16 +298,16 @@ def _select(column: AnyArray | ListColumn, rows: IntArray) -> AnyArray | ListCol
     return column.select(rows) if isinstance(column, ListColumn) else column[rows]
 
 
-def _check_lists(catalog: Catalog, at: str, rows: IntArray, lists: RowLists) -> None:
+def _check_lists(catalog: Catalog, at: str, rows: IntArray, lists: RowLists, unequal: bool) -> None:
     if not len(rows):
         return
     lengths = lists.lengths
-    if (differs := lengths != lengths[0]).any():
+    if (differs := lengths != lengths[0]).any() and not unequal:
         other = int(differs.argmax())
         raise UsageError(
             f"column {at!r} must have the same number of frames in every row, but {_name_row(catalog, rows, 0)} has "
-            f"{lengths[0]} and {_name_row(catalog, rows, other)} has {lengths[other]}: repeat frames, or plan the "
-            "lengths apart with catalog[mask]"
+            f"{lengths[0]} and {_name_row(catalog, rows, other)} has {lengths[other]}: give unequal=True, repeat "
+            "frames, or plan the lengths apart with catalog[mask]"
         )
     if not (finite := np.isfinite(lists.values)).all():
         number = int(np.searchsorted(lists.offsets, int(finite.argmin()), side="right")) - 1

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from framefeed._arrays import IntArray
+from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
-from framefeed.errors import UsageError
+from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import ExactTimes, Pick, Timeline
 from framefeed.request import ClipContext, ClipFrames, Picking, Policy, choose_frames, choose_times
 
@@ -31,14 +31,29 @@ class ClipRule(Protocol):
 
     A rule that draws frames has an attribute ``is_random``, which is True; one that fails in streams without times has
     ``needs_times``, which is True.
+
+    Example of a rule of your own, two frames a second of whole videos, whose T differs::
+
+        @dataclass(frozen=True)
+        class TwoPerSecond:
+            num_frames = None
+            needs_times = True
+
+            def choose(self, timeline, context):
+                first, end = timeline.span_seconds
+                return np.arange(0, end - first, 0.5)
     """
 
     @property
     def num_frames(self) -> int | None:
-        """T, the frames of one clip; None in requests alone, which know that of each clip."""
+        """T, the frames of one clip; None if clips differ in it."""
 
-    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
-        """Choose the frames of one clip."""
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames | IntArray | FloatArray:
+        """Choose the frames of one clip, T of at least 1: the same for the same arguments.
+
+        Frame numbers of the timeline, int64 [T], are taken as `AtIndices` takes them, and seconds from its first frame,
+        float64 [T], as `AtSeconds` does, both with the attribute ``policy`` of the rule, if it has one.
+        """
 
 
 @dataclass(frozen=True)
@@ -376,6 +391,34 @@ class Dense:
         errors = chosen.errors.copy()
         errors[0] += error
         return replace(chosen, errors=errors)
+
+
+def choose_by(rule: ClipRule, timeline: Timeline, context: ClipContext) -> ClipFrames:
+    """Choose the frames of one clip by a rule, which may be a user's.
+
+    Raises:
+        FrameNotFound: The rule chose none.
+        UsageError: It chose what are no frames, or not as many as it says.
+    """
+    chosen = rule.choose(timeline, context)
+    if not isinstance(chosen, ClipFrames):
+        values = np.asarray(chosen)
+        if values.ndim != 1 or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
+            what = "frame numbers (integers) or finite seconds (floats), an array [T]"
+            raise expected(f"{rule!r}: `choose`", f"it to return {what}", chosen)
+        segments = np.zeros(len(values), dtype=np.int64)
+        policy: Policy = getattr(rule, "policy", "repeat_last")
+        if not len(values):
+            raise FrameNotFound(f"{rule!r} chose no frames: return at least one")
+        if values.dtype.kind == "f":
+            ticks = timeline.to_ticks(ExactTimes.of(values.tolist()))
+            chosen = choose_times(timeline, ticks, segments, Picking(policy=policy))
+        else:
+            chosen = choose_frames(timeline, values.astype(np.int64), segments, policy)
+    length, given = rule.num_frames, len(chosen.ordinals)
+    if length is not None and given != length:
+        raise UsageError(f"{rule!r}: expected `choose` to return num_frames={length} frames, got {given}")
+    return chosen
 
 
 ALIKE_IN_STILLS = (Uniform, RandomSegments, AtIndices, EveryFrame, AtSeconds, Rates, Dense)

@@ -15,7 +15,7 @@ import numpy as np
 
 from framefeed._arrays import IntArray
 from framefeed._units import format_share
-from framefeed.errors import FrameNotFound, TimeUnavailable
+from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable
 from framefeed.plan._clips import CatalogClips
 from framefeed.plan._description import SAMPLED_CLIPS
 from framefeed.plan._plan import EpochPlan
@@ -26,6 +26,8 @@ StoredForm = Literal["output", "planes"]
 
 _CLIPS_AT_ONCE = 1 << 20
 _SAMPLED_PICTURES = 512
+_SAMPLED_LENGTHS = 16
+"""Clips that are planned, of those whose T is not known before."""
 _MUCH_REUSE = 0.9
 """From this share of the next epoch's frames on, a cache saves nearly all of its decoding."""
 _WINDOW = 512
@@ -70,10 +72,25 @@ def _count_plain(clips: CatalogClips, form: StoredForm, epochs: int) -> tuple[in
 
 
 def mean_clip_bytes(plan: EpochPlan) -> int:
-    """Compute the bytes of a delivered clip; of unequal pictures, the mean of a sample of the rows."""
-    if plan.parts:
-        return mean_clip_bytes(plan.parts[0])
-    return sum((each.rule.num_frames or 1) * _mean_picture_bytes(each) for each in plan.clips.list_plain())
+    """Compute the bytes of a delivered clip; of clips that differ in shape, the mean of a sample."""
+    forms = plan.clips.forms.values()
+    if not len(plan):
+        return 0
+    if not any(form.unequal or form.num_frames is None for form in forms):
+        return sum(math.prod((form.num_frames or 0, *form.picture_shape)) for form in forms)
+    whole = plan.whole
+    sample = np.unique(np.linspace(0, len(whole) - 1, _SAMPLED_PICTURES).astype(np.int64))
+    shapes = np.array(whole.clips_at(sample).find_shapes(), dtype=np.int64)
+    if (shapes[..., 0] < 0).any():
+        some = whole.clips_at(sample[:: -(-len(sample) // _SAMPLED_LENGTHS)])
+        clips = []
+        for slot in range(len(some)):
+            with suppress(FramefeedError):
+                clips.append(some.plan(slot))
+        for number, name in enumerate(plan.clips.forms):
+            mean = sum(len(clip.parts[name]) for clip in clips) // max(1, len(clips))
+            shapes[number, :, 0] = np.where(shapes[number, :, 0] < 0, max(1, mean), shapes[number, :, 0])
+    return int(shapes.prod(axis=2).mean(axis=1).sum())
 
 
 def _mean_picture_bytes(clips: CatalogClips) -> int:
@@ -106,13 +123,13 @@ def _has_one_box(clips: CatalogClips) -> bool:
 
 
 def _count_clip_frames(clips: CatalogClips) -> IntArray:
-    """Count the frames of all clips of each catalog row, int64 [R]."""
+    """Count the frames of all clips of each catalog row, int64 [R]; at most, where a rule does not say them."""
     layout, lengths = clips.layout, clips.form.lengths
     counts = np.zeros(len(clips.catalog), np.int64)
     for first in range(0, len(layout), _CLIPS_AT_ONCE):
         numbers = np.arange(first, min(first + _CLIPS_AT_ONCE, len(layout)))
-        own = clips.rule.num_frames or 1 if lengths is None else lengths[numbers]
-        np.add.at(counts, layout.find_rows(numbers), own)
+        rows, own = layout.find_rows(numbers), clips.rule.num_frames if lengths is None else lengths[numbers]
+        np.add.at(counts, rows, clips.catalog.num_frames[rows] if own is None else own)
     return counts
 
 

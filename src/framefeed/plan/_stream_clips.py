@@ -20,6 +20,7 @@ from framefeed.plan._clips import (
     Draws,
     JoinedClips,
     PartForm,
+    Shape,
     hash_text,
 )
 from framefeed.plan._options import OMITTED_VALUES
@@ -170,6 +171,15 @@ class StreamClipsAt:
             [start + row for row in take.located.rows] if start else take.located.rows
             for start, take in zip(self._clips.starts, self._takes, strict=True)
         ]
+
+    def find_shapes(self, slots: slice) -> list[list[Shape]]:
+        shapes: dict[str, list[Shape]] = {}
+        for (name, _), at in zip(self._clips.takes, self._takes, strict=True):
+            (own,) = at.find_shapes(slots)
+            earlier = shapes.setdefault(name, own)
+            if earlier is not own:  # takes of one part: pictures, whose T the rule says
+                shapes[name] = [(one[0] + two[0], *one[1:]) for one, two in zip(earlier, own, strict=True)]
+        return list(shapes.values())
 
     def make(self, slot: int) -> PlannedClip:
         draw = SharedDraw()

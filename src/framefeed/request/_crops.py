@@ -395,6 +395,10 @@ class PictureRule:
         shape = self.decoded_shape(height, width)
         return (3, *self.size.common) if isinstance(self.size, Letterbox) else shape
 
+    def find_shape(self, height: int, width: int, number: int) -> tuple[int, int, int]:
+        """Shape (C, H, W) of the pictures of a clip of this number, which makes no difference."""
+        return self.shape(height, width)
+
     def decoded_shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape (C, H, W) of a picture from the decoder; it may lie in a larger one."""
         return self.output(height, width, ClipContext(0, 0, 0)).shape(height, width)

@@ -376,7 +376,7 @@ class ClipDataset(Dataset[Any]):
         for number in range(MAX_SUBSTITUTES):
             own = plan.order.choose_substitute(position, number)
             batch = load_batch(whole, [own], decoder, self._buffers, self._own_normaliser)
-            lengths = [map_streams(lambda valid: valid.shape[1:], each.valid) for each in (batch, failed)]
+            lengths = [map_streams(_find_common_length, each.valid) for each in (batch, failed)]
             if batch.errors[0] is None and lengths[0] == lengths[1]:
                 outcome = self._apply_transform(whole, map_streams(itemgetter(0), batch.data), own)
                 if isinstance(outcome, Ok):
@@ -410,6 +410,11 @@ class ClipDataset(Dataset[Any]):
             return outcome
         normalise = partial(normalise_result, normaliser)
         return catch_outcome(partial(map_streams, normalise) if isinstance(loaded, dict) else normalise, outcome.value)
+
+
+def _find_common_length(valid: Any) -> int | None:
+    """Find T of all clips of a batch; None if they may differ in it."""
+    return None if isinstance(valid, list) else int(valid.shape[1])
 
 
 def normalise_result(normaliser: Normaliser, result: Any) -> torch.Tensor:
