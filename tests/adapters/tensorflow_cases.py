@@ -29,6 +29,7 @@ from tests.adapters.framework_checks import (
 )
 from tests.fakes import FlatDecoder
 from tests.load import stream_media
+from tests.load.test_lengths import list_requests, plan_lengths
 from tests.makers import SIZE, folder, plan_of
 
 CLIPS, BATCH = 12, 5
@@ -228,6 +229,37 @@ def test_what_a_transform_gives_has_a_static_shape(make_loader: Callable[..., Cl
         ff.tensorflow.dataset(make_loader(transform=refuse))
 
 
+def plan_ragged_streams() -> ff.EpochPlan:
+    requests = [{"left": each, "right": ff.DecodeRequest(each.source, indices=[5, 6])} for each in list_requests()]
+    return ff.plan_requests(requests, unequal=True, size=(16, 24))
+
+
+def take_first(clip: Any, generator: np.random.Generator) -> Any:
+    return clip[0]
+
+
+def test_clips_of_any_length_are_ragged(make_loader: Callable[..., ClipLoader]) -> None:
+    plans = plan_lengths(size=(16, 24)), plan_ragged_streams()
+    for plan in plans:
+        loader, reference = make_loader(plan), make_loader(plan, workers=0)
+        dataset = ff.tensorflow.dataset(loader)
+        for element, batch in zip(dataset, reference, strict=True):
+            left = (lambda part: part["left"]) if isinstance(batch.data, dict) else (lambda part: part)
+            for name in ("data", "pts_seconds", "valid"):
+                made, expected = left(element[name]), left(getattr(batch, name))
+                assert isinstance(made, tf.RaggedTensor)
+                for slot, clip in enumerate(expected):
+                    np.testing.assert_array_equal(made[slot].numpy(), clip, strict=True)
+            if isinstance(batch.data, dict):
+                np.testing.assert_array_equal(element["data"]["right"].numpy(), np.stack(batch.data["right"]))
+    pairs = list(ff.tensorflow.dataset(make_loader(plans[0]), target="number"))
+    assert [clips.shape.as_list() for clips, _ in pairs] == [[5, None, 3, 16, 24], [2, None, 3, 16, 24]]
+    with pytest.raises(ff.UsageError, match=r"transform with dataset\.map"):
+        ff.tensorflow.dataset(make_loader(plans[0], transform=take_first))
+    with pytest.raises(ff.UsageError, match=r"pictures differ in size: give the plan size="):
+        ff.tensorflow.dataset(make_loader(plan_lengths()))
+
+
 def test_wrong_calls_say_what_to_do(make_loader: Callable[..., ClipLoader]) -> None:
     loader = make_loader(plan_of(columns=[]))
     with pytest.raises(
@@ -236,7 +268,7 @@ def test_wrong_calls_say_what_to_do(make_loader: Callable[..., ClipLoader]) -> N
         ff.tensorflow.dataset(loader, target="label")
     with pytest.raises(ff.UsageError, match=r"loader: expected an ff\.ClipLoader, got"):
         ff.tensorflow.dataset(loader.plan)
-    with pytest.raises(ff.UsageError, match="unequal=True have no common shape: give size="):
+    with pytest.raises(ff.UsageError, match="unequal=True have no common shape: give the plan size="):
         ff.tensorflow.dataset(make_loader(plan_of(unequal=True)))
     request = ff.DecodeRequest(sorted(folder().rglob("*.mp4"))[0], [1])
     for name in ("ok", "sources"):

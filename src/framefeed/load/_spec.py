@@ -65,7 +65,7 @@ def describe_batches(
 ) -> BatchSpec:
     """Describe the batches of an iteration; with a transform, its first clip is decoded and transformed for that.
 
-    Clips that differ in size are an error unless ``unequal``.
+    Clips that differ in shape are an error unless ``unequal``; what they differ in is then None in the shapes.
     """
     if options.dtype == "bfloat16":
         raise UsageError("dtype='bfloat16' is for batches of PyTorch: give the loader dtype='float32' or 'float16'")
@@ -73,8 +73,8 @@ def describe_batches(
     parts = plan.clips.forms
     if any(form.unequal for form in parts.values()) and not unequal:
         raise UsageError(
-            "the clips of a plan with unequal=True have no common shape: give size=(height, width) to plan_clips, or "
-            "take the lists of clips from ff.ClipLoader"
+            "the clips of a plan with unequal=True have no common shape: give the plan size=(height, width) and a rule "
+            "with one number of frames, without unequal=True, or take the lists of clips from ff.ClipLoader"
         )
     length = options.batch_size if options.drop_last else None
     forms = {name: _find_form(form, options) for name, form in parts.items()}
@@ -113,7 +113,7 @@ def describe_batches(
 
 def _find_form(form: PartForm, options: LoaderOptions) -> tuple[tuple[int | None, ...], np.dtype[Any]]:
     """Find shape and dtype of the clips of one part, without a transform."""
-    picture_shape = (3, None, None) if form.unequal else form.picture_shape
+    picture_shape = (3, *(form.picture or (None, None))) if form.unequal else form.picture_shape
     return (form.num_frames, *picture_shape), options.array_dtype or np.dtype(np.uint8)
 
 

@@ -108,7 +108,10 @@ def find_failing(
 
 
 def find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray, unequal: bool = False) -> Size | None:
-    """Find the (height, width) of the delivered pictures of some rows; None if there are none, or they may differ."""
+    """Find the (height, width) of the delivered pictures of some rows; None if there are none, or they may differ.
+
+    With ``unequal`` they may, unless they are resized to one.
+    """
     distinct = _find_first_of_each_shape(catalog.heights, catalog.widths, rows)
 
     def name(at: int) -> str:
@@ -117,7 +120,7 @@ def find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray,
     heights, widths = catalog.heights[distinct], catalog.widths[distinct]
     if unequal:
         pictures.check_pictures(heights, widths, name)
-        return None
+        return pictures.common if len(rows) else None
     return pictures.common_picture(heights, widths, name)
 
 

@@ -262,7 +262,7 @@ class PictureRule:
         check_choice("still_quality", self.still_quality, get_args(StillQuality))
         if self.crop is None or not self.crop.resizes:
             return
-        if not isinstance(self._common, tuple):
+        if not isinstance(self.common, tuple):
             raise UsageError(
                 f"expected one output size, got {self.crop!r} with size={self.size}: give either size=(height, width), "
                 "or the crop a height and width"
@@ -292,7 +292,7 @@ class PictureRule:
         size, part = self._fit(rows, columns)
         if part not in (None, (0, 0, rows, columns)):
             box = top + part[0], left + part[1], *part[2:]
-        elif self._common is None and self.crop is not None and self.crop.size is not None:
+        elif self.common is None and self.crop is not None and self.crop.size is not None:
             # A box of several streams that is scaled, and so rounded, gives pictures of the crop's own shape.
             size = self._fit(*self.crop.size)[0]
         return OutputSpec(size, box, still_quality=self.still_quality)
@@ -310,7 +310,7 @@ class PictureRule:
         return self.crop is None and self.size is not None and not isinstance(self.size, ResizeCrop)
 
     @property
-    def _common(self) -> Size | None:
+    def common(self) -> Size | None:
         """(height, width) of all delivered pictures, if they are resized to one."""
         size = self.size
         if size is None:
@@ -332,7 +332,7 @@ class PictureRule:
 
     @cached_property
     def _whole(self) -> OutputSpec:
-        return OutputSpec(self._common, still_quality=self.still_quality)
+        return OutputSpec(self.common, still_quality=self.still_quality)
 
     def decoder_output(self, height: int, width: int) -> OutputSpec:
         """Choose crop and size for a decoder alone, which has no clips to draw for.
@@ -411,9 +411,9 @@ class PictureRule:
         Raises:
             UsageError: They have different sizes, or a crop does not fit.
         """
-        if self._common is not None:
+        if self.common is not None:
             self.check_pictures(heights, widths, name)
-            return self._common if len(heights) else None
+            return self.common if len(heights) else None
         first_rows = self._find_sizes(heights, widths, name)
         if len(first_rows) > 1:
             (one, first), (other, second) = list(first_rows.items())[:2]

@@ -39,6 +39,8 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
     ``drop_last=True``. The cardinality is the number of batches of an epoch; it is unknown if the loader stands at a
     restored position, from which the first iteration is shorter.
 
+    Of a plan with ``unequal=True`` whose clips differ in T alone, data, pts_seconds and valid are ragged tensors.
+
     The epoch of the loader increases when its last batch is delivered: ``model.fit`` counts batches, and asks for no
     more. An error of the loader ends the iteration as an error of TensorFlow, with its type, message and file name in
     the text. Iterations of one loader end each other, as with ``iter(loader)``.
@@ -46,8 +48,9 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
     Example: ``model.fit(ff.tensorflow.dataset(loader, target="label"), epochs=2)``
 
     Args:
-        loader: An open `ClipLoader`, not of a plan with ``unequal=True``. With a transform, its first clip is loaded at
-            once, for the shape and dtype of the result. Restore its state before.
+        loader: An open `ClipLoader`, not of clips whose pictures differ in size, or that a transform makes of clips of
+            any T. With a transform, its first clip is loaded at once, for the shape and dtype of the result. Restore
+            its state before.
         target: Name of a column of numbers, or of text, which becomes codes.
 
     Raises:
@@ -57,16 +60,24 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
         raise expected("loader", "an ff.ClipLoader", loader)
     if target is not None:
         check_target(loader.plan, target)
-    spec = loader.describe_batches()
+    ragged = _find_ragged(loader)
+    spec = loader.describe_batches(unequal=bool(ragged))
+    for name in ragged:
+        form: ArraySpec = spec.arrays["data"][name] if name else spec.arrays["data"]
+        if len(form.shape) < 2 or form.shape[1] is not None:
+            raise UsageError(
+                "the results of a transform of clips that differ in their number of frames have any shape, which no "
+                "dataset of TensorFlow has: transform with dataset.map, or make the clips equal in the plan"
+            )
     if target is None:
-        arrays: Any = {name: map_streams(_make_spec, each) for name, each in spec.arrays.items()}
+        arrays: Any = {name: _make_specs(name, each, ragged) for name, each in spec.arrays.items()}
         names = tf.TensorSpec(arrays["ok"].shape, tf.string)
         arrays["sources"] = map_streams(lambda _: names, spec.arrays["data"])
     else:
-        data, column = map_streams(_make_spec, spec.arrays["data"]), _make_spec(spec.arrays[target])
+        data, column = _make_specs("data", spec.arrays["data"], ragged), _make_spec(spec.arrays[target])
         arrays = data, tf.TensorSpec(column.shape, find_target_dtype(np.dtype(column.dtype.as_numpy_dtype)))
     num_batches = None if spec.is_restored else spec.num_batches
-    epochs = Epochs(loader, _Converter(spec, target), num_batches)
+    epochs = Epochs(loader, _Converter(spec, target, ragged), num_batches)
     made = tf.data.Dataset.from_generator(epochs, output_signature=arrays)
     if num_batches is not None:
         made = made.apply(tf.data.experimental.assert_cardinality(num_batches))
@@ -83,19 +94,55 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
 class _Converter:
     """Makes elements of batches: pairs with the column ``target``, or dicts."""
 
-    def __init__(self, spec: BatchSpec, target: str | None) -> None:
+    def __init__(self, spec: BatchSpec, target: str | None, ragged: frozenset[str]) -> None:
         self._data: Any = spec.arrays["data"]
         self._target = target
+        self._ragged = ragged
 
     def __call__(self, batch: ClipBatch) -> Element:
-        if isinstance(batch.data, dict):
+        if self._ragged:
+            pass  # without a transform, which alone makes other forms
+        elif isinstance(batch.data, dict):
             for name, data in batch.data.items():
                 _check_form(data, self._data[name], f" of stream {name!r}")
         else:
             _check_form(batch.data, self._data)
-        if self._target is None:
-            return {**list_arrays(batch), "sources": map_streams(_encode_names, batch.sources)}
-        return batch.data, convert_target(batch.columns[self._target], batch.ok)
+        if self._target is not None:
+            return self._join("data", batch.data), convert_target(batch.columns[self._target], batch.ok)
+        arrays = {name: self._join(name, each) for name, each in list_arrays(batch).items()}
+        return {**arrays, "sources": map_streams(_encode_names, batch.sources)}
+
+    def _join(self, name: str, value: Any) -> Any:
+        """Join the clips of a batch that differ in T to a ragged tensor."""
+        if name not in _RAGGED_KEYS or not self._ragged:
+            return value
+        if isinstance(value, dict):
+            return {stream: _join_clips(each, stream in self._ragged) for stream, each in value.items()}
+        return _join_clips(value, True)
+
+
+_RAGGED_KEYS = ("data", "pts_seconds", "valid")
+"""Parts of a batch that have an axis of T."""
+
+
+def _find_ragged(loader: ClipLoader) -> frozenset[str]:
+    """Find the parts whose clips differ in T, and in nothing else; "" for clips of one stream."""
+    forms = loader.plan.clips.forms
+    ragged = frozenset(name for name, form in forms.items() if form.is_ragged)
+    if not ragged:
+        return ragged
+    others = [name for name, form in forms.items() if form.unequal and form.picture is None]
+    if others:
+        where = f" of stream {others[0]!r}" if others[0] else ""
+        raise UsageError(f"the pictures{where} differ in size: give the plan size=(height, width)")
+    return ragged
+
+
+def _join_clips(clips: Any, is_ragged: bool) -> Any:
+    if not is_ragged:
+        return np.stack(clips) if isinstance(clips, list) else clips
+    lengths = np.array([len(clip) for clip in clips], dtype=np.int64)
+    return tf.RaggedTensor.from_row_lengths(np.concatenate(clips), lengths)
 
 
 def _check_form(data: AnyArray, spec: ArraySpec, of: str = "") -> None:
@@ -113,6 +160,15 @@ def _check_form(data: AnyArray, spec: ArraySpec, of: str = "") -> None:
 
 def _make_spec(spec: Any) -> tf.TensorSpec:
     return tf.TensorSpec(spec.shape, spec.dtype)
+
+
+def _make_specs(name: str, spec: Any, ragged: frozenset[str]) -> Any:
+    """Make the specs of an array of batches, by stream of a dict."""
+    if isinstance(spec, dict):
+        return {stream: _make_specs(name, each, ragged & {stream}) for stream, each in spec.items()}
+    if name in _RAGGED_KEYS and ragged:
+        return tf.RaggedTensorSpec(spec.shape, spec.dtype, ragged_rank=1, row_splits_dtype=tf.int64)
+    return _make_spec(spec)
 
 
 def _encode_names(sources: Any) -> AnyArray:

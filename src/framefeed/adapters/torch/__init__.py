@@ -18,6 +18,7 @@ except ImportError as error:
     ) from error
 
 from framefeed.adapters.torch._clip_dataset import ClipDataset
+from framefeed.adapters.torch._collate import list_clips, pad_clips
 from framefeed.adapters.torch._data_loader import DataLoader
 from framefeed.adapters.torch._episode_sampler import EpisodeAwareSampler
 from framefeed.adapters.torch._lerobot_dataset import LeRobotDataset
@@ -31,6 +32,8 @@ __all__ = [
     "LeRobotDataset",
     "LeRobotDatasetMetadata",
     "VideoDecoder",
+    "list_clips",
+    "pad_clips",
     "to_device",
 ]
 
