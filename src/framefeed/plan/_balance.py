@@ -77,18 +77,22 @@ class CostOrder:
         return ordered
 
 
-def estimate_row_costs(catalog: Catalog, rule: ClipRule) -> FloatArray:
-    """Estimate the CPU seconds of a clip of each row, float64 [R], from columns of the catalog alone."""
+def estimate_row_costs(catalog: Catalog, rule: ClipRule, lengths: IntArray | None = None) -> FloatArray:
+    """Estimate the CPU seconds of a clip of each row, float64 [R], from columns of the catalog alone.
+
+    ``lengths`` are T of the rows, int64 [R]; None for that of the rule, or for all frames if it does not say it.
+    """
     frames = np.maximum(1, catalog.num_frames).astype(np.float64)
     key_frames, nbytes, fps = (
         np.nan_to_num(catalog.column_values(name).astype(np.float64))
         for name in ("num_key_frames", "bytes", "average_fps")
     )
     pixels = np.maximum(0, catalog.heights * catalog.widths)
-    delivered = rule.num_frames or 1
+    delivered = frames if rule.num_frames is None else np.full_like(frames, rule.num_frames)
+    delivered = delivered if lengths is None else np.maximum(1, lengths).astype(np.float64)
     # Half a distance between key frames to reach the first frame; then on to the next frame, or to its key frame.
     reach = frames / np.maximum(1, key_frames) / 2 + 1
-    spacing = np.minimum(_estimate_spacing(rule, frames, fps), reach)
+    spacing = np.minimum(_estimate_spacing(rule, frames, fps, delivered), reach)
     decoded = np.minimum(frames, reach + (delivered - 1) * spacing)
     seconds_per_byte, is_pictures = _find_codecs(catalog)
     video = (
@@ -100,7 +104,7 @@ def estimate_row_costs(catalog: Catalog, rule: ClipRule) -> FloatArray:
     return costs
 
 
-def _estimate_spacing(rule: ClipRule, frames: FloatArray, fps: FloatArray) -> FloatArray:
+def _estimate_spacing(rule: ClipRule, frames: FloatArray, fps: FloatArray, delivered: FloatArray) -> FloatArray:
     """Estimate the distance between frames of a clip in frames, float64 [R]."""
     if isinstance(rule, Dense) and rule.fps is None:
         return np.full_like(frames, rule.stride or 1)
@@ -108,7 +112,7 @@ def _estimate_spacing(rule: ClipRule, frames: FloatArray, fps: FloatArray) -> Fl
         rates = rule.rates if isinstance(rule, Rates) else [(rule.fps or 1, rule.num_frames)]
         seconds = sum(float(count / rate) for rate, count in rates)
         return fps * seconds / rule.num_frames
-    return frames / (rule.num_frames or 1)
+    return frames / delivered
 
 
 def _find_codecs(catalog: Catalog) -> tuple[FloatArray, AnyArray]:

@@ -407,7 +407,11 @@ class CatalogClips:
     @cached_property
     def _row_costs(self) -> FloatArray:
         """Predicted CPU seconds of a clip of each row of the catalog."""
-        return estimate_row_costs(self.catalog, self.rule)
+        lengths = None
+        if isinstance(self.rule, Requests) and self.form.lengths is not None:
+            lengths = np.zeros(len(self.catalog), np.int64)
+            np.maximum.at(lengths, self.rule.rows, self.form.lengths)
+        return estimate_row_costs(self.catalog, self.rule, lengths)
 
     def predict_costs(self, clips: IntArray) -> FloatArray:
         costs: FloatArray = self._row_costs[self.layout.find_rows(clips)]

@@ -31,7 +31,7 @@ class PlanDescription:
 
     Attributes:
         clips: Number of positions of this rank.
-        frames_per_clip: T; None if the requests differ in it.
+        frames_per_clip: T; None if clips or streams differ in it.
         decoded_frames_per_delivered_frame: 1 is best; long GOPs and short clips cost more.
         predicted_cpu_seconds: CPU seconds of one core to decode and resize all clips of this rank in one epoch. Most
             files take half to twice that; other machines are faster or slower.
@@ -59,7 +59,10 @@ class PlanDescription:
     short_videos: int = 0
 
     def __str__(self) -> str:
-        frames = "frames as requested" if self.frames_per_clip is None else f"frames of each: {self.frames_per_clip}"
+        frames = f"frames of each: {self.frames_per_clip}"
+        if self.frames_per_clip is None:
+            mean = self.sampled_frames / max(1, self.sampled_clips - self.unusable_clips)
+            frames = f"frames of each: {mean:.1f} on average"
         lines = [
             f"clips: {self.clips}; {frames}",
             f"decoded frames per delivered frame: {self.decoded_frames_per_delivered_frame:.2f}",
