@@ -52,8 +52,6 @@ def test_wrong_arguments_are_refused(options: dict[str, Any], message: str) -> N
 def test_plans_whose_rows_differ_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ff.UsageError, match="expected an EpochPlan"):
         ff.ray.dataset(catalog())  # type: ignore[arg-type]
-    with pytest.raises(ff.UsageError, match="no common shape"):
-        ff.ray.dataset(plan_of(unequal=True))
     path = next(folder().rglob("*.mp4"))
     requests = [ff.DecodeRequest(source=path, indices=[0]), ff.DecodeRequest(source=path, indices=[0, 1])]
     with pytest.raises(ff.UsageError, match="differ in their number of frames"):

@@ -16,6 +16,7 @@ from framefeed.load import ClipLoader
 from tests.adapters.ray.conftest import Nodes
 from tests.adapters.ray.decoders import EndsItsProcess, Meets
 from tests.load import stream_media
+from tests.load.test_lengths import list_requests, plan_lengths
 from tests.makers import folder, plan_of
 from tests.patience import PATIENCE_SECONDS
 
@@ -50,6 +51,33 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
     for name, values in expected.items():
         assert found[name].dtype == values.dtype, name
         assert np.array_equal(found[name], values, equal_nan=values.dtype.kind == "f"), name
+
+
+def plan_ragged_streams() -> ff.EpochPlan:
+    requests = [{"left": each, "right": ff.DecodeRequest(each.source, indices=[5, 6])} for each in list_requests()]
+    return ff.plan_requests(requests, unequal=True)
+
+
+UNEQUAL = {
+    "lengths": lambda: plan_lengths(),
+    "lengths and sizes": lambda: plan_lengths(size=ff.LongSide(40)),
+    "one size": lambda: plan_of(unequal=True, size=(16, 24)),
+    "streams": plan_ragged_streams,
+}
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_rows_of_clips_of_any_shape_are_those_of_a_loader(name: str) -> None:
+    plan = UNEQUAL[name]()
+    expected = load(plan)
+    dataset = ff.ray.dataset(plan, batch_size=3)
+    rows = dataset.take_all()
+    assert [row["position"] for row in rows] == expected["position"].tolist()
+    for slot, row in enumerate(rows):
+        assert row.keys() == expected.keys()
+        for key, values in expected.items():
+            np.testing.assert_array_equal(np.asarray(row[key]), values[slot])
+    assert dataset.schema().names == list(rows[0])
 
 
 PLANS = {

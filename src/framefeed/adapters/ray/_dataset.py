@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from framefeed.catalog import sending_as_data
 from framefeed.decode import Decoder, as_decoder
 from framefeed.errors import UsageError
 from framefeed.load import ArraySpec, ClipLoader, OnError, check_cache, check_on_error, map_streams
-from framefeed.plan import EpochPlan
+from framefeed.plan import EpochPlan, mean_clip_bytes
 
 if TYPE_CHECKING:
     from framefeed.cache import FrameCache
@@ -67,10 +68,11 @@ def dataset(
 ) -> ray.data.Dataset:
     """Make a dataset of Ray of the clips of a plan: a row for each position, in the order of the plan.
 
-    A row has data (uint8 [T, C, H, W]), position (global), row (of the catalog), pts_seconds (float64 [T]), valid (bool
-    [T]), ok (bool), box and flipped where the plan has them, and the columns of the plan. Of several streams there are
-    columns ``data/NAME``, ``pts_seconds/NAME`` and ``valid/NAME``. With an ``on_error`` other than "raise" a column of
-    text, ``error``, is None for clips that were loaded.
+    A row has data (uint8 [T, C, H, W]; with ``unequal=True`` of the plan, rows may differ in it), position (global),
+    row (of the catalog), pts_seconds (float64 [T]), valid (bool [T]), ok (bool), box and flipped where the plan has
+    them, and the columns of the plan. Of several streams there are columns ``data/NAME``, ``pts_seconds/NAME`` and
+    ``valid/NAME``. With an ``on_error`` other than "raise" a column of text, ``error``, is None for clips that were
+    loaded.
 
     Tasks read runs of positions, a block for each batch; the clips of one file in a batch are decoded together, by one
     thread. Iterating again gives the same epoch: make a dataset of ``plan.with_epoch(epoch)`` for each. There is no
@@ -86,8 +88,8 @@ def dataset(
         concurrency: Most tasks at once in the cluster; None leaves it to Ray. Each uses one CPU.
 
     Raises:
-        UsageError: Ray does not run, the clips differ in shape, a node has another version of framefeed or cannot see
-            the files, or an argument is wrong.
+        UsageError: Ray does not run, a rule gives any T without ``unequal=True``, a node has another version of
+            framefeed or cannot see the files, or an argument is wrong.
         MissingDependency: A node lacks framefeed.
     """
     if not isinstance(plan, EpochPlan):
@@ -116,11 +118,12 @@ class ClipSource(Datasource):  # type: ignore[misc]  # mypy runs without Ray
         super().__init__()
         self._length = len(asked.plan)
         specs = _describe(asked.plan)
-        self._clip_bytes = sum(map(_count_bytes, specs.values()))
+        others = sum(_count_bytes(each) for name, each in specs.items() if name != "data")
+        self._clip_bytes = mean_clip_bytes(asked.plan) + others
         self._batch_size = min(asked.batch_size, max(1, _MOST_BLOCK_BYTES // max(1, self._clip_bytes)))
-        errors: list[str | None] | None = None if asked.on_error == "raise" else []
-        empty = {name: map_streams(_make_empty, each) for name, each in specs.items()}
-        self._schema = make_block(empty, np.empty(0, np.int64), errors).schema
+        errors: list[str | None] | None = None if asked.on_error == "raise" else [None]
+        one = _make_one_clip(asked.plan, specs)
+        self._schema = make_block(one, np.zeros(1, np.int64), errors).schema
         reading = replace(asked, batch_size=self._batch_size)
         check_nodes()
         self._task_clips = self._count_clips(asked.plan)
@@ -191,12 +194,11 @@ def _put(reading: Reading) -> ray.ObjectRef:
 def _describe(plan: EpochPlan) -> dict[str, Any]:
     """Describe the arrays of the plan's batches by name, `ArraySpec` or dicts of them by stream."""
     with ClipLoader(plan, batch_size=1, workers=0) as loader:
-        arrays: dict[str, Any] = dict(loader.describe_batches().arrays)
-    lengths = [each.shape[1] for each in _list_specs(arrays["data"])]
-    if None in lengths:
+        arrays: dict[str, Any] = dict(loader.describe_batches(unequal=True).arrays)
+    if any(form.num_frames is None and not form.unequal for form in plan.clips.forms.values()):
         raise UsageError(
-            "the clips of this plan differ in their number of frames, and the rows of a dataset must not: make a plan "
-            "for each length"
+            "the clips of this plan differ in their number of frames: give the plan unequal=True, or make one for each "
+            "length"
         )
     if clashing := [name for name in plan.columns if name in _OWN_COLUMNS]:
         raise UsageError(f"columns {clashing} have the same names as other columns of a row: rename them")
@@ -212,8 +214,22 @@ def _count_bytes(arrays: Any) -> int:
     return sum(math.prod(n or 1 for n in each.shape[1:]) * each.dtype.itemsize for each in _list_specs(arrays))
 
 
-def _make_empty(spec: ArraySpec) -> AnyArray:
-    return np.empty((0, *(n or 0 for n in spec.shape[1:])), spec.dtype)
+def _make_one_clip(plan: EpochPlan, specs: Mapping[str, Any]) -> dict[str, Any]:
+    """Make what a batch of one clip has: lists where clips may differ in shape."""
+
+    def make(spec: ArraySpec, is_list: bool) -> AnyArray | list[AnyArray]:
+        one = np.zeros([n or 1 for n in spec.shape[1:]], spec.dtype)
+        return [one] if is_list else one[np.newaxis]
+
+    made: dict[str, Any] = {name: map_streams(partial(make, is_list=False), each) for name, each in specs.items()}
+    for name in ("data", "pts_seconds", "valid"):
+        lists = {part: form.unequal if name == "data" else form.is_ragged for part, form in plan.clips.forms.items()}
+        each = specs[name]
+        if isinstance(each, dict):
+            made[name] = {part: make(spec, lists[part]) for part, spec in each.items()}
+        else:
+            made[name] = make(each, lists[""])
+    return made
 
 
 def _list_seen(plan: EpochPlan) -> tuple[str, ...]:

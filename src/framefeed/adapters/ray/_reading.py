@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import ray
-from ray.data.extensions.tensor_extension import ArrowTensorArray
+from ray.data.extensions.tensor_extension import ArrowTensorArray, ArrowVariableShapedTensorArray
 
 from framefeed._arrays import IntArray
 from framefeed._per_process import PerProcess
@@ -121,10 +121,18 @@ def _list_errors(batch: ClipBatch, entries: Sequence[LedgerEntry]) -> list[str |
     return errors
 
 
+def _make_column(values: Any) -> pa.Array:
+    """Make a column of an array [B, ...], or of a list of B arrays that differ in shape."""
+    if not isinstance(values, list):
+        return ArrowTensorArray.from_numpy(values) if values.ndim > 1 else pa.array(values)
+    return pa.array(values) if values[0].ndim == 1 else ArrowVariableShapedTensorArray.from_numpy(values)
+
+
 def make_block(arrays: Mapping[str, Any], rows: IntArray, errors: Sequence[str | None] | None) -> pa.Table:
     """Make a table of the arrays [B, ...] of a batch, a row for each clip, without a copy of the pixels.
 
     Of several streams, the arrays of a dict become columns ``data/NAME``. With ``errors`` there is a column of them.
+    Clips that differ in shape are copied.
     """
     columns: dict[str, Any] = {}
     for name, value in arrays.items():
@@ -133,10 +141,7 @@ def make_block(arrays: Mapping[str, Any], rows: IntArray, errors: Sequence[str |
         columns |= {named if stream is None else f"{named}/{stream}": array for stream, array in each.items()}
         if name == "positions":
             columns["row"] = rows
-    made = {
-        name: ArrowTensorArray.from_numpy(array) if array.ndim > 1 else pa.array(array)
-        for name, array in columns.items()
-    }
+    made = {name: _make_column(array) for name, array in columns.items()}
     if errors is not None:
         made["error"] = pa.array(errors, pa.string())
     return pa.table(made)
