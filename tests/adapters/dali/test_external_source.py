@@ -14,6 +14,7 @@ from framefeed.errors import CorruptMedia
 from framefeed.testing import ClipSpec, write_clip
 from tests.fakes import FlatDecoder
 from tests.load import stream_media
+from tests.load.test_lengths import plan_lengths
 from tests.makers import SIZE, folder, plan_of
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed: make dali runs this in .venv-dali")
@@ -311,6 +312,17 @@ def test_clips_of_unequal_size_are_a_list_that_dali_resizes(make_loader: Loaders
     outputs = build(ff.dali.external_source(make_loader(plan))).run()
     for output, clip in zip(outputs[0], batch.data, strict=True):
         np.testing.assert_array_equal(np.asarray(output), clip, strict=True)
+
+
+def test_clips_of_any_length_are_samples_of_any_length(make_loader: Loaders) -> None:
+    plan = plan_lengths()
+    batches = list(make_loader(plan, batch_size=3))
+    pipe = build(ff.dali.external_source(make_loader(plan, batch_size=3)))
+    for batch in batches:
+        outputs = pipe.run()
+        for slot, (clip, times) in enumerate(zip(batch.data, batch.pts_seconds, strict=True)):
+            np.testing.assert_array_equal(np.asarray(outputs[0][slot]), clip, strict=True)
+            np.testing.assert_array_equal(np.asarray(outputs[1][slot]), times, strict=True)
 
 
 def test_wrong_calls_say_what_to_do(make_loader: Loaders) -> None:

@@ -21,6 +21,7 @@ from PIL import Image
 
 import framefeed as ff
 from framefeed.testing import ClipSpec, write_clip
+from tests.load.test_lengths import plan_lengths
 from tests.makers import SIZE, folder, plan_of
 
 pytest.importorskip("nvidia.dali", reason="DALI is not installed: make dali runs this in .venv-dali")
@@ -103,6 +104,8 @@ def test_pictures_are_clips_of_one_frame_upright(make_pipe: MakePipe, tmp_path: 
 def test_unequal_clips_need_a_size(make_pipe: MakePipe, tmp_path: Path) -> None:
     for number, (height, width) in enumerate([(48, 64), (64, 48), (32, 96)]):
         write_clip(tmp_path / f"{number}.mp4", ClipSpec(10, height=height, width=width))
+    with pytest.raises(ff.UsageError, match=r"differ in their number of frames.*external_source"):
+        make_pipe(plan_lengths(), size=(16, 24))
     plan = ff.plan_clips(ff.scan(tmp_path, workers=0), ff.Uniform(2), seed=0, unequal=True)
     with pytest.raises(ff.UsageError, match=r"size: the clips of a plan with unequal=True have no common size"):
         make_pipe(plan)

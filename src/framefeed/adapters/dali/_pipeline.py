@@ -102,6 +102,11 @@ class ClipGraph:
                 "size: the clips of a plan with unequal=True have no common size, and a batch needs one: give "
                 "size=(height, width), to which DALI resizes them"
             )
+        if self.plan.clips.forms[""].is_ragged:
+            raise UsageError(
+                "the clips of this plan differ in their number of frames, and the tensors of a batch must not: define a "
+                "pipeline of your own over ff.dali.external_source, or plan a rule with one number of frames"
+            )
         if not self.plan.clips.forms[""].unequal and size == self.plan.picture_shape[1:]:
             size = None
         object.__setattr__(self, "size", size)
