@@ -104,7 +104,7 @@ class ClipGraph:
             )
         if self.plan.clips.forms[""].is_ragged:
             raise UsageError(
-                "the clips of this plan differ in their number of frames, and the tensors of a batch must not: define a "
+                "the clips of this plan differ in their number of frames, and those of a tensor must not: define a "
                 "pipeline of your own over ff.dali.external_source, or plan a rule with one number of frames"
             )
         if not self.plan.clips.forms[""].unequal and size == self.plan.picture_shape[1:]:
