@@ -143,8 +143,8 @@ def test_columns_of_requests_may_be_arrays() -> None:
     assert np.array_equal(batch["action"], actions)
     assert batch["action"].dtype == np.float32
     assert batch["box"].tolist() == BOXES
-    for wrong in ([[1], [2, 3], [4]], [[1], [None], [2]], [["a"], ["b"], ["c"]]):
-        with pytest.raises(UsageError, match="one number, string or list of numbers per request"):
+    for wrong in ([[1], [2, 3], [4]], [[1], [None], [2]], [object()] * 3):
+        with pytest.raises(UsageError, match="one number, text or list per request"):
             ff.plan_requests(requests, columns={"action": wrong})
 
 

@@ -304,7 +304,7 @@ def test_parts_that_do_not_fit_together_are_refused() -> None:
         [ff.DecodeRequest(clips(1)[0], [0, 1])], size=SIZE, columns={"num_frames": ["many"], "plan": [1]}
     )
     texts = [
-        ff.plan_requests([ff.DecodeRequest(clips(number)[0], [0, 1])], size=SIZE, columns={"kind": [text]})
+        ff.plan_requests([ff.DecodeRequest(clips(number)[0], [0, 1])], size=SIZE, columns={"label": [text]})
         for number, text in enumerate(["a", "b"])
     ]
     labelled = [
@@ -324,7 +324,7 @@ def test_parts_that_do_not_fit_together_are_refused() -> None:
         ([(first, 1), (plan_part(1, columns=()), 1)], r"the columns of parts\[0\] and parts\[1\] differ"),
         ([(first, 1), (plan_part(1, columns=("duration_seconds",)), 1)], r"the columns of parts"),
         ([(first, 1), (listed, 1)], r"parts\[1\] has a column 'plan', which is the mixture's own"),
-        ([(each, 1) for each in texts], r"the texts of columns of parts\[0\] and parts\[1\] differ"),
+        ([(each, 1) for each in texts], r"the texts of the codes of column 'label' of parts\[0\] and parts"),
         ([(first, 1), (plan_part(1, rank=0, world_size=2), 1)], r"parts\[1\] is a plan of rank 0 of 2"),
         ([(first, 1), (first.without(1), 1)], r"parts\[1\] is a plan of rank 0 of 1, or of the rest"),
         ([(first, 1), (plan_part(0), 2)], r"parts\[0\] and parts\[1\] are the same plan"),

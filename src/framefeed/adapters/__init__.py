@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from framefeed._arrays import AnyArray, BoolArray
-from framefeed._checks import expected
+from framefeed._checks import check_choice, expected
 from framefeed._nearest import did_you_mean
+from framefeed._units import format_count
+from framefeed.catalog import TextColumn
 from framefeed.errors import UsageError
 from framefeed.plan import PLAN_COLUMN, EpochPlan, Requests, check_targets
 
@@ -41,13 +45,61 @@ def check_target(plan: EpochPlan, target: str) -> None:
         check_targets(clips.catalog, target, clips.catalog.plannable_rows if joined is None else joined)
 
 
+def find_codes(plan: EpochPlan, target: str) -> dict[str, int] | None:
+    """Find the code of each text of a target, those of ``plan.texts[target]``; None if it holds numbers."""
+    if not isinstance(plan.clips.columns[target], TextColumn):
+        return None
+    return {text: code for code, text in enumerate(plan.texts[target])}
+
+
+def refuse_texts(plan: EpochPlan, framework: str) -> None:
+    """Raise UsageError if a plan delivers text to a framework that has no arrays of it."""
+    names = [name for name, column in plan.clips.columns.items() if isinstance(column, TextColumn)]
+    if names:
+        raise UsageError(
+            f"columns {names} hold text, which {framework} has no arrays of: plan with columns={{{names[0]!r}: "
+            '"codes"}, or without them'
+        )
+
+
+Null = Literal["empty", "error"]
+"""What a text that is missing becomes: "" with one warning, or an error."""
+
+
+def check_nulls(plan: EpochPlan, null: Null) -> None:
+    """Warn once of columns of text that lack some, for frameworks that have no None; or raise UsageError."""
+    check_choice("null", null, get_args(Null))
+    lacking: dict[str, int] = {}
+    for clips in plan.clips.list_plain():
+        for name, column in clips.columns.items():
+            if isinstance(column, TextColumn) and name in plan.columns:
+                rows = clips.catalog.plannable_rows if len(column) == len(clips.catalog) else None
+                lacking[name] = lacking.get(name, 0) + column.count_nulls(rows)
+    found = ", ".join(f"{name!r} in {format_count(count, 'row')}" for name, count in lacking.items() if count)
+    if found and null == "error":
+        raise UsageError(
+            f"there is no text of column {found}: leave them out with catalog.filter, or give null='empty'"
+        )
+    if found:
+        warnings.warn(
+            f"there is no text of column {found}: items have '' there; null='error' refuses such rows",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def find_target_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Find the dtype of targets from that of their column: bools become integers, to hold the ignored one."""
-    return np.dtype(np.int64) if dtype.kind == "b" else dtype
+    """Find the dtype of targets from that of their column: bools and codes of text become integers."""
+    return np.dtype(np.int64) if dtype.kind in "bO" else dtype
 
 
-def convert_target(column: AnyArray, ok: BoolArray) -> AnyArray:
-    """Copy a column of a batch as targets: those of clips that failed are NaN in floats, else `IGNORED_TARGET`."""
-    targets = column.astype(find_target_dtype(column.dtype))
+def convert_target(column: Any, ok: BoolArray, codes: Mapping[str, int] | None = None) -> AnyArray:
+    """Copy a column of a batch as targets: those of clips that failed are NaN in floats, else `IGNORED_TARGET`.
+
+    Text becomes its ``codes``, and -1 where it is missing.
+    """
+    if codes is not None:
+        column = np.array([codes.get(text, -1) for text in column], dtype=np.int64)
+    targets: AnyArray = column.astype(find_target_dtype(column.dtype))
     targets[~ok] = np.nan if targets.dtype.kind == "f" else IGNORED_TARGET
     return targets

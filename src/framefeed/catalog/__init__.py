@@ -43,7 +43,14 @@ from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
 from framefeed.catalog._joining import JoinedRows, join_rows
-from framefeed.catalog._list_columns import ListColumn, convert_lists, find_dtype, list_texts, read_plan_column
+from framefeed.catalog._list_columns import (
+    ListColumn,
+    convert_lists,
+    find_dtype,
+    has_codes,
+    list_texts,
+    read_plan_column,
+)
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
     PackedFile,
@@ -57,6 +64,7 @@ from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
 from framefeed.catalog._sending import sending_as_data
 from framefeed.catalog._survey import SIGNED, Depth, SurveyOptions, SurveyResult, mark_signed, survey
+from framefeed.catalog._text_columns import TextColumn, Texts
 
 __all__ = [
     "BUILT_FROM_IN_WORDS",
@@ -86,6 +94,8 @@ __all__ = [
     "SurveyOptions",
     "SurveyResult",
     "SurveyedSources",
+    "TextColumn",
+    "Texts",
     "add_signatures",
     "build_catalog_data",
     "cache_file",
@@ -112,6 +122,7 @@ __all__ = [
     "gather_rows",
     "get_frames_path",
     "get_missing_frames_path",
+    "has_codes",
     "has_jpegs",
     "hash_column",
     "holding_row_groups",

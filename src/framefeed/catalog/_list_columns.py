@@ -13,6 +13,7 @@ from framefeed._compute import pc
 from framefeed.catalog._cached_files import map_arrays
 from framefeed.catalog._catalog import Catalog
 from framefeed.catalog._columns import list_distinct
+from framefeed.catalog._text_columns import TextColumn, holds_text, join_texts, read_texts, write_texts
 from framefeed.errors import UsageError
 
 # Of fewer, each process reads its own: that costs less than a file in the cache folder.
@@ -63,13 +64,22 @@ class ListColumn:
         return least
 
 
-def read_plan_column(catalog: Catalog, name: str, rows: IntArray) -> AnyArray | ListColumn:
-    """Read a column that is delivered with clips: lists as they are, others as ``Catalog.column_values`` does.
+def read_plan_column(
+    catalog: Catalog, name: str, rows: IntArray, *, as_codes: bool = False
+) -> AnyArray | ListColumn | TextColumn:
+    """Read a column that is delivered with clips: text and lists as they are, others as ``Catalog.column_values`` does.
 
-    The lists of the rows that are planned must have one shape.
+    The lists of the rows that are planned must have one shape. ``as_codes`` gives the codes of a column of text.
     """
     facts, saved = catalog._data.facts, catalog._saved
-    if name not in facts.names or not _is_list(facts.schema.field(name).type):
+    kind = facts.schema.field(name).type if name in facts.names else None
+    if as_codes and name != "label" and (kind is None or not holds_text(kind) or pa.types.is_nested(kind)):
+        raise UsageError(
+            f"columns: only a column of text has codes, but {name!r} holds {kind}: name it without 'codes'"
+        )
+    if kind is not None and name != "label" and not as_codes and holds_text(kind):
+        return _read_texts(catalog, name)
+    if kind is None or not _is_list(kind):
         return catalog.column_values(name)
     if saved is None or facts.num_rows < _MAPPED_ROWS:
         values, faulty = convert_lists(name, facts.column(name))
@@ -96,11 +106,29 @@ def read_plan_column(catalog: Catalog, name: str, rows: IntArray) -> AnyArray | 
     return ListColumn(values, catalog._rows)
 
 
-def list_texts(catalog: Catalog, name: str) -> tuple[str, ...]:
-    """List the texts of the codes that a column is delivered as; none of a column of numbers or lists."""
+def _read_texts(catalog: Catalog, name: str) -> TextColumn:
+    facts, saved = catalog._data.facts, catalog._saved
+    if saved is None or facts.num_rows < _MAPPED_ROWS:
+        return TextColumn(join_texts(facts.column(name)), catalog._rows)
+    made = f"{saved.path} {name} as text"
+
+    def write(paths: dict[str, str]) -> None:
+        with open(paths[made], "wb") as file:
+            np.lib.format.write_array(file, write_texts(facts.read(name)), allow_pickle=False)
+
+    return TextColumn(read_texts(map_arrays({made: saved.fingerprint}, write)[made]), catalog._rows)
+
+
+def has_codes(catalog: Catalog, name: str) -> bool:
+    """Whether a column that is no text of clips is delivered as codes: that of neither numbers nor lists."""
     kind = catalog._data.facts.column(name).type
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return () if is_number or _is_list(kind) else tuple(list_distinct(catalog._data.facts.column(name)))
+    return not is_number and not _is_list(kind)
+
+
+def list_texts(catalog: Catalog, name: str) -> tuple[str, ...]:
+    """List the texts of the codes of a column."""
+    return tuple(list_distinct(catalog._data.facts.column(name)))
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -14,7 +14,7 @@ import xxhash
 from framefeed._arrays import AnyArray, IntArray, has_bools
 from framefeed._cached import cached_property
 from framefeed._checks import expected
-from framefeed.catalog import Catalog, ListColumn
+from framefeed.catalog import Catalog, ListColumn, TextColumn
 from framefeed.errors import StaleSource, UsageError
 from framefeed.lerobot._episodes import Episodes, read_episodes
 from framefeed.lerobot._files import Files
@@ -105,7 +105,7 @@ class DataSource:
         for name in columns:
             if name in made:
                 raise UsageError(f"columns: {name!r} is delivered already, by delta_timestamps: leave it out here")
-            self.tables.find_feature(name, may_be_text=may_be_texts)
+            self.tables.find_feature(name if may_be_texts else _index_of(name), may_be_text=may_be_texts)
 
     def make_columns(
         self,
@@ -117,15 +117,26 @@ class DataSource:
     ) -> dict[str, Any]:
         """Make the columns of a plan, whose lines are rows of the tables, of the chosen episodes or all.
 
-        They are those of ``deltas``, int64 [T], which may name cameras too, and ``columns`` at the row itself.
+        They are those of ``deltas``, int64 [T], which may name cameras too, and ``columns`` at the row itself: "task"
+        and "subtask" are texts.
         """
         self.check_columns(deltas, columns, may_be_texts=may_be_texts)
         beside = {name: steps for name, steps in deltas.items() if not self.info.features[name].is_camera}
-        values = self.read_columns([*beside, *columns], chosen, may_be_texts=may_be_texts)
+        plain = [name if may_be_texts else _index_of(name) for name in columns]
+        values = self.read_columns([*beside, *dict.fromkeys(plain)], chosen, may_be_texts=may_be_texts)
         spans, made = Spans(self.episodes.starts), dict[str, Any]()
         made |= {name: DeltaColumn(values[name], spans=spans, deltas=steps) for name, steps in beside.items()}
         made |= {name + PAD: PadColumn(spans, steps) for name, steps in beside.items()}
-        return made | {name: ListColumn(values[name]) for name in columns}
+        for name, read in zip(columns, plain, strict=True):
+            made[name] = ListColumn(values[name]) if name == read else self._make_texts(name, values[read])
+        return made
+
+    def _make_texts(self, name: str, numbers: AnyArray) -> TextColumn:
+        """Make the texts of tasks or subtasks of their numbers, [R] or [R, 1]."""
+        texts = self.tasks if name == "task" else self.subtasks or []
+        return TextColumn(
+            pa.array(texts, pa.large_string()), numbers.reshape(len(numbers)).astype(np.int64, copy=False)
+        )
 
     def read_deltas(self, delta_timestamps: Any, tolerance_seconds: float) -> dict[str, IntArray]:
         """Convert times relative to a row to numbers of rows, int64 [T] by name."""
@@ -219,3 +230,8 @@ def _order_tasks(files: Files, name: str, tasks: list[tuple[Any, Any]], kind: st
     if [*text_of] != [*range(len(tasks))]:
         files.refuse(name, f"expected a {kind}_index from 0 to {len(tasks) - 1} for each {kind}, got {[*text_of]}")
     return [*text_of.values()]
+
+
+def _index_of(name: str) -> str:
+    """Name the column of the tables that a column of a plan is read from: that of numbers for texts of tasks."""
+    return f"{name}_index" if name in ("task", "subtask") else name

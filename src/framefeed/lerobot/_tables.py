@@ -63,8 +63,8 @@ class Tables:
             raise UsageError(f"{name!r} is a camera: its pictures are no column")
         if not (feature.is_text and may_be_text) and feature.number_type.kind not in "biuf":
             raise UsageError(
-                f"the column {name!r} is of type {feature.dtype}, and only numbers are delivered: texts are read with "
-                "data.rows(columns=...); of a task take task_index, whose texts are data.meta.tasks"
+                f"the column {name!r} is of type {feature.dtype}, and only numbers are delivered, and the texts 'task' "
+                "and 'subtask': other texts are read with data.rows(columns=...)"
             )
         return feature
 

@@ -12,7 +12,17 @@ import numpy as np
 
 from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._cached import cached_property
-from framefeed.catalog import Catalog, ListColumn, check_plannable, list_texts, read_plan_column, read_row
+from framefeed.catalog import (
+    Catalog,
+    ListColumn,
+    TextColumn,
+    Texts,
+    check_plannable,
+    has_codes,
+    list_texts,
+    read_plan_column,
+    read_row,
+)
 from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import STILL_TIMELINE, FrameIndex, Timeline, has_still_timeline, read_seconds
 from framefeed.media import ImageSequence
@@ -125,10 +135,13 @@ class ClipsAt(Protocol):
         """Name the first source of one of the clips for messages."""
 
     def read_line(self, slot: int) -> dict[str, Any]:
-        """Read the delivered columns of one of the clips: numbers and arrays as they are, text as int64 codes."""
+        """Read the delivered columns of one of the clips: numbers, arrays and text as they are, codes as int64."""
 
-    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
-        """Read the delivered columns of some of the clips as batches have them, [n] or [n, ...] each, as copies."""
+    def read_columns(self, slots: slice) -> dict[str, Any]:
+        """Read the delivered columns of some of the clips as batches have them, [n] or [n, ...] each, as copies.
+
+        Those of text are lists of n.
+        """
 
     def name_rows(self, slots: slice) -> IntArray:
         """Number the rows of some of the clips as batches do: in the user's own catalog or table, int64 [n]."""
@@ -158,8 +171,8 @@ class Clips(Protocol):
         """Labels in the order of their codes."""
 
     @property
-    def texts(self) -> dict[str, tuple[Any, ...]]:
-        """Texts of the codes of each column of text."""
+    def texts(self) -> Mapping[str, tuple[Any, ...]]:
+        """Texts of the codes of each column: those that it is delivered as, and those of a column of text."""
 
     @property
     def excluded(self) -> list[Excluded]:
@@ -221,7 +234,7 @@ class JoinedClips:
         return self.inner[0].classes
 
     @property
-    def texts(self) -> dict[str, tuple[Any, ...]]:
+    def texts(self) -> Mapping[str, tuple[Any, ...]]:
         return self.inner[0].texts
 
     @property
@@ -277,7 +290,7 @@ class CatalogClips:
     rule: ClipRule
     options: ClipOptions
     layout: Layout
-    columns: Mapping[str, AnyArray | ListColumn]
+    columns: Mapping[str, AnyArray | ListColumn | TextColumn]
     classes: tuple[Any, ...]
     windows: Windows | None
     pictures: PictureRule | Requests
@@ -317,7 +330,9 @@ class CatalogClips:
             rule,
             options,
             layout=layout,
-            columns={name: read_plan_column(catalog, name, rows) for name in options.columns},
+            columns={
+                name: read_plan_column(catalog, name, rows, as_codes=name in options.coded) for name in options.columns
+            },
             classes=tuple(catalog.classes),
             windows=windows,
             pictures=pictures,
@@ -353,16 +368,19 @@ class CatalogClips:
     def forms(self) -> Mapping[str, PartForm]:
         return {"": self.form}
 
-    @property
-    def texts(self) -> dict[str, tuple[Any, ...]]:
-        if self.own_texts is not None:
-            return dict(self.own_texts)
-        rule, names = self.rule, self.columns
-        if isinstance(rule, Requests) and rule.at is None:
-            return dict(rule.texts)
-        texts = {name: list_texts(self.catalog, name) for name in names if name != "label"}
-        labels = {"label": self.classes} if "label" in names else {}
-        return labels | {name: each for name, each in texts.items() if each}
+    @cached_property
+    def texts(self) -> Mapping[str, tuple[Any, ...]]:
+        own = {} if self.own_texts is None else self.own_texts
+        makers: dict[str, Callable[[], Sequence[Any]]] = {name: partial(tuple, each) for name, each in own.items()}
+        is_listed = isinstance(self.rule, Requests) and self.rule.at is None
+        for name, column in self.columns.items():
+            if isinstance(column, TextColumn):
+                makers[name] = column.list_distinct
+            elif name == "label" and self.classes:
+                makers[name] = partial(tuple, self.classes)
+            elif self.own_texts is None and not is_listed and has_codes(self.catalog, name):
+                makers[name] = partial(list_texts, self.catalog, name)
+        return Texts(makers)
 
     @property
     def excluded(self) -> list[Excluded]:
@@ -537,7 +555,7 @@ class CatalogClipsAt:
         line = self.located.lines[slot]
         return {name: values[line] for name, values in self._clips.columns.items()}
 
-    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+    def read_columns(self, slots: slice) -> dict[str, Any]:
         lines = np.array(self.located.lines[slots], dtype=np.int64)
         return {name: as_delivered(values[lines]) for name, values in self._clips.columns.items()}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from framefeed._arrays import AnyArray, IntArray
+from framefeed._arrays import IntArray
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.plan._clips import Clips, ClipsAt, Draws, Shape
 from framefeed.plan._order import Order
@@ -73,8 +74,8 @@ class PlannedClips:
         """
         return plan_clip(self._at, self._slots[slot], int(self.positions[slot]))
 
-    def read_columns(self) -> dict[str, AnyArray]:
-        """Read the columns of the clips as batches have them, [N] or [N, ...] each."""
+    def read_columns(self) -> dict[str, Any]:
+        """Read the columns of the clips as batches have them, [N] or [N, ...] each; those of text are lists of N."""
         return self._at.read_columns(slice(self._slots.start, self._slots.stop))
 
     def name_rows(self) -> IntArray:

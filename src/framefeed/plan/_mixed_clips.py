@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import AnyArray, FloatArray, IntArray
+from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
+from framefeed.catalog import TextColumn, Texts
 from framefeed.errors import UsageError
 from framefeed.plan._clips import ClipFacts, Clips, ClipsAt, Draws, JoinedClips, PartForm, Shape, hash_text
 from framefeed.plan._mixing import MixSequence
@@ -68,6 +70,19 @@ class MixedClips(JoinedClips):
         numbers = np.arange(len(self.parts), dtype=np.int64)
         others = {name: each for name, each in self.inner[0].columns.items() if name != PLAN_COLUMN}
         return {**others, PLAN_COLUMN: numbers}
+
+    @cached_property
+    def texts(self) -> Mapping[str, tuple[Any, ...]]:
+        """Texts of the codes, which are those of all parts; of columns of text, the texts of all parts."""
+        own = self.inner[0].texts
+        makers = {name: partial(own.__getitem__, name) for name in own}
+        for name, column in self.columns.items():
+            if isinstance(column, TextColumn):
+                makers[name] = partial(self._join_texts, name)
+        return Texts(makers)
+
+    def _join_texts(self, name: str) -> tuple[str, ...]:
+        return tuple(sorted({text for clips in self.inner for text in clips.texts[name]}))
 
     @property
     def excluded(self) -> list[Excluded]:
@@ -197,14 +212,19 @@ class MixedClipsAt:
     def read_line(self, slot: int) -> dict[str, Any]:
         return {name: values[0] for name, values in self.read_columns(slice(slot, slot + 1)).items()}
 
-    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+    def read_columns(self, slots: slice) -> dict[str, Any]:
         return {name: values[slots].copy() for name, values in self._columns.items()}
 
     @cached_property
-    def _columns(self) -> dict[str, AnyArray]:
-        values: dict[str, AnyArray] = {}
+    def _columns(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
         for slots, _, at in self._groups:
             for name, read in at.read_columns(slice(None)).items():
+                if isinstance(read, list):
+                    texts = values.setdefault(name, [None] * len(self._parts))
+                    for slot, text in zip(slots.tolist(), read, strict=True):
+                        texts[slot] = text
+                    continue
                 if name not in values:
                     values[name] = np.empty((len(self._parts), *read.shape[1:]), read.dtype)
                 values[name][slots] = read
@@ -360,5 +380,8 @@ def _check_alike(plans: Sequence[EpochPlan], unequal: bool) -> None:
                     f"column {name!r} has {first_form[1]} {list(first_form[0])} in parts[0], and {form[1]} "
                     f"{list(form[0])} in parts[{number}]: write one type and one shape in all lists"
                 )
-    texts = [plan.clips.texts for plan in plans]
-    compare("the texts of columns", texts, "give scan(classes=...) the labels of all, and other texts as numbers")
+    for name in own[0]:
+        if not isinstance(own[0][name], TextColumn):
+            texts = [plan.clips.texts.get(name) for plan in plans]
+            advice = "give scan(classes=...) the labels of all, and other columns as texts"
+            compare(f"the texts of the codes of column {name!r}", texts, advice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import get_args
 
@@ -33,11 +33,13 @@ class ClipOptions:
     size: AnySize | None = None
     crop: Crop | Sequence[int] | None = None
     within: tuple[str, str] | None = None
-    columns: Sequence[str] = ()
+    columns: Sequence[str] | Mapping[str, str | None] = ()
     on_damaged: OnDamaged = "error"
     unequal: bool = False
     horizontal_flip: float = 0.0
     still_quality: StillQuality = "scaled"
+    coded: frozenset[str] = frozenset()
+    """Columns of text that are delivered as codes."""
 
     def __post_init__(self) -> None:
         clips = check_integer("clips_per_video", self.clips_per_video, 1, _MOST_CLIPS)
@@ -48,6 +50,13 @@ class ClipOptions:
                 what = 'the names of two columns of seconds, such as ("start_seconds", "end_seconds")'
                 raise expected("within", what, self.within)
             object.__setattr__(self, "within", names)
+        if isinstance(self.columns, Mapping):
+            for name, form in self.columns.items():
+                if form not in ("codes", None):
+                    raise expected(f"columns[{name!r}]", '"codes", or None for the values', form)
+            coded = frozenset(name for name, form in self.columns.items() if form is not None)
+            object.__setattr__(self, "coded", coded)
+            object.__setattr__(self, "columns", list(self.columns))
         object.__setattr__(self, "columns", check_names("columns", self.columns))
         check_choice("on_damaged", self.on_damaged, get_args(OnDamaged))
         if not isinstance(self.unequal, bool):

@@ -126,7 +126,7 @@ class EpochPlan:
         return self.clips.at_one(order.find_clip(global_position), draws), global_position
 
     def columns_at(self, position: SupportsIndex) -> dict[str, Any]:
-        """Return the chosen columns of one position as a dict: numbers and arrays as they are, text as int64 codes."""
+        """Return the chosen columns of one position as a dict: numbers, arrays and text as they are, codes as int64."""
         return self._locate(position)[0].read_line(0)
 
     # --- all positions --------------------------------------------------------------------------------
@@ -162,6 +162,14 @@ class EpochPlan:
     def classes(self) -> list[Any]:
         """Labels in the order of their int64 codes."""
         return list(self.clips.classes)
+
+    @property
+    def texts(self) -> Mapping[str, tuple[Any, ...]]:
+        """Texts of codes by column: ``plan.texts["verb"][code]``; of a column of text, its distinct texts, sorted.
+
+        The texts of a column are listed when they are asked for. Code -1 is null.
+        """
+        return self.clips.texts
 
     @cached_property
     def parts(self) -> tuple[EpochPlan, ...]:

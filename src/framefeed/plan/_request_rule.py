@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, expected
-from framefeed.catalog import Catalog, ListColumn, RowLists, check_plannable, read_plan_column
+from framefeed.catalog import Catalog, ListColumn, RowLists, TextColumn, check_plannable, read_plan_column
 from framefeed.errors import UsageError
 from framefeed.index import ExactTimes, Timeline
 from framefeed.plan._options import ClipOptions
@@ -47,13 +47,12 @@ class Requests:
     segments: IntArray  # [F]
     outputs: tuple[OutputSpec, ...]  # the different forms
     output_of: IntArray  # index into outputs, [R]
-    columns: Mapping[str, AnyArray | ListColumn]  # [R] or [R, ...] each; text as int64 codes
+    columns: Mapping[str, AnyArray | ListColumn | TextColumn]  # [R] or [R, ...] each; labels as int64 codes
     classes: tuple[Any, ...]  # texts of the codes of the column "label"
     picking: Picking
     at: str | None = None  # column of the catalog that the requests are made from; None for a list of requests
     bounds: FloatArray | None = None  # start and end in seconds, [R, 2], NaN for none; None if no request has any
     before: Before = "repeat_first"  # what is delivered for frames before the bounds
-    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of the codes; none if made from a catalog
 
     @classmethod
     def of(
@@ -68,7 +67,7 @@ class Requests:
         """Collect R requests whose sources are the given rows of a catalog, int64 [R]; ``bounds`` as the attribute."""
         outputs = {request.output: None for request in requests}
         numbers = {output: number for number, output in enumerate(outputs)}
-        coded = {name: encode_column(name, values, len(requests)) for name, values in columns.items()}
+        coded = {name: read_column(name, values, len(requests)) for name, values in columns.items()}
         classes = coded["label"][1] if "label" in coded else ()
         return cls(
             rows=rows,
@@ -84,7 +83,6 @@ class Requests:
             picking=picking,
             bounds=bounds,
             before=before,
-            texts={name: texts for name, (_, texts) in coded.items() if texts},
         )
 
     def __len__(self) -> int:
@@ -182,25 +180,37 @@ class Requests:
         return next(iter(output_by_size), None)
 
 
-def encode_column(name: str, values: Sequence[Any], count: int) -> tuple[AnyArray, tuple[Any, ...]]:
-    """Convert one value for each request: numbers as they are, text to int64 codes of the sorted distinct values.
+def read_column(name: str, values: Sequence[Any], count: int) -> tuple[AnyArray | TextColumn, tuple[Any, ...]]:
+    """Read one value for each request: numbers and text as they are, texts of the column "label" as int64 codes.
 
     Returns:
-        The column [R], of lists of numbers [R, ...]; and the texts of its codes, none for numbers.
+        The column [R], of lists of numbers [R, ...]; and the labels in the order of their codes, of others none.
     """
-    what = f"one number, string or list of numbers per request ({count}), lists of one length and without None"
+    what = f"one number, text or list per request ({count}); lists of numbers have one length and no None"
+    if hasattr(values, "__len__") and len(values) != count:
+        raise UsageError(f"columns[{name!r}]: expected one value per request ({count}), got {len(values)}")
+    texts = values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind in "UO" else values
+    if isinstance(texts, (list, tuple)) and any(map(_is_text, texts)):
+        column = TextColumn.of(name, texts)
+        if name != "label":
+            return column, ()
+        if column.has_lists or column.count_nulls():
+            raise expected(f"columns[{name!r}]", "one label per request, without None", values)
+        codes = {text: code for code, text in enumerate(column.list_distinct())}
+        return np.array([codes[text] for text in texts], dtype=np.int64), tuple(codes)
     try:
-        column = np.asarray(values)
+        numbers = np.asarray(values)
     except ValueError:  # lists of unequal lengths
         raise expected(f"columns[{name!r}]", what, values) from None
-    if not column.ndim or len(column) != count:
-        raise UsageError(f"columns[{name!r}]: expected one value per request ({count}), got shape {column.shape}")
-    if column.dtype.kind in "iufb":
-        return column, ()
-    if column.dtype.kind != "U" or column.ndim > 1:
-        raise UsageError(f"columns[{name!r}]: expected {what}, got {column.dtype} of shape {column.shape}")
-    distinct, codes = np.unique(column, return_inverse=True)
-    return codes.astype(np.int64), tuple(distinct.tolist())
+    if not numbers.ndim or len(numbers) != count:
+        raise UsageError(f"columns[{name!r}]: expected one value per request ({count}), got shape {numbers.shape}")
+    if numbers.dtype.kind not in "iufb":
+        raise UsageError(f"columns[{name!r}]: expected {what}, got {numbers.dtype} of shape {numbers.shape}")
+    return numbers, ()
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, (list, tuple)) and any(isinstance(each, str) for each in value))
 
 
 def _join_columns(
@@ -249,7 +259,10 @@ def make_row_requests(catalog: Catalog, at: str, options: ClipOptions, some: Int
         segments=zeros,
         outputs=(OutputSpec(),),
         output_of=np.zeros(len(rows), np.int64),
-        columns={name: _select(read_plan_column(catalog, name, rows), rows) for name in options.columns},
+        columns={
+            name: _select(read_plan_column(catalog, name, rows, as_codes=name in options.coded), rows)
+            for name in options.columns
+        },
         classes=tuple(catalog.classes),
         picking=Picking(),
         at=at,
@@ -294,8 +307,8 @@ def find_mistakes(catalog: Catalog, requests: Requests) -> Iterator[str]:
         )
 
 
-def _select(column: AnyArray | ListColumn, rows: IntArray) -> AnyArray | ListColumn:
-    return column.select(rows) if isinstance(column, ListColumn) else column[rows]
+def _select(column: AnyArray | ListColumn | TextColumn, rows: IntArray) -> AnyArray | ListColumn | TextColumn:
+    return column.select(rows) if isinstance(column, ListColumn | TextColumn) else column[rows]
 
 
 def _check_lists(catalog: Catalog, at: str, rows: IntArray, lists: RowLists, unequal: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import AnyArray, FloatArray, IntArray
+from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import ExactTimes, FrameIndex, Timeline
@@ -208,7 +208,7 @@ class StreamClipsAt:
     def read_line(self, slot: int) -> dict[str, Any]:
         return self._takes[0].read_line(slot)
 
-    def read_columns(self, slots: slice) -> dict[str, AnyArray]:
+    def read_columns(self, slots: slice) -> dict[str, Any]:
         return self._takes[0].read_columns(slots)
 
     def name_rows(self, slots: slice) -> IntArray:

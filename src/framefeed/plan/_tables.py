@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
+from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed.catalog import Catalog, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import NO_TIMES, FrameIndex, Timeline
@@ -197,12 +197,15 @@ def _read_seconds(catalog: Catalog, name: str) -> FloatArray:
     return values.astype(np.float64)
 
 
-def find_delivered_form(column: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Find shape and type of a column's values in batches: single integers are int64."""
+def find_delivered_form(column: Any) -> tuple[tuple[int | None, ...], np.dtype[Any]]:
+    """Find shape and type of a column's values in batches: single integers are int64, text is of objects.
+
+    The shape of lists of text is (None,).
+    """
     shape = column.shape[1:]
     return shape, np.dtype(np.int64) if not shape and column.dtype.kind in "iu" else column.dtype
 
 
-def as_delivered(values: AnyArray) -> AnyArray:
-    """Convert values of a column to the type that they have in batches."""
-    return values.astype(find_delivered_form(values)[1], copy=False)
+def as_delivered(values: Any) -> Any:
+    """Convert values of a column to the type that they have in batches; lists of text stay."""
+    return values if isinstance(values, list) else values.astype(find_delivered_form(values)[1], copy=False)

@@ -21,7 +21,7 @@ from nvidia.dali import Pipeline, types
 from framefeed._arrays import AnyArray
 from framefeed._checks import check_integer, expected
 from framefeed._units import format_count
-from framefeed.adapters import check_target, convert_target, find_target_dtype
+from framefeed.adapters import check_target, convert_target, find_codes, find_target_dtype, refuse_texts
 from framefeed.errors import UsageError
 from framefeed.load import ArraySpec, BatchIterator, BatchSpec, ClipBatch, ClipLoader
 from framefeed.media import source_name
@@ -89,6 +89,8 @@ class ClipSource(ClosedByWith):
     def __init__(self, loader: ClipLoader, target: str | None = None, *, owns_loader: bool = False) -> None:
         if target is not None:
             check_target(loader.plan, target)
+        else:
+            refuse_texts(loader.plan, "DALI")
         spec = loader.describe_batches(unequal=True)
         columns = _choose_columns(loader.plan, spec, target)
         clips, streams = [], tuple(loader.plan.streams)
@@ -101,7 +103,8 @@ class ClipSource(ClosedByWith):
         self.loader = loader
         self.output_names = (*_name_outputs(streams), *columns)
         self.arguments = _make_arguments(spec, streams, columns, target)
-        self.converter = _Converter(clips, streams, columns, target)
+        codes = None if target is None else find_codes(loader.plan, target)
+        self.converter = _Converter(clips, streams, columns, target, codes)
         self._owns_loader = owns_loader
         self._epoch: SourceEpoch | None = None
         self._before: tuple[int, int] | None = None
@@ -288,10 +291,15 @@ class _Converter:
     """Lists the arrays of a batch in the order of the outputs, in the form that ``arguments`` declares."""
 
     def __init__(
-        self, forms: Sequence[ArraySpec], streams: Sequence[str], columns: Sequence[str], target: str | None
+        self,
+        forms: Sequence[ArraySpec],
+        streams: Sequence[str],
+        columns: Sequence[str],
+        target: str | None,
+        codes: Mapping[str, int] | None,
     ) -> None:
         self._clips = [_ClipConverter(form) for form in forms]
-        self._streams, self._columns, self._target = streams, columns, target
+        self._streams, self._columns, self._target, self._codes = streams, columns, target, codes
 
     def convert(self, batch: ClipBatch) -> list[Any]:
         split = [self._take(each) for each in (batch.data, batch.pts_seconds, batch.sources)]
@@ -301,7 +309,7 @@ class _Converter:
         arrays = [*clips, *split[1], batch.positions, batch.ok]
         for name in self._columns:
             column = batch.columns[name]
-            arrays.append(convert_target(column, batch.ok) if name == self._target else column)
+            arrays.append(convert_target(column, batch.ok, self._codes) if name == self._target else column)
         return arrays
 
     def _take(self, values: Any) -> list[Any]:

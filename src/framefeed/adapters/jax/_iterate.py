@@ -15,6 +15,8 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from framefeed._checks import expected
+from framefeed.adapters import refuse_texts
+from framefeed.catalog import TextColumn
 from framefeed.errors import UsageError
 from framefeed.load import BatchSpec, ClipLoader, list_arrays
 from framefeed.parallel import ClosedByWith, Err, Ok, catch_error
@@ -51,6 +53,7 @@ def iterate(loader: ClipLoader, sharding: Any = None) -> DeviceBatches:
     if not (sharding is None or isinstance(sharding, (Sharding, jax.Device))):
         raise expected("sharding", "a jax.sharding.Sharding, a jax.Device or None", sharding)
     spec = loader.describe_batches()
+    refuse_texts(loader.plan, "JAX")
     _check_integers(loader.plan)
     if isinstance(sharding, Sharding):
         _check_division(loader, spec, sharding)
@@ -134,7 +137,7 @@ def _check_integers(plan: EpochPlan) -> None:
     largest = {"positions": len(plan.whole) - 1}
     for clips in plan.clips.list_plain():
         for name, values in clips.columns.items():
-            if values.dtype.kind in "iu" and values.size:
+            if not isinstance(values, TextColumn) and values.dtype.kind in "iu" and values.size:
                 largest[name] = max(largest.get(name, 0), int(values.max()), -1 - int(values.min()))
     for name, number in largest.items():
         if number > np.iinfo(np.int32).max:

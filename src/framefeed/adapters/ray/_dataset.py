@@ -217,7 +217,9 @@ def _count_bytes(arrays: Any) -> int:
 def _make_one_clip(plan: EpochPlan, specs: Mapping[str, Any]) -> dict[str, Any]:
     """Make what a batch of one clip has: lists where clips may differ in shape."""
 
-    def make(spec: ArraySpec, is_list: bool) -> AnyArray | list[AnyArray]:
+    def make(spec: ArraySpec, is_list: bool) -> AnyArray | list[Any]:
+        if spec.dtype == object:
+            return [[""]] if None in spec.shape[1:] else [""]
         one = np.zeros([n or 1 for n in spec.shape[1:]], spec.dtype)
         return [one] if is_list else one[np.newaxis]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import ray
 from ray.data.extensions.tensor_extension import ArrowTensorArray, ArrowVariableShapedTensorArray
@@ -122,10 +123,11 @@ def _list_errors(batch: ClipBatch, entries: Sequence[LedgerEntry]) -> list[str |
 
 
 def _make_column(values: Any) -> pa.Array:
-    """Make a column of an array [B, ...], or of a list of B arrays that differ in shape."""
+    """Make a column of an array [B, ...], or of a list of B arrays that differ in shape, or of B texts."""
     if not isinstance(values, list):
         return ArrowTensorArray.from_numpy(values) if values.ndim > 1 else pa.array(values)
-    return pa.array(values) if values[0].ndim == 1 else ArrowVariableShapedTensorArray.from_numpy(values)
+    is_tensors = isinstance(values[0], np.ndarray) and values[0].ndim > 1
+    return ArrowVariableShapedTensorArray.from_numpy(values) if is_tensors else pa.array(values)
 
 
 def make_block(arrays: Mapping[str, Any], rows: IntArray, errors: Sequence[str | None] | None) -> pa.Table:

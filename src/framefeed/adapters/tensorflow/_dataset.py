@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from operator import length_hint
 from typing import Any
 
@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from framefeed._arrays import AnyArray
 from framefeed._checks import expected
-from framefeed.adapters import check_target, convert_target, find_target_dtype
+from framefeed.adapters import Null, check_nulls, check_target, convert_target, find_codes, find_target_dtype
 from framefeed.errors import UsageError
 from framefeed.load import ArraySpec, BatchIterator, BatchSpec, ClipBatch, ClipLoader, list_arrays, map_streams
 from framefeed.media import source_name
@@ -26,7 +26,7 @@ from framefeed.media import source_name
 Element = dict[str, Any] | tuple[Any, AnyArray]
 
 
-def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
+def dataset(loader: ClipLoader, target: str | None = None, *, null: Null = "empty") -> tf.data.Dataset:
     """Give the batches of a loader as a ``tf.data.Dataset``. Each iteration over it is an epoch of the loader.
 
     Without ``target``, an element is a dict with data (uint8 [B, T, C, H, W], or what the loader's transform and dtype
@@ -52,6 +52,7 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
             any T. With a transform, its first clip is loaded at once, for the shape and dtype of the result. Restore
             its state before.
         target: Name of a column of numbers, or of text, which becomes codes.
+        null: What a text that is missing becomes: "empty" for "", with one warning, or "error" for a UsageError now.
 
     Raises:
         UsageError: The loader is closed, its clips have no common shape, or the plan has no such column.
@@ -60,6 +61,8 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
         raise expected("loader", "an ff.ClipLoader", loader)
     if target is not None:
         check_target(loader.plan, target)
+    if target is None:
+        check_nulls(loader.plan, null)
     ragged = _find_ragged(loader)
     spec = loader.describe_batches(unequal=bool(ragged))
     for name in ragged:
@@ -74,10 +77,11 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
         names = tf.TensorSpec(arrays["ok"].shape, tf.string)
         arrays["sources"] = map_streams(lambda _: names, spec.arrays["data"])
     else:
-        data, column = _make_specs("data", spec.arrays["data"], ragged), _make_spec(spec.arrays[target])
-        arrays = data, tf.TensorSpec(column.shape, find_target_dtype(np.dtype(column.dtype.as_numpy_dtype)))
+        data, column = _make_specs("data", spec.arrays["data"], ragged), spec.arrays[target]
+        arrays = data, tf.TensorSpec(column.shape, find_target_dtype(spec.arrays[target].dtype))
     num_batches = None if spec.is_restored else spec.num_batches
-    epochs = Epochs(loader, _Converter(spec, target, ragged), num_batches)
+    codes = None if target is None else find_codes(loader.plan, target)
+    epochs = Epochs(loader, _Converter(spec, target, ragged, codes), num_batches)
     made = tf.data.Dataset.from_generator(epochs, output_signature=arrays)
     if num_batches is not None:
         made = made.apply(tf.data.experimental.assert_cardinality(num_batches))
@@ -94,10 +98,13 @@ def dataset(loader: ClipLoader, target: str | None = None) -> tf.data.Dataset:
 class _Converter:
     """Makes elements of batches: pairs with the column ``target``, or dicts."""
 
-    def __init__(self, spec: BatchSpec, target: str | None, ragged: frozenset[str]) -> None:
+    def __init__(
+        self, spec: BatchSpec, target: str | None, ragged: frozenset[str], codes: Mapping[str, int] | None
+    ) -> None:
         self._data: Any = spec.arrays["data"]
         self._target = target
         self._ragged = ragged
+        self._codes = codes
 
     def __call__(self, batch: ClipBatch) -> Element:
         if self._ragged:
@@ -108,13 +115,15 @@ class _Converter:
         else:
             _check_form(batch.data, self._data)
         if self._target is not None:
-            return self._join("data", batch.data), convert_target(batch.columns[self._target], batch.ok)
+            return self._join("data", batch.data), convert_target(batch.columns[self._target], batch.ok, self._codes)
         arrays = {name: self._join(name, each) for name, each in list_arrays(batch).items()}
         return {**arrays, "sources": map_streams(_encode_names, batch.sources)}
 
     def _join(self, name: str, value: Any) -> Any:
-        """Join the clips of a batch that differ in T to a ragged tensor."""
-        if name not in _RAGGED_KEYS or not self._ragged:
+        """Join the clips of a batch that differ in T to a ragged tensor, and texts to an array."""
+        if name not in _RAGGED_KEYS:
+            return value if not isinstance(value, list) else np.array([text or "" for text in value], dtype=object)
+        if not self._ragged:
             return value
         if isinstance(value, dict):
             return {stream: _join_clips(each, stream in self._ragged) for stream, each in value.items()}
@@ -166,6 +175,10 @@ def _make_specs(name: str, spec: Any, ragged: frozenset[str]) -> Any:
     """Make the specs of an array of batches, by stream of a dict."""
     if isinstance(spec, dict):
         return {stream: _make_specs(name, each, ragged & {stream}) for stream, each in spec.items()}
+    if spec.dtype == object:
+        if None in spec.shape[1:]:
+            raise UsageError(f"column {name!r} holds lists of text, which no tensor has: plan without it")
+        return tf.TensorSpec(spec.shape, tf.string)
     if name in _RAGGED_KEYS and ragged:
         return tf.RaggedTensorSpec(spec.shape, spec.dtype, ragged_rank=1, row_splits_dtype=tf.int64)
     return _make_spec(spec)

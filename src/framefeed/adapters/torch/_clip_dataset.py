@@ -16,10 +16,19 @@ from torch.utils.data import Dataset, get_worker_info
 from framefeed._checks import check_choice, check_position, check_transform, expected
 from framefeed._per_process import PerProcess
 from framefeed._values import Limits
-from framefeed.adapters import IGNORED_TARGET, check_target
+from framefeed.adapters import IGNORED_TARGET, Null, check_nulls, check_target, find_codes
 from framefeed.adapters.torch._drawing import drawing_from
-from framefeed.adapters.torch._items import TRANSFORM_INPUTS, Output, as_output, show_source, take_tensor, zeros_like
+from framefeed.adapters.torch._items import (
+    TRANSFORM_INPUTS,
+    Output,
+    as_output,
+    fill_null,
+    show_source,
+    take_tensor,
+    zeros_like,
+)
 from framefeed.adapters.torch._lending import lend_batches
+from framefeed.catalog import TextColumn
 from framefeed.decode import Decoder, as_decoder
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.load import (
@@ -132,6 +141,8 @@ class ClipDataset(Dataset[Any]):
             transform must then return uint8 [T, C, H, W].
         mean: A number, or one for each channel, of x / 255; with ``std``, and float32 if no ``dtype`` is given.
         std: The same. Without mean and std, clips become x / 255.
+        null: What a text that is missing becomes in an item: "empty" for "", because ``default_collate`` takes no None,
+            with one warning, or "error" for a UsageError now.
 
     Raises:
         UsageError: The plan has no such column or rows without a value in it, or the arguments do not fit.
@@ -152,8 +163,11 @@ class ClipDataset(Dataset[Any]):
         dtype: Any = None,
         mean: Any = None,
         std: Any = None,
+        null: Null = "empty",
     ) -> None:
         _check_arguments(plan, target, transform)
+        if target is None:
+            check_nulls(plan, null)
         check_on_error(on_error, max_failed)
         check_choice("output", output, get_args(Output))
         as_decoder(backend, limits)
@@ -166,6 +180,9 @@ class ClipDataset(Dataset[Any]):
         self._cache = cache
         self._plan = plan
         self._target = target
+        self._codes = None if target is None else find_codes(plan, target)
+        texts = [(name, each) for name, each in plan.clips.columns.items() if isinstance(each, TextColumn)]
+        self._lists = frozenset(name for name, column in texts if column.has_lists)
         self._transform = transform
         self._backend = backend
         self._limits = limits
@@ -313,9 +330,16 @@ class ClipDataset(Dataset[Any]):
         clip, is_ok, substitute = self._make_clip(plan, batch, slot, number)
         if substitute is not None:
             batch, slot = substitute, 0
-        columns: dict[str, Any] = {name: torch.tensor(values[slot]) for name, values in batch.columns.items()}
         if self._target is not None:
-            return clip, columns[self._target].to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
+            value = batch.columns[self._target][slot]
+            code = value if self._codes is None else self._codes.get(value, -1)
+            return clip, torch.tensor(code).to(torch.int64) if is_ok else torch.tensor(IGNORED_TARGET)
+        columns: dict[str, Any] = {
+            name: fill_null(values[slot], has_lists=name in self._lists)
+            if isinstance(values, list)
+            else torch.tensor(values[slot])
+            for name, values in batch.columns.items()
+        }
         if batch.boxes is not None:
             columns["box"] = take_tensor(batch.boxes, slot, None if is_ok else 0)
         if batch.flipped is not None:
@@ -446,8 +470,8 @@ def _check_arguments(plan: EpochPlan, target: str | None, transform: object) -> 
             )
         return
     check_target(plan, target)
-    kind = plan.columns_at(0)[target].dtype if len(plan) else None
-    if kind is not None and kind.kind not in "iub":
+    kind = plan.clips.columns[target].dtype
+    if kind.kind not in "iubO":
         raise UsageError(
             f"target: expected a column of integers, but {target!r} holds {kind}: leave target out, and take "
             f"item[{target!r}]"

@@ -48,6 +48,13 @@ def take_tensor(arrays: Any, slot: int, fill: float | None = None) -> ByStream[t
     return map_streams(take, arrays)
 
 
+def fill_null(text: str | list[str | None] | None, *, has_lists: bool) -> str | list[str]:
+    """Replace a missing text by "", and a missing list by an empty one: torch's ``default_collate`` takes no None."""
+    if isinstance(text, list):
+        return [each or "" for each in text]
+    return [] if has_lists else text or ""
+
+
 def show_source(source: Any) -> str:
     """Return the path or URL of a source, or its name for messages."""
     return source if isinstance(source, str) else source_name(source)

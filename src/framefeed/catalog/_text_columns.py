@@ -1,0 +1,138 @@
+"""Columns of text: read by row, in memory or mapped from a file that all processes share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from framefeed._arrays import AnyArray, IntArray
+from framefeed._compute import pc
+from framefeed.catalog._columns import decode_dictionary
+from framefeed.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextColumn:
+    """Text, or a list of texts, of each row; what is read of it is decoded, the rest stays where it is.
+
+    Attributes:
+        values: Texts, [N]: strings, or lists of strings.
+        rows: Of ``values``, for each row, [R]; None for all in their order.
+    """
+
+    values: pa.Array
+    rows: IntArray | None = None
+
+    @classmethod
+    def of(cls, name: str, values: Any) -> TextColumn:
+        """Make a column of a list of str, of None, or of lists of str.
+
+        Raises:
+            UsageError: A value is something else, or no text that UTF-8 holds.
+        """
+        is_list = any(isinstance(value, (list, tuple)) for value in values)
+        kind = pa.list_(pa.large_string()) if is_list else pa.large_string()
+        try:
+            return cls(pa.array(list(values), kind))
+        except (pa.ArrowException, UnicodeError, TypeError) as error:
+            raise UsageError(f"columns[{name!r}]: expected text, None or lists of text, got {error}") from error
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(object)
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether rows have lists of texts."""
+        return bool(pa.types.is_nested(self.values.type))
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """(R,), or of lists (R, None)."""
+        return (len(self), None) if self.has_lists else (len(self),)
+
+    def __len__(self) -> int:
+        return len(self.values) if self.rows is None else len(self.rows)
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Read the text of a row, or a list of those of some rows, int64 [n]; None for null."""
+        own = rows if self.rows is None else self.rows[rows]
+        return self.values.take(pa.array(own)).to_pylist() if np.ndim(own) else self.values[int(own)].as_py()
+
+    def select(self, rows: IntArray) -> TextColumn:
+        """View some rows, in the order given."""
+        return TextColumn(self.values, rows if self.rows is None else self.rows[rows])
+
+    def list_distinct(self) -> tuple[str, ...]:
+        """List the distinct texts, sorted, without null."""
+        return tuple(sorted(text for text in pc.unique(self.values).to_pylist() if text is not None))
+
+    def count_nulls(self, rows: IntArray | None = None) -> int:
+        """Count the rows without text, of all or some rows."""
+        if not self.values.null_count:
+            return 0
+        is_null: AnyArray = self.values.is_null().to_numpy(zero_copy_only=False)
+        is_null = is_null if self.rows is None else is_null[self.rows]
+        return int(np.count_nonzero(is_null if rows is None else is_null[rows]))
+
+
+def holds_text(kind: pa.DataType) -> bool:
+    """Whether a column of Arrow holds text, or lists of text."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return not pa.types.is_nested(kind.value_type) and holds_text(kind.value_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def join_texts(column: pa.ChunkedArray) -> pa.Array:
+    """Join the chunks of a column of text, whose offsets have 64 bits then."""
+    plain = decode_dictionary(column)
+    kind = pa.list_(pa.large_string()) if pa.types.is_nested(plain.type) else pa.large_string()
+    joined: pa.Array = pa.concat_arrays([pa.array([], kind), *plain.cast(kind).chunks])
+    return joined
+
+
+def write_texts(column: pa.ChunkedArray) -> AnyArray:
+    """Write a column of text as bytes, uint8 [N], that `read_texts` maps."""
+    sink, table = pa.BufferOutputStream(), pa.table({"text": join_texts(column)})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def read_texts(data: AnyArray) -> pa.Array:
+    """Read texts from the bytes of `write_texts`, which are not copied."""
+    column = pa.ipc.open_stream(pa.py_buffer(data)).read_all().column(0)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+class Texts(Mapping[str, tuple[Any, ...]]):
+    """Texts of the codes of columns, by name; each column's are listed when they are asked for."""
+
+    def __init__(self, makers: Mapping[str, Any]) -> None:
+        self._makers = dict(makers)
+        self._made: dict[str, tuple[Any, ...]] = {}
+
+    def __getitem__(self, name: str) -> tuple[Any, ...]:
+        if name not in self._made:
+            self._made[name] = tuple(self._makers[name]())
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __repr__(self) -> str:
+        return f"Texts of {list(self)}"
+
+    @classmethod
+    def of(cls, **texts: tuple[Any, ...]) -> Texts:
+        """Texts that are known."""
+        return cls({name: partial(tuple, each) for name, each in texts.items()})
