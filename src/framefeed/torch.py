@@ -12,6 +12,8 @@ from framefeed.adapters.torch import (
     LeRobotDataset,
     LeRobotDatasetMetadata,
     VideoDecoder,
+    list_clips,
+    pad_clips,
     to_device,
 )
 
@@ -22,6 +24,8 @@ __all__ = [
     "LeRobotDataset",
     "LeRobotDatasetMetadata",
     "VideoDecoder",
+    "list_clips",
+    "pad_clips",
     "to_device",
 ]
 

@@ -72,4 +72,5 @@ def assert_signature_is_in_reference(name: str, function: Callable[..., Any]) ->
         parameters=[each.replace(annotation=inspect.Parameter.empty) for each in given.parameters.values()],
         return_annotation=inspect.Signature.empty,
     )
-    assert f"```signature\n{name}{plain}\n```" in (CHECKOUT / "docs" / "reference.md").read_text(encoding="utf-8")
+    text = f"{name}{plain}".replace("'", '"')
+    assert f"```signature\n{text}\n```" in (CHECKOUT / "docs" / "reference.md").read_text(encoding="utf-8")

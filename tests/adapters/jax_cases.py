@@ -153,6 +153,9 @@ def test_closed_ended_and_wrong_calls_say_so(make_loader: Callable[..., ClipLoad
         ff.jax.iterate(loader, divided(None, None, "clips"))
     with pytest.raises(ff.UsageError, match="unequal=True have no common shape"):
         ff.jax.iterate(make_loader(plan_of(unequal=True)))
+    with pytest.raises(ff.UsageError, match=r"columns \['codec'\] hold text, which JAX has no arrays of: plan with"):
+        ff.jax.iterate(make_loader(plan_of(columns=["codec"])))
+    assert next(ff.jax.iterate(make_loader(plan_of(columns={"codec": "codes"}))))["codec"].tolist()[0] == 0
     loader.close()
     with pytest.raises(ff.UsageError, match="this ClipLoader is closed"):
         ff.jax.iterate(loader)

@@ -30,6 +30,7 @@ from tests.adapters.framework_checks import (
 from tests.fakes import FlatDecoder
 from tests.load import stream_media
 from tests.load.test_lengths import list_requests, plan_lengths
+from tests.load.test_texts import write_table
 from tests.makers import SIZE, folder, plan_of
 
 CLIPS, BATCH = 12, 5
@@ -258,6 +259,25 @@ def test_clips_of_any_length_are_ragged(make_loader: Callable[..., ClipLoader]) 
         ff.tensorflow.dataset(make_loader(plans[0], transform=take_first))
     with pytest.raises(ff.UsageError, match=r"pictures differ in size: give the plan size="):
         ff.tensorflow.dataset(make_loader(plan_lengths()))
+
+
+def test_texts_are_strings(make_loader: Callable[..., ClipLoader], tmp_path: Path) -> None:
+    texts = ["é", None, "a", "b", "b", "c"]
+    catalog = ff.scan(write_table(tmp_path / "list.parquet", caption=texts, tags=[["x"]] * 6), workers=0)
+    plan = ff.plan_clips(catalog, ff.Uniform(1), seed=0, columns=("caption",))
+    with pytest.warns(UserWarning, match="no text of column 'caption' in 1 row"):
+        dataset = ff.tensorflow.dataset(make_loader(plan))
+    assert dataset.element_spec["caption"].dtype == tf.string
+    rows = [plan[position].row for position in range(len(plan))]
+    found = [text.decode() for element in dataset for text in element["caption"].numpy()]
+    assert found == [texts[row] or "" for row in rows]
+    with pytest.raises(ff.UsageError, match="null='empty'"):
+        ff.tensorflow.dataset(make_loader(plan), null="error")
+    known = ff.plan_clips(catalog.filter(caption="b"), ff.Uniform(1), seed=0, columns=("caption",))
+    codes = [int(code) for _, part in ff.tensorflow.dataset(make_loader(known), target="caption") for code in part]
+    assert [known.texts["caption"][code] for code in codes] == ["b", "b"]
+    with pytest.raises(ff.UsageError, match="lists of text, which no tensor has"):
+        ff.tensorflow.dataset(make_loader(ff.plan_clips(catalog, ff.Uniform(1), seed=0, columns=("tags",))))
 
 
 def test_wrong_calls_say_what_to_do(make_loader: Callable[..., ClipLoader]) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import framefeed as ff
-from framefeed.catalog import Catalog, _list_columns
+from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
 from framefeed.load import ClipLoader
 from framefeed.plan import EpochPlan, Uniform, mix_plans, plan_clips, plan_requests
@@ -87,18 +87,6 @@ def test_texts_follow_their_clips_over_ranks_rests_and_views(catalog: Catalog) -
     with ClipLoader(plan_texts(catalog.take([4, 1, 3])), batch_size=6) as loader:
         (batch,) = loader
     assert [CAPTIONS[[4, 1, 3][row]] for row in batch.rows] == batch["caption"]
-
-
-def test_a_large_catalog_maps_its_texts(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(_list_columns, "_MAPPED_ROWS", 1)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    plan = plan_texts(catalog)
-    assert any("text" in path.name for path in tmp_path.rglob("*.npy"))
-    column: Any = plan.clips.columns["caption"]
-    assert not column.values.buffers()[2].is_mutable
-    with ClipLoader(plan, batch_size=5, workers=2) as loader:
-        assert assert_texts(plan, loader) == 2 * VIDEOS
-    assert plan.texts["verb"] == ("eat", "run", "sit")
 
 
 def test_codes_of_texts_are_delivered_where_they_are_asked_for(catalog: Catalog) -> None:

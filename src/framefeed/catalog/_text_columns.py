@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,8 +130,3 @@ class Texts(Mapping[str, tuple[Any, ...]]):
 
     def __repr__(self) -> str:
         return f"Texts of {list(self)}"
-
-    @classmethod
-    def of(cls, **texts: tuple[Any, ...]) -> Texts:
-        """Texts that are known."""
-        return cls({name: partial(tuple, each) for name, each in texts.items()})

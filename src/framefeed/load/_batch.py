@@ -58,7 +58,8 @@ class ClipBatch:
         positions: Global positions in the epoch, int64 [B]. They look unshuffled in a shuffled plan too, because
             shuffling decides which clip is at a position, and not in which order the positions come.
         rows: Row of each clip in the catalog of the plan, int64 [B].
-        columns: Columns of the plan by name, each [B]; integers and codes of text are int64.
+        columns: Columns of the plan by name, each [B]; integers, labels and codes are int64. Text is a list of B
+            strings, None for null; of a column of lists of texts, a list of B lists.
         sources: Path, URL or bytes of each clip, a list of B; for an image sequence, its folder, or its first file and
             the number of further files.
         ok: Whether the clip could be loaded, bool [B].
@@ -77,7 +78,7 @@ class ClipBatch:
     valid: Any
     positions: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
-    columns: Mapping[str, npt.NDArray[Any]]
+    columns: Mapping[str, npt.NDArray[Any] | list[Any]]
     sources: Any
     ok: npt.NDArray[np.bool_]
     errors: list[FramefeedError | None]
@@ -108,8 +109,8 @@ class ClipBatch:
         return f"ClipBatch({tuple(self.data.shape)} {self.data.dtype}{names}{failed})"
 
     # Without ``__iter__``, which would make a batch an ``Iterable``, unpacking asks for item 0.
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        """Return a column.
+    def __getitem__(self, name: str) -> Any:
+        """Return a column: an array [B, ...], or of text a list of B.
 
         Raises:
             UsageError: There is no such column; for a number it names what gives pairs of clips and labels.

@@ -19,7 +19,6 @@ from framefeed.plan._description import PlanDescription, describe_clips, measure
 from framefeed.plan._found import PlannedClips, plan_clip
 from framefeed.plan._order import Balance, Order
 from framefeed.plan._planned import PlannedClip
-from framefeed.plan._request_rule import Requests
 from framefeed.plan._shard import Shard
 from framefeed.plan._short_rows import count_short_videos
 from framefeed.plan._tables import Excluded
@@ -206,14 +205,13 @@ class EpochPlan:
         """Shape of every clip, (T, C, H, W).
 
         Raises:
-            UsageError: The plan has no clips, ``unequal=True``, several streams, or requests of different lengths.
+            UsageError: The plan has no clips, ``unequal=True``, several streams, or clips of different lengths.
         """
         if "" not in self.clips.forms:
             raise self._refuse_shape("clip_shape")
-        picture_shape, clips = self.picture_shape, self.clips
-        if self.frames_per_clip is None and isinstance(clips, CatalogClips) and isinstance(clips.rule, Requests):
-            raise clips.rule.unequal_lengths()
-        assert self.frames_per_clip is not None
+        picture_shape = self.picture_shape
+        if self.frames_per_clip is None:
+            raise UsageError("the clips of this plan differ in their number of frames: use plan[position].shape")
         return (self.frames_per_clip, *picture_shape)
 
     def _refuse_shape(self, what: str) -> UsageError:

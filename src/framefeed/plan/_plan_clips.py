@@ -61,7 +61,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     balance: Balance | None = None,
     horizontal_flip: float = 0.0,
     still_quality: StillQuality = "scaled",
-    columns: Sequence[str] = (),
+    columns: Sequence[str] | Mapping[str, str | None] = (),
     streams: Mapping[str, Catalog] | None = None,
     on: str | None = None,
     pick: Pick | None = None,
@@ -110,6 +110,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
             size of the result; "exact" decodes them at full size, as `VideoDecoder` does by default. Videos and other
             pictures have no such choice.
         columns: Names of columns that are delivered with the clips; of several streams, columns of the first catalog.
+            Text is delivered as text, and "label" as int64 codes. A dict such as ``{"verb": "codes", "score": None}``
+            gives the codes of other columns of text too, whose texts are in ``plan.texts``.
         streams: Catalogs by name, in place of ``catalog``: a clip has one source of each. ``rule``, ``within`` and
             ``at`` are for the first; the others have the frames at its times, counted from the first frame of each.
             Batches have ``data``, ``pts_seconds``, ``valid`` and ``sources`` as dicts by stream. One draw of a crop or

@@ -76,7 +76,8 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide or Letterbox; None for
             no resize, or for the ``output`` of the requests.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
-        columns: Dict from a name to one value per request, numbers or text.
+        columns: Dict from a name to one value per request: numbers, text or None, lists of numbers of one shape, or
+            lists of text. Text is delivered as text, and "label" as int64 codes.
         policy: Which frames replace those past the end: "repeat_last", "wrap" or "error".
         pick: Which frame is taken for a time: "played", "nearest", "previous" or "next".
         tolerance_seconds: Largest allowed distance between wanted and picked time; None for no limit.

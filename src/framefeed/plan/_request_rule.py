@@ -115,15 +115,6 @@ class Requests:
         """Whether a request is by time."""
         return bool(self.by_time.any())
 
-    def unequal_lengths(self) -> UsageError:
-        """Build the error for requests that must have the same number of frames and differ."""
-        lengths = np.diff(self.offsets)
-        other = int((lengths != lengths[0]).argmax())
-        return UsageError(
-            f"all requests of a batch must have the same number of frames, but request 0 has {lengths[0]} and "
-            f"request {other} has {lengths[other]}: give unequal=True, make one plan for each length, or repeat frames"
-        )
-
     def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
         """Choose the frames of one request."""
         number = context.number

@@ -93,20 +93,14 @@ def mean_clip_bytes(plan: EpochPlan) -> int:
     return int(shapes.prod(axis=2).mean(axis=1).sum())
 
 
-def _mean_picture_bytes(clips: CatalogClips) -> int:
-    """Compute the bytes of a delivered picture, like ``mean_clip_bytes``."""
+def _mean_stored_bytes(clips: CatalogClips) -> int:
+    """Compute the bytes of a picture in a cache, which stores no border; the mean of a sample where they differ."""
     if not clips.count:
         return 0
-    if not clips.options.unequal:
-        return math.prod(clips.form.picture_shape)
-    return _sample_bytes(clips, clips.options.pictures.shape)
-
-
-def _mean_stored_bytes(clips: CatalogClips) -> int:
-    """Compute the bytes of a picture in a cache, which stores no border."""
-    if not clips.options.has_boxes or not clips.count:
-        return _mean_picture_bytes(clips)
-    return _sample_bytes(clips, clips.options.pictures.decoded_shape)
+    pictures = clips.options.pictures
+    if clips.options.has_boxes or clips.options.unequal:
+        return _sample_bytes(clips, pictures.decoded_shape)
+    return math.prod(clips.form.picture_shape)
 
 
 def _sample_bytes(clips: CatalogClips, shape: Callable[[int, int], tuple[int, ...]]) -> int:

@@ -78,7 +78,8 @@ def test_streams_are_outputs_of_their_own(make_loader: Loaders) -> None:
 def test_arguments_describe_the_outputs(make_loader: Loaders) -> None:
     request = ff.DecodeRequest(sorted(folder().rglob("*.mp4"))[0], [1, 2])
     columns = {"weight": [0.5, 1.5], "frame": [3, 4], "flag": [True, False], "name": ["b", "a"]}
-    plan = ff.plan_requests([request] * 2, columns=columns)
+    named = ff.plan_requests([request] * 2, columns=columns)
+    plan = ff.plan_requests([request] * 2, columns={**columns, "name": [1, 0]})
     arguments = ff.dali.external_source(make_loader(plan)).arguments
     kinds = [types.UINT8, types.FLOAT64, types.INT64, types.BOOL]
     assert arguments == {
@@ -93,7 +94,7 @@ def test_arguments_describe_the_outputs(make_loader: Loaders) -> None:
     flags = ff.dali.external_source(make_loader(plan), target="flag")
     assert flags.arguments["dtype"] == [*kinds, types.INT64]
     assert flags.arguments["num_outputs"] == len(flags.output_names) == 5
-    ((*_, codes),) = run_epoch(build(ff.dali.external_source(make_loader(plan), target="name")))
+    ((*_, codes),) = run_epoch(build(ff.dali.external_source(make_loader(named), target="name")))
     assert codes.tolist() == [1, 0]
 
 
@@ -323,6 +324,16 @@ def test_clips_of_any_length_are_samples_of_any_length(make_loader: Loaders) -> 
         for slot, (clip, times) in enumerate(zip(batch.data, batch.pts_seconds, strict=True)):
             np.testing.assert_array_equal(np.asarray(outputs[0][slot]), clip, strict=True)
             np.testing.assert_array_equal(np.asarray(outputs[1][slot]), times, strict=True)
+
+
+def test_texts_are_no_outputs_but_their_codes_are(make_loader: Loaders) -> None:
+    with pytest.raises(ff.UsageError, match=r"columns \['codec'\] hold text, which DALI has no arrays of: plan with"):
+        ff.dali.external_source(make_loader(plan_of(columns=["codec"])))
+    for source in (
+        ff.dali.external_source(make_loader(plan_of(columns={"codec": "codes"}))),
+        ff.dali.external_source(make_loader(plan_of(columns=["codec"])), target="codec"),
+    ):
+        assert [outputs[-1].tolist() for outputs in run_epoch(build(source))] == [[0] * 5, [0] * 5, [0] * 2]
 
 
 def test_wrong_calls_say_what_to_do(make_loader: Loaders) -> None:

@@ -17,6 +17,7 @@ from tests.adapters.ray.conftest import Nodes
 from tests.adapters.ray.decoders import EndsItsProcess, Meets
 from tests.load import stream_media
 from tests.load.test_lengths import list_requests, plan_lengths
+from tests.load.test_texts import CAPTIONS, TAGS, write_table
 from tests.makers import folder, plan_of
 from tests.patience import PATIENCE_SECONDS
 
@@ -46,9 +47,14 @@ def read(plan: ff.EpochPlan, batch_size: int = 5, **options: Any) -> dict[str, n
     return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
+def as_array(values: Any) -> np.ndarray:
+    return np.array(values, dtype=object) if isinstance(values, list) else values
+
+
 def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     assert found.keys() == expected.keys()
-    for name, values in expected.items():
+    for name, texts_or_numbers in expected.items():
+        values = as_array(texts_or_numbers)
         assert found[name].dtype == values.dtype, name
         assert np.array_equal(found[name], values, equal_nan=values.dtype.kind == "f"), name
 
@@ -78,6 +84,14 @@ def test_rows_of_clips_of_any_shape_are_those_of_a_loader(name: str) -> None:
         for key, values in expected.items():
             np.testing.assert_array_equal(np.asarray(row[key]), values[slot])
     assert dataset.schema().names == list(rows[0])
+
+
+def test_texts_are_texts(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "list.parquet", caption=CAPTIONS, tags=TAGS)
+    plan = ff.plan_clips(ff.scan(table, workers=0), ff.Uniform(1), seed=0, columns=("caption", "tags"))
+    rows = ff.ray.dataset(plan, batch_size=4).take_all()
+    assert [row["caption"] for row in rows] == [CAPTIONS[row["row"]] for row in rows]
+    assert [None if row["tags"] is None else list(row["tags"]) for row in rows] == [TAGS[row["row"]] for row in rows]
 
 
 PLANS = {
