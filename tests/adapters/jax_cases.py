@@ -153,7 +153,7 @@ def test_closed_ended_and_wrong_calls_say_so(make_loader: Callable[..., ClipLoad
         ff.jax.iterate(loader, divided(None, None, "clips"))
     with pytest.raises(ff.UsageError, match="unequal=True have no common shape"):
         ff.jax.iterate(make_loader(plan_of(unequal=True)))
-    with pytest.raises(ff.UsageError, match=r"columns \['codec'\] hold text, which JAX has no arrays of: plan with"):
+    with pytest.raises(ff.UsageError, match=r"columns \['codec'\] hold text, which JAX has no arrays of: plan without"):
         ff.jax.iterate(make_loader(plan_of(columns=["codec"])))
     assert next(ff.jax.iterate(make_loader(plan_of(columns={"codec": "codes"}))))["codec"].tolist()[0] == 0
     loader.close()

@@ -415,5 +415,5 @@ def test_a_target_that_is_missing_is_never_made_up(tmp_path: Path) -> None:
     plan = plan_clips(scan(listed), Uniform(1), seed=0, columns=("breed",))
     with pytest.raises(UsageError, match=r"'breed' in each of 3 rows, found only 2 .*field\('breed'\).is_valid"):
         ClipDataset(plan, target="breed")
-    with pytest.warns(UserWarning, match="no text of column 'breed' in 1 row:"):
+    with pytest.warns(UserWarning, match="no text of column 'breed' in 1 row, first of row 2"):
         assert len(ClipDataset(plan)) == 3

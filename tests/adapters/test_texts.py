@@ -14,7 +14,7 @@ from framefeed.adapters.torch import ClipDataset, list_clips, pad_clips  # noqa:
 from framefeed.errors import UsageError  # noqa: E402
 from framefeed.plan import EpochPlan  # noqa: E402
 from tests.adapters.test_collate import LOADERS  # noqa: E402
-from tests.load.test_texts import TAGS, VERBS, write_table  # noqa: E402
+from tests.load.test_texts import TAGS, VERBS, list_videos, write_table  # noqa: E402
 from tests.makers import VIDEOS  # noqa: E402
 
 TEXTS = ["a dog", None, "a cat", "", "a bird", "a dog"]
@@ -34,7 +34,7 @@ def plan(catalog: ff.Catalog, *columns: str) -> EpochPlan:
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize("collate", [None, pad_clips, list_clips])
 def test_texts_of_a_batch_are_a_list(catalog: ff.Catalog, loader: str, collate: Any) -> None:
-    with pytest.warns(UserWarning, match=r"no text of column 'caption' in 2 rows: items have '' there; null='error'"):
+    with pytest.warns(UserWarning, match=r"no text of column 'caption' in 2 rows, first of row 1: items have ''"):
         dataset = ClipDataset(plan(catalog, "caption", "verb"))
     options = {} if collate is None else {"collate_fn": collate}
     batches = list(LOADERS[loader](dataset, batch_size=4, **options))
@@ -57,10 +57,33 @@ def test_a_target_of_text_is_its_codes(catalog: ff.Catalog, loader: str) -> None
 
 
 def test_missing_texts_can_be_refused(catalog: ff.Catalog) -> None:
-    with pytest.raises(UsageError, match=r"no text of column 'caption' in 2 rows, 'tags' in 1 row: leave them out"):
+    with pytest.raises(
+        UsageError, match=r"no text of column 'caption' in 2 rows, 'tags' in 1 row, first of row 1: leave"
+    ):
         ClipDataset(plan(catalog, "caption", "tags"), null="error")
     with pytest.raises(UsageError, match="null: expected"):
         ClipDataset(plan(catalog, "verb"), null="skip")  # type: ignore[arg-type]
     assert len(ClipDataset(plan(catalog, "verb"), null="error")) == VIDEOS
-    with pytest.raises(UsageError, match="one number per clip, but 'tags' has"):
+    with pytest.raises(UsageError, match="one number or text per clip, but 'tags' has lists of text"):
         ClipDataset(plan(catalog, "tags"), "tags")
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_lists_of_texts_of_a_batch_are_those_of_each_clip(catalog: ff.Catalog, loader: str) -> None:
+    with pytest.warns(UserWarning, match="no text of column 'tags'"):
+        dataset = ClipDataset(plan(catalog, "tags"))
+    batches = list(LOADERS[loader](dataset, batch_size=4))
+    assert [tags for batch in batches for tags in batch["tags"]] == [dataset[row]["tags"] for row in range(VIDEOS)]
+
+
+def test_classes_are_the_texts_of_the_target(catalog: ff.Catalog) -> None:
+    dataset = ClipDataset(plan(catalog, "verb"), "verb")
+    assert dataset.classes == ["eat", "lie", "run", "sit"]
+    assert dataset.class_to_idx["run"] == 2
+
+
+def test_requests_without_text_are_no_targets() -> None:
+    requests = [ff.DecodeRequest(path, [0]) for path in list_videos()]
+    own = ff.plan_requests(requests, columns={"verb": VERBS}, size=(8, 8))
+    with pytest.raises(UsageError, match="1 of 6 requests have no text of 'verb'"):
+        ClipDataset(own, "verb")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from framefeed.cache import FrameCache
-from framefeed.errors import FrameNotFound, UsageError
+from framefeed.errors import FrameNotFound, LoadError, UsageError
 from framefeed.index import Timeline
 from framefeed.load import ClipBatch, ClipLoader
 from framefeed.plan import EpochPlan, Uniform, mean_clip_bytes, mix_plans, plan_clips, plan_requests
@@ -279,6 +279,50 @@ def test_a_rule_that_chooses_something_else_is_named(chosen: Any, message: str) 
 
     with pytest.raises(UsageError, match=message):
         plan_of(Wrong())[0]
+
+
+class Raising(RandomLength):
+    """Fails for some clips, as code of users does."""
+
+    def choose(self, timeline: Timeline, context: ClipContext) -> Any:
+        return np.arange({0: 3}[context.number % 2])
+
+
+@pytest.mark.parametrize("options", WAYS, ids=str)
+def test_what_a_rule_raises_is_the_error_of_its_clip(options: Any) -> None:
+    plan = plan_of(Raising(), unequal=True)
+    with ClipLoader(plan, batch_size=12, on_error="skip", **options) as loader:
+        (batch,) = loader
+    assert batch.ok.sum() == 6
+    assert {type(error).__name__ for error in batch.errors} == {"LoadError", "NoneType"}
+    with (
+        ClipLoader(plan, batch_size=12, **options) as loader,
+        pytest.raises(LoadError, match=r"mp4: plan failed.*KeyError"),
+    ):
+        next(iter(loader))
+
+
+def test_a_rule_that_cannot_be_planned_is_refused() -> None:
+    class Nameless:
+        num_frames = 2
+
+        def choose(self, timeline: Timeline, context: ClipContext) -> Any:
+            return [0, 1]
+
+    with pytest.raises(UsageError, match="Nameless needs a repr that tells it from other rules"):
+        plan_of(Nameless())
+    with pytest.raises(UsageError, match="with `choose` and `num_frames`"):
+        plan_of(object())  # type: ignore[arg-type]
+    too_many = DecodeRequest(list_requests()[0].source, indices=[0] * 100_001)
+    with pytest.raises(UsageError, match="asks for 100,001 frames: a clip has at most 100,000"):
+        plan_requests([too_many])
+    with pytest.raises(UsageError, match="a clip has at most 100,000 frames, and `choose` returned 100,001"):
+        plan_of(Endless())[0]
+
+
+class Endless(RandomLength):
+    def choose(self, timeline: Timeline, context: ClipContext) -> Any:
+        return np.zeros(100_001, int)
 
 
 def test_numbers_and_seconds_of_a_rule_are_those_of_the_rules_for_them() -> None:

@@ -35,12 +35,19 @@ def check_target(plan: EpochPlan, target: str) -> None:
         near = "" if is_known else did_you_mean(target, plan.columns)
         advice = near or f": plan with columns=[{target!r}]"
         raise UsageError(f"target: the plan has no column {target!r}, only {list(plan.columns)}{advice}")
-    if len(shape := plan.clips.columns[target].shape) > 1:
+    column = plan.clips.columns[target]
+    if len(column.shape) > 1:
+        holds = "lists of text" if isinstance(column, TextColumn) else str(list(column.shape[1:]))
         raise UsageError(
-            f"target: expected a column with one number per clip, but {target!r} has {list(shape[1:])}: leave target "
+            f"target: expected a column with one number or text per clip, but {target!r} has {holds}: leave target "
             f"out, and take it by name, as in batch[{target!r}]"
         )
-    if not isinstance(clips.rule, Requests) and clips.own_texts is None:
+    if clips.has_table_columns:
+        return
+    if isinstance(clips.rule, Requests) and clips.rule.at is None:
+        if isinstance(column, TextColumn) and (count := column.count_nulls()):
+            raise UsageError(f"target: {count} of {len(column)} requests have no text of {target!r}: leave them out")
+    else:
         joined = np.unique(clips.layout.find_rows(np.arange(clips.count))) if plan.streams else None
         check_targets(clips.catalog, target, clips.catalog.plannable_rows if joined is None else joined)
 
@@ -54,12 +61,13 @@ def find_codes(plan: EpochPlan, target: str) -> dict[str, int] | None:
 
 def refuse_texts(plan: EpochPlan, framework: str) -> None:
     """Raise UsageError if a plan delivers text to a framework that has no arrays of it."""
-    names = [name for name, column in plan.clips.columns.items() if isinstance(column, TextColumn)]
-    if names:
-        raise UsageError(
-            f"columns {names} hold text, which {framework} has no arrays of: plan with columns={{{names[0]!r}: "
-            '"codes"}, or without them'
-        )
+    columns = [(name, each) for name, each in plan.clips.columns.items() if isinstance(each, TextColumn)]
+    if not columns:
+        return
+    coded = [name for name, column in columns if not column.has_lists]
+    advice = f", or plan_clips with columns={{{coded[0]!r}: 'codes'}}" if coded else ""
+    names = [name for name, _ in columns]
+    raise UsageError(f"columns {names} hold text, which {framework} has no arrays of: plan without them{advice}")
 
 
 Null = Literal["empty", "error"]
@@ -70,19 +78,26 @@ def check_nulls(plan: EpochPlan, null: Null) -> None:
     """Warn once of columns of text that lack some, for frameworks that have no None; or raise UsageError."""
     check_choice("null", null, get_args(Null))
     lacking: dict[str, int] = {}
+    first = ""
     for clips in plan.clips.list_plain():
         for name, column in clips.columns.items():
-            if isinstance(column, TextColumn) and name in plan.columns:
-                rows = clips.catalog.plannable_rows if len(column) == len(clips.catalog) else None
-                lacking[name] = lacking.get(name, 0) + column.count_nulls(rows)
+            if not isinstance(column, TextColumn) or name not in plan.columns or not column.count_nulls():
+                continue
+            rows = np.arange(len(column))
+            if not isinstance(clips.rule, Requests) and not clips.has_table_columns:
+                rows = clips.catalog.plannable_rows
+            missing = [row for row in rows.tolist() if column[row] is None] if len(rows) else []
+            lacking[name] = lacking.get(name, 0) + len(missing)
+            first = first or (f", first of row {missing[0]}" if missing else "")
     found = ", ".join(f"{name!r} in {format_count(count, 'row')}" for name, count in lacking.items() if count)
     if found and null == "error":
         raise UsageError(
-            f"there is no text of column {found}: leave them out with catalog.filter, or give null='empty'"
+            f"there is no text of column {found}{first}: leave them out, of a catalog with "
+            f"catalog.filter(pyarrow.compute.field({next(iter(lacking))!r}).is_valid()), or give null='empty'"
         )
     if found:
         warnings.warn(
-            f"there is no text of column {found}: items have '' there; null='error' refuses such rows",
+            f"there is no text of column {found}{first}: items have '' there; null='error' refuses such rows",
             UserWarning,
             stacklevel=3,
         )

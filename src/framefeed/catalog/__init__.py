@@ -47,7 +47,6 @@ from framefeed.catalog._list_columns import (
     ListColumn,
     convert_lists,
     find_dtype,
-    has_codes,
     list_texts,
     read_plan_column,
 )
@@ -122,7 +121,6 @@ __all__ = [
     "gather_rows",
     "get_frames_path",
     "get_missing_frames_path",
-    "has_codes",
     "has_jpegs",
     "hash_column",
     "holding_row_groups",

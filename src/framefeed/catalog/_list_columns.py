@@ -72,14 +72,14 @@ def read_plan_column(
     The lists of the rows that are planned must have one shape. ``as_codes`` gives the codes of a column of text.
     """
     facts, saved = catalog._data.facts, catalog._saved
-    kind = facts.schema.field(name).type if name in facts.names else None
-    if as_codes and name != "label" and (kind is None or not holds_text(kind) or pa.types.is_nested(kind)):
+    kind = facts.schema.field(name).type if name in facts.names else facts.column(name).type
+    if name != "label" and as_codes and (pa.types.is_nested(kind) or not holds_text(kind)):
         raise UsageError(
-            f"columns: only a column of text has codes, but {name!r} holds {kind}: name it without 'codes'"
+            f"columns: only a column of text has codes, but {name!r} holds {kind}: give None in place of 'codes'"
         )
-    if kind is not None and name != "label" and not as_codes and holds_text(kind):
+    if name != "label" and not as_codes and holds_text(kind):
         return _read_texts(catalog, name)
-    if kind is None or not _is_list(kind):
+    if not _is_list(kind):
         return catalog.column_values(name)
     if saved is None or facts.num_rows < _MAPPED_ROWS:
         values, faulty = convert_lists(name, facts.column(name))
@@ -117,13 +117,6 @@ def _read_texts(catalog: Catalog, name: str) -> TextColumn:
             np.lib.format.write_array(file, write_texts(facts.read(name)), allow_pickle=False)
 
     return TextColumn(read_texts(map_arrays({made: saved.fingerprint}, write)[made]), catalog._rows)
-
-
-def has_codes(catalog: Catalog, name: str) -> bool:
-    """Whether a column that is no text of clips is delivered as codes: that of neither numbers nor lists."""
-    kind = catalog._data.facts.column(name).type
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return not is_number and not _is_list(kind)
 
 
 def list_texts(catalog: Catalog, name: str) -> tuple[str, ...]:

@@ -81,11 +81,12 @@ class TextColumn:
 
 
 def holds_text(kind: pa.DataType) -> bool:
-    """Whether a column of Arrow holds text, or lists of text."""
+    """Whether a column of Arrow holds text, or lists of text; one without any value is taken for text."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return not pa.types.is_nested(kind.value_type) and holds_text(kind.value_type)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+    return any(test(kind) for test in tests)
 
 
 def join_texts(column: pa.ChunkedArray) -> pa.Array:

@@ -104,7 +104,7 @@ def restore_clips(
         picture=options.pictures.common_picture(
             catalog.heights[used], catalog.widths[used], lambda number: catalog.shown_name(int(used[number]))
         ),
-        own_texts={},
+        has_table_columns=True,
         recipe=(restore_clips, (catalog, camera, options, repr(rule))),
         title=f"rows of LeRobot data, camera {camera.camera!r}",
     )

@@ -152,7 +152,7 @@ def _describe(data: Any) -> str:
     return "any size" if isinstance(data, list) else f"{tuple(data.shape)} {data.dtype}"
 
 
-_ALIGNMENT = 64
+ALIGNMENT = 64
 """Bytes; TensorFlow (EIGEN_MAX_ALIGN_BYTES) and XLA on the CPU copy an array that begins at no multiple of it."""
 _ADVICE = "use a smaller batch_size or size, prefetch=1 or fewer workers"
 Form = tuple[tuple[int, ...], np.dtype[Any]]
@@ -234,8 +234,8 @@ class BufferPool:
 
 
 def _allocate_aligned(size: int) -> npt.NDArray[np.uint8]:
-    memory = np.empty(size + _ALIGNMENT - 1, dtype=np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
+    memory = np.empty(size + ALIGNMENT - 1, dtype=np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from framefeed._arrays import AnyArray
 from framefeed.decode import Pixels
-from framefeed.load._batch import BufferPools, Form, SharedArray, get_form
+from framefeed.load._batch import ALIGNMENT, BufferPools, Form, SharedArray, get_form
 from framefeed.load._normalise import Normaliser
 from framefeed.parallel import Ok, catch_error
 from framefeed.request import Size
@@ -196,33 +197,48 @@ class StackMemory(ClipMemory):
 
 
 class UnequalMemory(ClipMemory):
-    """Memory of its own for each clip."""
+    """Clips of any shape: parts of one block, which is used again as that of equal clips is; or any results."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
         super().__init__(shapes, buffers)
         self._clips: list[AnyArray | None] = [None] * len(shapes)
+        self._shared: list[SharedArray | None] = [None] * len(shapes)
+        if self.has_results:
+            return
+        dtype = np.dtype(buffers.dtype or np.uint8)
+        starts = np.cumsum([0, *(-(-math.prod(shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT for shape in shapes)])
+        block, shared = buffers.batches.lease_shared((int(starts[-1]),))
+        for slot, (start, shape) in enumerate(zip(starts.tolist(), shapes, strict=False)):
+            self._clips[slot] = np.ndarray(shape, dtype, block, start)
+            if shared is not None:
+                self._shared[slot] = SharedArray(shared.block, tuple(shape), dtype, start)
 
     def lease(self, slot: int) -> Pixels:
-        clip = self._clips[slot] = self._buffers.singles.lease(self._shapes[slot])
+        clip = self._clips[slot]
+        if clip is None or self.has_results:
+            clip = self._clips[slot] = self._buffers.singles.lease(self._shapes[slot])
         return clip
 
     def share(self, slot: int) -> SharedArray | None:
         """Return memory for a clip; a result of a transform can have any form."""
-        if self.has_results:
-            return None
-        dtype = self._buffers.dtype or np.uint8
-        self._clips[slot], shared = self._buffers.singles.lease_shared(self._shapes[slot], dtype)
-        return shared
+        return self._shared[slot]
 
     def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
         """Copy a result: a transform may use its array again."""
-        self._clips[slot] = self._copy(result, normaliser)
+        clip = self._clips[slot]
+        if clip is None or self.has_results:
+            self._clips[slot] = self._copy(result, normaliser)
+        else:
+            _write(result, clip, normaliser)
 
     def clear(self, slot: int) -> None:
         self._clips[slot] = np.zeros(self._shapes[slot], self._buffers.dtype or np.uint8)
 
     def reshape(self, slot: int, shape: tuple[int, ...]) -> None:
         self._shapes[slot] = shape
+        if not self.has_results:
+            kind = self._buffers.dtype or np.uint8
+            self._clips[slot], self._shared[slot] = self._buffers.singles.lease_shared(shape, kind)
 
     def finish(self, slots: list[int], make_result: MakeResult | None) -> tuple[Any, list[int]]:
         """Return the list of the clips; one that failed is zeros like the transform's result for a black clip."""

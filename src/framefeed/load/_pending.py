@@ -527,7 +527,8 @@ def _find_common_length(found: PlannedClips, shapes: Sequence[Shape]) -> int:
         raise UsageError(
             f"all clips of a batch must have the same number of frames, but position {found.positions[one]} of the "
             f"plan has {shapes[one][0]} and position {found.positions[other]} has {shapes[other][0]}: plan with "
-            "unequal=True, which makes each batch a list of clips, or make one plan for each length, or repeat frames"
+            "unequal=True, which makes each batch a list of clips (in torch, collate with ff.torch.pad_clips), or make "
+            "one plan for each length, or repeat frames"
         )
     return shapes[slots[0]][0] if slots else 1
 

@@ -18,7 +18,6 @@ from framefeed.catalog import (
     TextColumn,
     Texts,
     check_plannable,
-    has_codes,
     list_texts,
     read_plan_column,
     read_row,
@@ -280,7 +279,7 @@ class CatalogClips:
         pictures: Crop and size.
         picture: (height, width) of all delivered pictures; None if there are none, or if they differ.
         left_out: Rows that are known to fail, without a frame in their window, or without one in the column ``at``.
-        own_texts: Texts of the codes of columns; None where they are the catalog's.
+        has_table_columns: Whether the columns are of a table of their own, not of the catalog.
         joined: Hash of the rows that belong together, where other catalogs choose rows; else "".
         recipe: Function and arguments that make the clips again, in another process.
         title: What a plan of them is said to have, in place of clips by the rule.
@@ -296,7 +295,7 @@ class CatalogClips:
     pictures: PictureRule | Requests
     picture: Size | None
     left_out: tuple[Excluded, ...] = ()
-    own_texts: Mapping[str, tuple[str, ...]] | None = None
+    has_table_columns: bool = False
     joined: str = ""
     recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
     title: str = ""
@@ -370,15 +369,13 @@ class CatalogClips:
 
     @cached_property
     def texts(self) -> Mapping[str, tuple[Any, ...]]:
-        own = {} if self.own_texts is None else self.own_texts
-        makers: dict[str, Callable[[], Sequence[Any]]] = {name: partial(tuple, each) for name, each in own.items()}
-        is_listed = isinstance(self.rule, Requests) and self.rule.at is None
+        makers: dict[str, Callable[[], Sequence[Any]]] = {}
         for name, column in self.columns.items():
-            if isinstance(column, TextColumn):
+            if isinstance(column, TextColumn) and not column.has_lists:
                 makers[name] = column.list_distinct
             elif name == "label" and self.classes:
                 makers[name] = partial(tuple, self.classes)
-            elif self.own_texts is None and not is_listed and has_codes(self.catalog, name):
+            elif name in self.options.coded:
                 makers[name] = partial(list_texts, self.catalog, name)
         return Texts(makers)
 

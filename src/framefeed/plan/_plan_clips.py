@@ -227,8 +227,13 @@ def _check_rule(
         return at
     if rule is None:
         raise UsageError("expected a clip rule such as ff.Uniform(8), or at= with the name of a column, got neither")
-    if isinstance(rule, type) or not hasattr(rule, "choose"):
-        raise expected("rule", "a clip rule such as ff.Uniform(8)", rule)
+    if isinstance(rule, type) or not hasattr(rule, "choose") or not hasattr(rule, "num_frames"):
+        raise expected("rule", "a clip rule such as ff.Uniform(8), with `choose` and `num_frames`", rule)
+    if type(rule).__repr__ is object.__repr__:
+        raise UsageError(
+            f"rule: {type(rule).__name__} needs a repr that tells it from other rules, because checkpoints compare it: "
+            "make it a frozen dataclass"
+        )
     if isinstance(rule, EveryFrame) and (options.clips_per_video != 1 or order.shuffle == "videos"):
         raise UsageError("EveryFrame has one clip per frame: leave out clips_per_video, and use shuffle=True or False")
     return rule

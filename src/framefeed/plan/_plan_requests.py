@@ -23,6 +23,7 @@ from framefeed.plan._plan_clips import explain_enlarged_crop
 from framefeed.plan._plan_streams import check_stream_name, split_form
 from framefeed.plan._planned import ClipPart, PlannedClip
 from framefeed.plan._request_rule import Requests
+from framefeed.plan._rules import MOST_FRAMES
 from framefeed.plan._shard import Tail
 from framefeed.plan._stream_clips import join_clips
 from framefeed.request import (
@@ -224,6 +225,10 @@ def _read_request(number: int, given: Any) -> DecodeRequest:
         raise expected(f"requests[{number}]", "a DecodeRequest", request)
     if not len(request):
         raise UsageError(f"request {number} ({request.name}) asks for no frames: give at least one index or time")
+    if len(request) > MOST_FRAMES:
+        raise UsageError(
+            f"request {number} ({request.name}) asks for {len(request):,} frames: a clip has at most {MOST_FRAMES:,}"
+        )
     if request.output.dimension_order != "NCHW":
         raise UsageError(
             f"request {number} ({request.name}) asks for dimension_order NHWC, but plans deliver NCHW only"

@@ -20,7 +20,7 @@ from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import ExactTimes, Pick, Timeline
 from framefeed.request import ClipContext, ClipFrames, Picking, Policy, choose_frames, choose_times
 
-_MOST_FRAMES = 100_000
+MOST_FRAMES = 100_000
 """Frames of a clip: an hour at 27 frames a second, and 15 GB of pictures of 224 x 224."""
 _MOST_RATE = 1_000_000_000
 """Frames a second: pts are matched within 1 ns."""
@@ -333,7 +333,7 @@ class Dense:
             raise UsageError("expected either stride= or fps=, got both")
         if self.fps is None:
             stride = 1 if self.stride is None else self.stride
-            most = MAX_INT64 // _MOST_FRAMES
+            most = MAX_INT64 // MOST_FRAMES
             object.__setattr__(self, "stride", check_integer("stride", stride, least=1, most=most))
         else:
             object.__setattr__(self, "fps", _check_rate(self.fps))
@@ -416,6 +416,8 @@ def choose_by(rule: ClipRule, timeline: Timeline, context: ClipContext) -> ClipF
         else:
             chosen = choose_frames(timeline, values.astype(np.int64), segments, policy)
     length, given = rule.num_frames, len(chosen.ordinals)
+    if given > MOST_FRAMES:
+        raise UsageError(f"{rule!r}: a clip has at most {MOST_FRAMES:,} frames, and `choose` returned {given:,}")
     if length is not None and given != length:
         raise UsageError(f"{rule!r}: expected `choose` to return num_frames={length} frames, got {given}")
     return chosen
@@ -426,7 +428,7 @@ ALIKE_IN_STILLS = (Uniform, RandomSegments, AtIndices, EveryFrame, AtSeconds, Ra
 
 
 def _check_num_frames(count: int) -> int:
-    return check_integer("num_frames", count, least=1, most=_MOST_FRAMES)
+    return check_integer("num_frames", count, least=1, most=MOST_FRAMES)
 
 
 def _check_rate(fps: Seconds) -> Seconds:

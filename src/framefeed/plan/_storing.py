@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._outcome import Ok, catch_error
 from framefeed._units import format_share
-from framefeed.errors import FramefeedError, FrameNotFound, TimeUnavailable
+from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.plan._clips import CatalogClips
 from framefeed.plan._description import SAMPLED_CLIPS
 from framefeed.plan._plan import EpochPlan
@@ -83,10 +84,9 @@ def mean_clip_bytes(plan: EpochPlan) -> int:
     shapes = np.array(whole.clips_at(sample).find_shapes(), dtype=np.int64)
     if (shapes[..., 0] < 0).any():
         some = whole.clips_at(sample[:: -(-len(sample) // _SAMPLED_LENGTHS)])
-        clips = []
-        for slot in range(len(some)):
-            with suppress(FramefeedError):
-                clips.append(some.plan(slot))
+        # A rule may be a user's: what it raises is the error of its clip, not of the loader.
+        outcomes = [catch_error(some.plan, slot) for slot in range(len(some))]
+        clips = [outcome.value for outcome in outcomes if isinstance(outcome, Ok)]
         for number, name in enumerate(plan.clips.forms):
             mean = sum(len(clip.parts[name]) for clip in clips) // max(1, len(clips))
             shapes[number, :, 0] = np.where(shapes[number, :, 0] < 0, max(1, mean), shapes[number, :, 0])

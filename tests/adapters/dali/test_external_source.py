@@ -327,7 +327,9 @@ def test_clips_of_any_length_are_samples_of_any_length(make_loader: Loaders) -> 
 
 
 def test_texts_are_no_outputs_but_their_codes_are(make_loader: Loaders) -> None:
-    with pytest.raises(ff.UsageError, match=r"columns \['codec'\] hold text, which DALI has no arrays of: plan with"):
+    with pytest.raises(
+        ff.UsageError, match=r"columns \['codec'\] hold text, which DALI has no arrays of: plan without"
+    ):
         ff.dali.external_source(make_loader(plan_of(columns=["codec"])))
     for source in (
         ff.dali.external_source(make_loader(plan_of(columns={"codec": "codes"}))),

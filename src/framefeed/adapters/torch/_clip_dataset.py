@@ -238,8 +238,8 @@ class ClipDataset(Dataset[Any]):
 
     @property
     def classes(self) -> list[Any]:
-        """Labels in the order of their int64 codes."""
-        return self._plan.classes
+        """Labels in the order of their int64 codes; of a target of text, its texts."""
+        return self._plan.classes if self._codes is None else list(self._codes)
 
     @property
     def class_to_idx(self) -> dict[Any, int]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from framefeed._arrays import AnyArray
 from framefeed.encode import make_image
@@ -48,11 +49,22 @@ def take_tensor(arrays: Any, slot: int, fill: float | None = None) -> ByStream[t
     return map_streams(take, arrays)
 
 
-def fill_null(text: str | list[str | None] | None, *, has_lists: bool) -> str | list[str]:
+class TextList(list[str]):
+    """Texts of one item, of which ``default_collate`` makes a list of B lists: it would turn plain lists round."""
+
+
+def _list_items(items: list[Any], *, collate_fn_map: Any = None) -> list[Any]:
+    return list(items)
+
+
+default_collate_fn_map[TextList] = _list_items
+
+
+def fill_null(text: str | list[str | None] | None, *, has_lists: bool) -> str | TextList:
     """Replace a missing text by "", and a missing list by an empty one: torch's ``default_collate`` takes no None."""
     if isinstance(text, list):
-        return [each or "" for each in text]
-    return [] if has_lists else text or ""
+        return TextList([each or "" for each in text])
+    return TextList() if has_lists else text or ""
 
 
 def show_source(source: Any) -> str:
