@@ -114,7 +114,7 @@ def _read_texts(catalog: Catalog, name: str) -> TextColumn:
 
     def write(paths: dict[str, str]) -> None:
         with open(paths[made], "wb") as file:
-            np.lib.format.write_array(file, write_texts(facts.read(name)), allow_pickle=False)
+            write_texts(facts.read(name), file)
 
     return TextColumn(read_texts(map_arrays({made: saved.fingerprint}, write)[made]), catalog._rows)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -97,16 +97,23 @@ def join_texts(column: pa.ChunkedArray) -> pa.Array:
     return joined
 
 
-def write_texts(column: pa.ChunkedArray) -> AnyArray:
-    """Write a column of text as bytes, uint8 [N], that `read_texts` maps."""
-    sink, table = pa.BufferOutputStream(), pa.table({"text": join_texts(column)})
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return np.frombuffer(sink.getvalue(), np.uint8)
+def write_texts(column: pa.ChunkedArray, file: IO[bytes]) -> None:
+    """Write a column of text to a NPY file, as bytes, uint8 [N], that `read_texts` maps."""
+    table = pa.table({"text": join_texts(column)})
+
+    def write(sink: Any) -> None:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+
+    sink = pa.MockOutputStream()  # counts
+    write(sink)
+    header = {"descr": "|u1", "fortran_order": False, "shape": (sink.size(),)}
+    np.lib.format.write_array_header_1_0(file, header)
+    write(pa.PythonFile(file, "w"))
 
 
 def read_texts(data: AnyArray) -> pa.Array:
-    """Read texts from the bytes of `write_texts`, which are not copied."""
+    """Read texts from the array of `write_texts`, which is not copied."""
     column = pa.ipc.open_stream(pa.py_buffer(data)).read_all().column(0)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
