@@ -129,7 +129,7 @@ class BatchFrames:
     """
 
     def __init__(self, lengths: Sequence[int], *, is_ragged: bool, has_boxes: bool, has_flips: bool) -> None:
-        count = len(lengths)
+        count, self._is_ragged = len(lengths), is_ragged
         self.pts_seconds: AnyArray | list[AnyArray]
         self.valid: AnyArray | list[AnyArray]
         if is_ragged:
@@ -143,8 +143,9 @@ class BatchFrames:
 
     def note(self, clip: int, part: ClipPart) -> None:
         """Note the frames of a clip."""
-        self.pts_seconds[clip][...] = part.pts_seconds
-        self.valid[clip][...] = part.valid
+        # Those of a list are copied: clips share what plans give.
+        self.pts_seconds[clip] = part.pts_seconds.copy() if self._is_ragged else part.pts_seconds
+        self.valid[clip] = part.valid.copy() if self._is_ragged else part.valid
         if self.boxes is not None and part.box is not None:
             self.boxes[clip] = part.box
         if self.flipped is not None:
@@ -224,7 +225,8 @@ class PendingBatch:
             self.frames.append(BatchFrames(lengths, **options))
             self._parts += [part] * len(form.takes)
             if len(form.takes) == 1:
-                self.places += zip(repeat(part), range(self.count), map(slice, lengths), strict=False)
+                stretches = map(slice, lengths) if form.is_ragged else repeat(slice(lengths[0]))
+                self.places += zip(repeat(part), range(self.count), stretches, strict=False)
             else:
                 start = 0
                 for own in form.takes:
@@ -272,7 +274,7 @@ class PendingBatch:
                 takes: list[Take | None] = [None] * len(self)
                 for clip in range(self.count):
                     outcome = catch_error(self._found.plan, clip) if self._planned is None else self._planned[clip]
-                    if isinstance(outcome, Ok):
+                    if self._uncertain and isinstance(outcome, Ok):
                         outcome = self._check_length(clip, outcome)
                     if isinstance(outcome, Ok):
                         self._set_takes(takes, clip, outcome.value)
