@@ -160,7 +160,7 @@ class FakeCatalog:
 
     @property
     def _data(self) -> SimpleNamespace:
-        facts = SimpleNamespace(names=(), column=lambda name: pa.array(self.columns[name]))  # no columns of lists
+        facts = SimpleNamespace(names=(), column=lambda name: pa.chunked_array([pa.array(self.columns[name])]))
         return SimpleNamespace(
             missing=None, why_no_frames=lambda remedy: f"it holds headers only: {remedy}", facts=facts
         )

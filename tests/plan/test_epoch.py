@@ -5,7 +5,7 @@ import pickle
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -364,6 +364,7 @@ def test_time_unavailable_names_the_file() -> None:
     assert np.isnan(by_index[0].pts_seconds).all()
 
 
+@dataclass(frozen=True)
 class RuleOfOnesOwn:
     """A rule by time that does not say so."""
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from framefeed.index._build import build_index, index_media
 from framefeed.index._damage import find_damaged_frames, find_packet_start
-from framefeed.index._frame_index import BuiltFrom, FrameIndex, StreamFacts, Timeline, TimesFrom, read_seconds
+from framefeed.index._frame_index import (
+    BuiltFrom,
+    FrameIndex,
+    StreamFacts,
+    Timeline,
+    TimesFrom,
+    count_seconds,
+    find_end_seconds,
+    read_seconds,
+)
 from framefeed.index._joining import find_frame_starts
 from framefeed.index._movie_facts import MP4_FORMAT_NAME
 from framefeed.index._picking import NO_PICK, NO_TIMES, PICKS, ExactTimes, Pick
@@ -63,8 +72,10 @@ __all__ = [
     "Verify",
     "build_index",
     "build_still_index",
+    "count_seconds",
     "describe_still_stream",
     "find_damaged_frames",
+    "find_end_seconds",
     "find_frame_starts",
     "find_packet_start",
     "has_picture_files",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import inf, isfinite, isinf, isnan
+from math import inf, isfinite, isinf, isnan, nan
 from typing import Literal, overload
 
 import numpy as np
@@ -359,6 +359,23 @@ def read_seconds(index: FrameIndex, ordinals: IntArray) -> FloatArray:
     numerator, denominator = index._scale
     seconds: FloatArray = index.pts[ordinals] * numerator / denominator
     return seconds
+
+
+def count_seconds(index: FrameIndex, ordinals: IntArray) -> FloatArray:
+    """Count the seconds of some frames from the first frame, float64 [T]; NaN without times."""
+    if not index.has_timestamps:
+        return np.full(len(ordinals), np.nan)
+    base = index.time_base
+    seconds: FloatArray = (index.pts[ordinals] - index.pts[0]) * base.numerator / base.denominator
+    return seconds
+
+
+def find_end_seconds(index: FrameIndex, ordinal: int) -> float:
+    """Find when a frame leaves the screen, in seconds from the first frame; NaN if it is not known."""
+    if not index.has_timestamps or (len(index.pts) == 1 and not index.duration[0]):
+        return nan
+    end = int(index.pts[ordinal + 1]) if ordinal + 1 < len(index.pts) else index.end_pts
+    return (end - int(index.pts[0])) * index.time_base.numerator / index.time_base.denominator
 
 
 @dataclass(frozen=True, slots=True)

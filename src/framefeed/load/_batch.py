@@ -69,8 +69,14 @@ class ClipBatch:
         flipped: For a plan with a horizontal_flip, whether left and right of each clip are swapped, bool [B]; False for
             clips that failed. Else None.
 
-    For a plan of several streams, ``data``, ``pts_seconds``, ``valid``, ``sources`` and ``boxes`` are dicts of such
-    values by stream; a clip that fails in one stream has failed in all. ``rows`` are of the first stream's catalog.
+        seconds: Times from each source's first frame, float64 like ``pts_seconds``: the requested times of rules and
+            requests by time, else those of the frames.
+        end_seconds: When the last picture of each clip leaves the screen, on the same clock, float64 [B]; NaN if it is
+            not known, as of still pictures, or if the clip failed.
+
+    For a plan of several streams, ``data``, ``pts_seconds``, ``valid``, ``sources``, ``boxes``, ``seconds`` and
+    ``end_seconds`` are dicts of such values by stream; a clip that fails in one stream has failed in all. ``rows`` are
+    of the first stream's catalog.
     """
 
     data: Any
@@ -84,6 +90,8 @@ class ClipBatch:
     errors: list[FramefeedError | None]
     boxes: Any = None
     flipped: npt.NDArray[np.bool_] | None = None
+    seconds: Any = None
+    end_seconds: Any = None
 
     def __post_init__(self) -> None:
         parts: list[Any] = [self.positions, self.rows, self.errors, self.ok, *self.columns.values()]

@@ -123,29 +123,33 @@ class BatchFrames:
     Attributes:
         pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed. Where clips may differ in
             T, a list of B arrays.
+        seconds: As those of a clip's part, like ``pts_seconds``.
         valid: False for frames that replace others, and for clips that failed, bool [B, T]; or a list of B arrays.
+        end_seconds: As that of a clip's part, float64 [B]; NaN if the clip failed.
         boxes: Of a plan with a border, where pictures lie in those that are delivered, int64 [B, 4]; else None.
         flipped: Of a plan with flips, whether left and right of each clip are swapped, bool [B]; else None.
     """
 
     def __init__(self, lengths: Sequence[int], *, is_ragged: bool, has_boxes: bool, has_flips: bool) -> None:
         count, self._is_ragged = len(lengths), is_ragged
-        self.pts_seconds: AnyArray | list[AnyArray]
-        self.valid: AnyArray | list[AnyArray]
-        if is_ragged:
-            self.pts_seconds = [np.full(length, np.nan) for length in lengths]
-            self.valid = [np.zeros(length, dtype=np.bool_) for length in lengths]
-        else:
-            self.pts_seconds = np.full((count, lengths[0]), np.nan)
-            self.valid = np.zeros((count, lengths[0]), dtype=np.bool_)
+
+        def make(fill: float | bool) -> Any:
+            if is_ragged:
+                return [np.full(length, fill) for length in lengths]
+            return np.full((count, lengths[0]), fill)
+
+        self.pts_seconds, self.seconds, self.valid = make(np.nan), make(np.nan), make(False)
+        self.end_seconds = np.full(count, np.nan)
         self.boxes = np.zeros((count, 4), dtype=np.int64) if has_boxes else None
         self.flipped = np.zeros(count, dtype=np.bool_) if has_flips else None
 
     def note(self, clip: int, part: ClipPart) -> None:
         """Note the frames of a clip."""
-        # Those of a list are copied: clips share what plans give.
-        self.pts_seconds[clip] = part.pts_seconds.copy() if self._is_ragged else part.pts_seconds
-        self.valid[clip] = part.valid.copy() if self._is_ragged else part.valid
+        times, seconds, valid = part.pts_seconds, part.seconds, part.valid
+        if self._is_ragged:  # those of plans are shared
+            times, seconds, valid = times.copy(), seconds.copy(), valid.copy()
+        self.pts_seconds[clip], self.seconds[clip], self.valid[clip] = times, seconds, valid
+        self.end_seconds[clip] = part.end_seconds
         if self.boxes is not None and part.box is not None:
             self.boxes[clip] = part.box
         if self.flipped is not None:
@@ -153,7 +157,7 @@ class BatchFrames:
 
     def clear(self, clip: int) -> None:
         """Note that a clip failed."""
-        self.pts_seconds[clip][...] = np.nan
+        self.pts_seconds[clip][...] = self.seconds[clip][...] = self.end_seconds[clip] = np.nan
         self.valid[clip][...] = False
         for array in (self.boxes, self.flipped):
             if array is not None:
@@ -161,19 +165,22 @@ class BatchFrames:
 
     def resize(self, clip: int, length: int) -> None:
         """Expect another T of a clip, if clips may differ in it."""
-        if isinstance(self.pts_seconds, list) and isinstance(self.valid, list):
-            self.pts_seconds[clip] = np.full(length, np.nan)
+        if self._is_ragged:
+            self.pts_seconds[clip], self.seconds[clip] = np.full(length, np.nan), np.full(length, np.nan)
             self.valid[clip] = np.zeros(length, dtype=np.bool_)
 
     def copy_from(self, other: BatchFrames, clips: Sequence[int]) -> None:
         """Copy those of some clips, in their order in another batch."""
-        for number, clip in enumerate(clips):
-            self.pts_seconds[clip][...] = other.pts_seconds[number]
-            self.valid[clip][...] = other.valid[number]
-        if self.boxes is not None and other.boxes is not None:
-            self.boxes[clips] = other.boxes
-        if self.flipped is not None and other.flipped is not None:
-            self.flipped[clips] = other.flipped
+        for own, others in zip(self._list_arrays(), other._list_arrays(), strict=True):
+            if isinstance(own, np.ndarray):
+                own[clips] = others
+            else:
+                for clip, each in zip(clips, others, strict=True):
+                    own[clip] = each
+
+    def _list_arrays(self) -> list[Any]:
+        arrays = (self.pts_seconds, self.seconds, self.valid, self.end_seconds, self.boxes, self.flipped)
+        return [each for each in arrays if each is not None]
 
 
 class PendingBatch:
@@ -440,6 +447,8 @@ class PendingBatch:
             errors=errors,
             boxes=(boxes or None) if self.has_streams else boxes.get(""),
             flipped=self.frames[0].flipped,
+            seconds=self.join_parts(list(map(attrgetter("seconds"), self.frames))),
+            end_seconds=self.join_parts(list(map(attrgetter("end_seconds"), self.frames))),
         )
 
     def _clear(self, clip: int) -> None:

@@ -23,7 +23,15 @@ from framefeed.catalog import (
     read_row,
 )
 from framefeed.errors import FrameNotFound, UsageError
-from framefeed.index import STILL_TIMELINE, FrameIndex, Timeline, has_still_timeline, read_seconds
+from framefeed.index import (
+    STILL_TIMELINE,
+    FrameIndex,
+    Timeline,
+    count_seconds,
+    find_end_seconds,
+    has_still_timeline,
+    read_seconds,
+)
 from framefeed.media import ImageSequence
 from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._checkpoint import keep_effective_options
@@ -518,6 +526,10 @@ class CatalogClipsAt:
         else:
             chosen = choose_by(clips.rule, facts.timeline, context)
             seconds = read_seconds(index, chosen.ordinals)
+        own_seconds = chosen.seconds
+        if own_seconds is None:
+            # Most videos begin at 0, and then these are the times on the stream's timeline.
+            own_seconds = count_seconds(index, chosen.ordinals) if index.pts[0] else seconds
         output = clips.pictures.output(facts.height, facts.width, context)
         damaged = None
         if len(index.damaged_frame_indices) and (is_damaged := index.is_damaged(chosen.ordinals)).any():
@@ -526,7 +538,7 @@ class CatalogClipsAt:
                 chosen = replace(chosen, valid=chosen.valid & ~damaged)
         flipped = is_flipped(seed, epoch, position, options.horizontal_flip)
         # Clips share what is the same in them.
-        for array in (chosen.ordinals, seconds, chosen.errors, chosen.valid, chosen.segments):
+        for array in (chosen.ordinals, seconds, own_seconds, chosen.errors, chosen.valid, chosen.segments):
             array.setflags(write=False)
         if damaged is not None:
             damaged.setflags(write=False)
@@ -543,6 +555,8 @@ class CatalogClipsAt:
             flipped,
             clips.pictures.place(output, is_flipped=flipped),
             (facts.height, facts.width),
+            own_seconds,
+            find_end_seconds(index, int(chosen.ordinals[-1])),
         )
 
     def name_source(self, slot: int) -> str:

@@ -32,6 +32,9 @@ class Take:
         placement: Where the pictures, of the size of ``output``, lie in those that are delivered, after the swap; None
             if they are these.
         displayed: (height, width) of the displayed pictures of the source; -1 where unknown.
+        seconds: From the first frame of the source, float64 [T]: the requested times of rules and requests by time,
+            else those of the frames; NaN if the stream has no times.
+        end_seconds: When the last picture leaves the screen, on the same clock; NaN if it is not known.
     """
 
     source: str | bytes | ImageSequence
@@ -46,6 +49,8 @@ class Take:
     flipped: bool
     placement: Placement | None
     displayed: Size
+    seconds: FloatArray
+    end_seconds: float
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -133,6 +138,16 @@ class ClipPart:
     def pts_seconds(self) -> FloatArray:
         """Time of each frame on the stream's timeline, float64 [T]; NaN if the stream has no times."""
         return self._join("pts_seconds")
+
+    @property
+    def seconds(self) -> FloatArray:
+        """Times from the source's first frame, float64 [T]: the requested ones of rules by time, else the frames'."""
+        return self._join("seconds")
+
+    @property
+    def end_seconds(self) -> float:
+        """When the last picture leaves the screen, on the clock of ``seconds``; NaN if it is not known."""
+        return self.takes[-1].end_seconds
 
     @property
     def pick_error_seconds(self) -> FloatArray:

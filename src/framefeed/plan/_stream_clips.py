@@ -51,7 +51,7 @@ class Following:
             raise TimeUnavailable("the first stream of the clip has no times that this one could follow")
         ticks = timeline.to_ticks(ExactTimes.of(draw.seconds.tolist()))
         chosen = choose_times(timeline, ticks, draw.segments, self.picking)
-        return ClipFrames(chosen.ordinals, chosen.errors, chosen.valid & draw.valid, chosen.segments)
+        return ClipFrames(chosen.ordinals, chosen.errors, chosen.valid & draw.valid, chosen.segments, chosen.seconds)
 
 
 @dataclass(frozen=True, eq=False)

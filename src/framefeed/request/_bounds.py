@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isnan, nan
 from typing import Any, Literal
@@ -84,7 +84,7 @@ class Bounds:
             times = ExactTimes.of([tick for tick, is_own in zip(moved, own, strict=True) if is_own])
             return choose_times(window, times, segments[own], picking)
 
-        return self._join(is_front, choose, describe, window, segments)
+        return replace(self._join(is_front, choose, describe, window, segments), seconds=seconds)
 
     def _open(self, whole: Timeline) -> Timeline:
         return Timeline.within(whole.index, self.start_seconds, self.end_seconds)

@@ -11,7 +11,7 @@ import numpy as np
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._checks import check_choice, expected, is_finite
 from framefeed.errors import FrameNotFound
-from framefeed.index import NO_PICK, PICKS, ExactTimes, Pick, Timeline
+from framefeed.index import NO_PICK, PICKS, ExactTimes, FrameIndex, Pick, Timeline
 
 Policy = Literal["repeat_last", "wrap", "error"]
 POLICIES: tuple[str, ...] = ("repeat_last", "wrap", "error")
@@ -26,12 +26,15 @@ class ClipFrames:
         errors: Picked minus requested time in seconds, float64 [T]; NaN where not valid, 0 for requests by number.
         valid: False where the policy replaced a frame past the end, bool [T].
         segments: Number of the rule's segment, int64 [T].
+        seconds: Requested times from the first frame of the video, float64 [T]; None where frames were not requested by
+            time.
     """
 
     ordinals: IntArray
     errors: FloatArray
     valid: BoolArray
     segments: IntArray
+    seconds: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,15 @@ def choose_times(timeline: Timeline, ticks: ExactTimes, segments: IntArray, pick
             f"({picking.pick!r}), number {timeline.first + number} at {picked_seconds:.6f} s: "
             f"more than tolerance_seconds={tolerance}; allow more, or use another pick or rate"
         )
-    return ClipFrames(fill_past_end(timeline, numbers, past, picking.policy), errors, ~past, segments)
+    ordinals, seconds = fill_past_end(timeline, numbers, past, picking.policy), _count_seconds(timeline.index, ticks)
+    return ClipFrames(ordinals, errors, ~past, segments, seconds)
+
+
+def _count_seconds(index: FrameIndex, ticks: ExactTimes) -> FloatArray:
+    """Convert ticks to seconds from the first frame of the video, each rounded once, float64 [T]."""
+    base, below = index.time_base, ticks.denominator
+    zero, scale = int(index.pts[0]) * below, below * base.denominator
+    return np.array([(each - zero) * base.numerator / scale for each in ticks.numerators])
 
 
 def _describe_time(timeline: Timeline, ticks: ExactTimes, number: int) -> str:
