@@ -372,10 +372,11 @@ def count_seconds(index: FrameIndex, ordinals: IntArray) -> FloatArray:
 
 def find_end_seconds(index: FrameIndex, ordinal: int) -> float:
     """Find when a frame leaves the screen, in seconds from the first frame; NaN if it is not known."""
-    if not index.has_timestamps or (len(index.pts) == 1 and not index.duration[0]):
+    pts, base = index.pts, index.time_base
+    if not index.has_timestamps or (len(pts) == 1 and not index.duration[0]):
         return nan
-    end = int(index.pts[ordinal + 1]) if ordinal + 1 < len(index.pts) else index.end_pts
-    return (end - int(index.pts[0])) * index.time_base.numerator / index.time_base.denominator
+    end = pts.item(ordinal + 1) if ordinal + 1 < len(pts) else index.end_pts
+    return (end - pts.item(0)) * base.numerator / base.denominator
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,11 +145,12 @@ class BatchFrames:
 
     def note(self, clip: int, part: ClipPart) -> None:
         """Note the frames of a clip."""
-        times, seconds, valid = part.pts_seconds, part.seconds, part.valid
+        frames = part.takes[0] if len(part.takes) == 1 else part
+        times, seconds, valid = frames.pts_seconds, frames.seconds, frames.valid
         if self._is_ragged:  # those of plans are shared
             times, seconds, valid = times.copy(), seconds.copy(), valid.copy()
         self.pts_seconds[clip], self.seconds[clip], self.valid[clip] = times, seconds, valid
-        self.end_seconds[clip] = part.end_seconds
+        self.end_seconds[clip] = frames.end_seconds
         if self.boxes is not None and part.box is not None:
             self.boxes[clip] = part.box
         if self.flipped is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
+from math import nan
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -523,13 +524,15 @@ class CatalogClipsAt:
         if facts.timeline is None:
             assert clips.still_frames is not None
             chosen, seconds = clips.still_frames
+            own_seconds, end_seconds = seconds, nan
         else:
             chosen = choose_by(clips.rule, facts.timeline, context)
             seconds = read_seconds(index, chosen.ordinals)
-        own_seconds = chosen.seconds
-        if own_seconds is None:
-            # Most videos begin at 0, and then these are the times on the stream's timeline.
-            own_seconds = count_seconds(index, chosen.ordinals) if index.pts[0] else seconds
+            end_seconds = find_end_seconds(index, int(chosen.ordinals[-1]))
+            if chosen.seconds is not None:
+                own_seconds = chosen.seconds
+            else:  # most videos begin at 0, and then these are the times on the stream's timeline
+                own_seconds = count_seconds(index, chosen.ordinals) if index.pts[0] else seconds
         output = clips.pictures.output(facts.height, facts.width, context)
         damaged = None
         if len(index.damaged_frame_indices) and (is_damaged := index.is_damaged(chosen.ordinals)).any():
@@ -556,7 +559,7 @@ class CatalogClipsAt:
             clips.pictures.place(output, is_flipped=flipped),
             (facts.height, facts.width),
             own_seconds,
-            find_end_seconds(index, int(chosen.ordinals[-1])),
+            end_seconds,
         )
 
     def name_source(self, slot: int) -> str:
