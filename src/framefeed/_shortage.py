@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from framefeed._live_set import LiveSet
@@ -110,6 +111,24 @@ def allocate(make: Callable[[], R], nbytes: int, what: str, advice: str, source:
     except MemoryError as error:
         message = f"{what}: ran out of memory for {format_bytes(nbytes)}: {advice}, or give the process more memory"
         raise ResourceExhausted(message, resource=_RESOURCES[errno.ENOMEM], source=source) from error
+
+
+def count_free_memory() -> int | None:
+    """Count the bytes of memory that the system and the control group have for this process; None if unknown."""
+    found = []
+    with suppress(OSError, ValueError, KeyError), open("/proc/meminfo", encoding="ascii") as file:
+        found.append(1024 * int(dict(line.split(":") for line in file)["MemAvailable"].split()[0]))
+    with suppress(OSError, ValueError, KeyError):
+        most, used, facts = (_read_group(name) for name in ("memory.max", "memory.current", "memory.stat"))
+        # Pages of files can be given up.
+        kept = int(dict(line.split() for line in facts.splitlines())["inactive_file"])
+        found.append(int(most) - int(used) + kept)
+    return min(found, default=None)
+
+
+def _read_group(name: str) -> str:
+    with open(f"/sys/fs/cgroup/{name}", encoding="ascii") as file:
+        return file.read()
 
 
 def raise_shortage(error: BaseException, name: str, stage: str) -> None:

@@ -238,7 +238,7 @@ def test_an_error_of_the_catalog_is_not_one_of_the_cache_folder(
 def test_a_target_is_one_number(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     plan = plan_boxes(ff.scan(write_list(tmp_path, BOXES), workers=1), shuffle=False)
-    with pytest.raises(UsageError, match=r"target: expected a column with one number or text per clip, but 'box' has \[4\]"):
+    with pytest.raises(UsageError, match=r"one number or text per clip, but 'box' has \[4\]"):
         ff.torch.ClipDataset(plan, target="box")
     items = [item["box"] for item in ff.torch.ClipDataset(plan)]
     assert torch.stack(items).tolist() == BOXES

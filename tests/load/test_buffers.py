@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -11,6 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from framefeed._shortage import count_free_memory
+from framefeed.errors import ResourceExhausted
+from framefeed.load import _batch
 from framefeed.load._batch import BufferPool
 from framefeed.load._options import LoaderOptions
 from framefeed.parallel import register_releasable
@@ -93,8 +97,9 @@ def test_memory_comes_back_with_the_last_view(name: str) -> None:
     assert _get_address(pool.lease(SHAPE)) == address
 
 
-def test_S05_sizes_beyond_32_bits_are_counted_whole() -> None:
+def test_S05_sizes_beyond_32_bits_are_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     # Asked for, not touched: the system gives no page of it but the last.
+    monkeypatch.setattr(_batch, "count_free_memory", lambda: None)
     batch = BufferPool(1).lease((3, 1 << 30))
     assert batch.nbytes == 3 << 30 > 1 << 31
     batch[2, -1] = 7
@@ -108,6 +113,22 @@ def test_memory_begins_where_frameworks_take_it_without_a_copy(shape: tuple[int,
     kept = [pool.lease(shape, dtype) for dtype in (np.uint8, np.float64) for _ in range(3)]
     assert [array.ctypes.data % 64 for array in kept] == [0] * len(kept)
     assert len({array.ctypes.data for array in kept}) == len(kept)
+
+
+def test_a_batch_that_the_memory_cannot_hold_is_refused_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_batch, "count_free_memory", lambda: 1 << 28)
+    assert BufferPool(1).lease((1 << 28,)).nbytes == 1 << 28
+    with pytest.raises(
+        ResourceExhausted, match=r"a batch \[2, 134217729\]: ran out of memory for .*: use a smaller batch_size"
+    ):
+        BufferPool(1).lease((2, (1 << 27) + 1))
+
+
+def test_free_memory_is_that_of_the_system_or_less() -> None:
+    free = count_free_memory()
+    assert free is not None
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < free <= total
 
 
 def test_idle_memory_is_bounded() -> None:

@@ -84,6 +84,10 @@ PLANS = {
     "mixture": plan_mixture,
     "mixture of mixtures": lambda: mix_plans([(plan_mixture(), 1), (plan_of(Uniform(2)), 3)], num_clips=9, seed=0,
                                              unequal=True),
+    "streams of a rule": lambda: plan_clips(
+        None, ByTime(2.5), streams={"one": catalog(), "two": catalog()}, on="fingerprint", seed=0, unequal=True
+    ),
+    "dealt by cost": lambda: plan_of(RandomLength(), unequal=True, balance="cost", world_size=2, rank=1),
     "streams": lambda: plan_requests(
         [{"left": each, "right": DecodeRequest(each.source, indices=[5, 6])} for each in list_requests()], unequal=True
     ),
@@ -122,7 +126,7 @@ def test_a_clip_is_what_it_is_alone_for_any_workers(name: str) -> None:
             batches = list(loader)
         assert all(batch.ok.all() for batch in batches)
         assert_same(list(take_clips(batches)), alone)
-    if name not in ("streams", "sized", "mixture", "mixture of mixtures"):
+    if name in ("requests", "rule", "by time", "dealt by cost"):
         assert all(isinstance(part, list) for batch in batches for part in (batch.data, batch.pts_seconds, batch.valid))
     if name == "requests":
         for position, (clip, times, valid) in enumerate(alone):

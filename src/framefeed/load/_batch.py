@@ -24,6 +24,7 @@ import numpy.typing as npt
 from framefeed._arrays import AnyArray
 from framefeed._checks import WrongType
 from framefeed._nearest import did_you_mean
+from framefeed._shortage import count_free_memory
 from framefeed._units import format_bytes
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import SharedBlock, SharedMemory, SharedRange, allocate
@@ -162,6 +163,8 @@ def _describe(data: Any) -> str:
 
 ALIGNMENT = 64
 """Bytes; TensorFlow (EIGEN_MAX_ALIGN_BYTES) and XLA on the CPU copy an array that begins at no multiple of it."""
+_LARGE = 1 << 28
+"""Bytes of a block for which the free memory is looked up, which takes 50 microseconds."""
 _ADVICE = "use a smaller batch_size or size, prefetch=1 or fewer workers"
 Form = tuple[tuple[int, ...], np.dtype[Any]]
 """Shape and dtype of one result."""
@@ -238,6 +241,9 @@ class BufferPool:
             # A smaller block is dropped: it was for batches of an earlier size.
             if block.nbytes >= size:
                 return block
+        # Linux promises memory that it has not, and ends a process that writes to it.
+        if size >= _LARGE and (free := count_free_memory()) is not None and size > free:
+            raise MemoryError
         return _allocate_aligned(size) if self._shared is None else self._shared.allocate(size)
 
 
