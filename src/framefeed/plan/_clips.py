@@ -275,39 +275,22 @@ class _RowFacts:
 
 @dataclass(frozen=True, eq=False)
 class CatalogClips:
-    """The clips of a catalog under a clip rule.
-
-    Attributes:
-        catalog: The files and their frame indexes.
-        rule: Which frames make a clip.
-        options: The form of the clips.
-        layout: The row of each clip.
-        columns: Delivered with the clips, by row or by request.
-        classes: Labels in the order of their codes.
-        windows: Parts of the videos that clips are chosen from; None for whole videos.
-        pictures: Crop and size.
-        picture: (height, width) of all delivered pictures; None if there are none, or if they differ.
-        left_out: Rows that are known to fail, without a frame in their window, or without one in the column ``at``.
-        has_table_columns: Whether the columns are of a table of their own, not of the catalog.
-        joined: Hash of the rows that belong together, where other catalogs choose rows; else "".
-        recipe: Function and arguments that make the clips again, in another process.
-        title: What a plan of them is said to have, in place of clips by the rule.
-    """
+    """The clips of a catalog under a clip rule."""
 
     catalog: Catalog
     rule: ClipRule
     options: ClipOptions
-    layout: Layout
-    columns: Mapping[str, AnyArray | ListColumn | TextColumn]
-    classes: tuple[Any, ...]
-    windows: Windows | None
+    layout: Layout  # the row of each clip
+    columns: Mapping[str, AnyArray | ListColumn | TextColumn]  # delivered with the clips, by row or by request
+    classes: tuple[Any, ...]  # labels in the order of their codes
+    windows: Windows | None  # parts of the videos that clips are chosen from; None for whole videos
     pictures: PictureRule | Requests
-    picture: Size | None
-    left_out: tuple[Excluded, ...] = ()
-    has_table_columns: bool = False
-    joined: str = ""
-    recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
-    title: str = ""
+    picture: Size | None  # of all delivered pictures; None if there are none, or if they differ
+    left_out: tuple[Excluded, ...] = ()  # rows that are known to fail, or that have no frame in window or column
+    has_table_columns: bool = False  # whether the columns are of a table of their own, not of the catalog
+    joined: str = ""  # hash of the rows that belong together, where other catalogs choose rows
+    recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None  # makes the clips again, in another process
+    title: str = ""  # what a plan of them is said to have, in place of clips by the rule
 
     @classmethod
     def of(cls, catalog: Catalog, rule: ClipRule, options: ClipOptions, some: IntArray | None = None) -> CatalogClips:
