@@ -85,5 +85,5 @@ def test_classes_are_the_texts_of_the_target(catalog: ff.Catalog) -> None:
 def test_requests_without_text_are_no_targets() -> None:
     requests = [ff.DecodeRequest(path, [0]) for path in list_videos()]
     own = ff.plan_requests(requests, columns={"verb": VERBS}, size=(8, 8))
-    with pytest.raises(UsageError, match="1 of 6 requests have no text of 'verb'"):
+    with pytest.raises(UsageError, match="1 of 6 requests have no text of 'verb': leave them out, first number 5"):
         ClipDataset(own, "verb")

@@ -45,8 +45,11 @@ def check_target(plan: EpochPlan, target: str) -> None:
     if clips.has_table_columns:
         return
     if isinstance(clips.rule, Requests) and clips.rule.at is None:
-        if isinstance(column, TextColumn) and (count := column.count_nulls()):
-            raise UsageError(f"target: {count} of {len(column)} requests have no text of {target!r}: leave them out")
+        if isinstance(column, TextColumn) and len(missing := column.find_nulls(np.arange(len(column)))):
+            raise UsageError(
+                f"target: {len(missing)} of {len(column)} requests have no text of {target!r}: leave them out, first "
+                f"number {missing[0]}"
+            )
     else:
         joined = np.unique(clips.layout.find_rows(np.arange(clips.count))) if plan.streams else None
         check_targets(clips.catalog, target, clips.catalog.plannable_rows if joined is None else joined)
@@ -81,14 +84,12 @@ def check_nulls(plan: EpochPlan, null: Null) -> None:
     first = ""
     for clips in plan.clips.list_plain():
         for name, column in clips.columns.items():
-            if not isinstance(column, TextColumn) or name not in plan.columns or not column.count_nulls():
+            if not isinstance(column, TextColumn) or name not in plan.columns:
                 continue
-            rows = np.arange(len(column))
-            if not isinstance(clips.rule, Requests) and not clips.has_table_columns:
-                rows = clips.catalog.plannable_rows
-            missing = [row for row in rows.tolist() if column[row] is None] if len(rows) else []
+            is_by_row = not isinstance(clips.rule, Requests) and not clips.has_table_columns
+            missing = column.find_nulls(clips.catalog.plannable_rows if is_by_row else np.arange(len(column)))
             lacking[name] = lacking.get(name, 0) + len(missing)
-            first = first or (f", first of row {missing[0]}" if missing else "")
+            first = first or (f", first of row {missing[0]}" if len(missing) else "")
     found = ", ".join(f"{name!r} in {format_count(count, 'row')}" for name, count in lacking.items() if count)
     if found and null == "error":
         raise UsageError(

@@ -71,13 +71,12 @@ class TextColumn:
         """List the distinct texts, sorted, without null."""
         return tuple(sorted(text for text in pc.unique(self.values).to_pylist() if text is not None))
 
-    def count_nulls(self, rows: IntArray | None = None) -> int:
-        """Count the rows without text, of all or some rows."""
+    def find_nulls(self, rows: IntArray) -> IntArray:
+        """Select those of some rows that have no text, int64."""
         if not self.values.null_count:
-            return 0
+            return rows[:0]
         is_null: AnyArray = self.values.is_null().to_numpy(zero_copy_only=False)
-        is_null = is_null if self.rows is None else is_null[self.rows]
-        return int(np.count_nonzero(is_null if rows is None else is_null[rows]))
+        return rows[is_null[rows if self.rows is None else self.rows[rows]]]
 
 
 def holds_text(kind: pa.DataType) -> bool:

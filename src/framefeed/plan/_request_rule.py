@@ -185,7 +185,7 @@ def read_column(name: str, values: Sequence[Any], count: int) -> tuple[AnyArray 
         column = TextColumn.of(name, texts)
         if name != "label":
             return column, ()
-        if column.has_lists or column.count_nulls():
+        if column.has_lists or None in texts:
             raise expected(f"columns[{name!r}]", "one label per request, without None", values)
         codes = {text: code for code, text in enumerate(column.list_distinct())}
         return np.array([codes[text] for text in texts], dtype=np.int64), tuple(codes)
