@@ -15,6 +15,7 @@ import framefeed as ff
 from framefeed.catalog import TextColumn, _list_columns
 from framefeed.catalog._text_columns import holds_text, join_texts, read_texts, write_texts
 from framefeed.errors import UsageError
+from framefeed.testing import ClipSpec, write_clip
 from tests.load.test_texts import CAPTIONS, COLUMNS, TAGS, VERBS, list_videos, write_table
 from tests.makers import VIDEOS
 
@@ -87,3 +88,17 @@ def test_text_that_is_not_utf8_is_an_error_that_names_it(tmp_path: Path) -> None
     pq.write_table(pa.table({"path": list_videos(), "caption": texts}), tmp_path / "list.parquet")
     with pytest.raises((UsageError, ff.MediaError), match="caption"):
         ff.scan(tmp_path / "list.parquet")
+
+
+def test_a_list_may_come_after_none() -> None:
+    column = TextColumn.of("tags", [None, ["a"]])
+    assert (column[0], column[1], column.has_lists) == (None, ["a"], True)
+
+
+def test_headers_of_a_part_of_a_catalog_are_those_of_its_rows(tmp_path: Path) -> None:
+    for number, frames in enumerate((12, 30)):
+        write_clip(tmp_path / f"{number}.mp4", ClipSpec(num_frames=frames))
+    whole = ff.scan(tmp_path)
+    part = whole[np.array([False, True])]
+    assert part.info(0) == whole.info(1)
+    assert part.info(0).num_frames_from_header == 30

@@ -110,6 +110,16 @@ def test_rows_have_texts(texts: Path, is_mapped: bool, episodes: list[int] | Non
     assert batch["subtask"] == [SUBTASKS[row // 4 % 3] for row in numbers]
 
 
+def test_plans_have_the_texts_of_tasks_and_subtasks(texts: Path, is_mapped: bool) -> None:
+    robots = ff.lerobot.open(texts)
+    columns = robots._source.make_columns({}, ("subtask", "task", "subtask_index"), None)
+    for row in range(0, len(columns["subtask"]), 7):
+        assert columns["subtask"][row] == SUBTASKS[row // 4 % 3]
+        assert robots.meta.subtasks is not None
+        assert columns["subtask"][row] == robots.meta.subtasks[int(columns["subtask_index"][row])]
+        assert columns["task"][row] in robots._source.tasks
+
+
 def test_texts_are_no_columns_of_plans(tmp_path: Path) -> None:
     root = find_dataset("gop30", tmp_path)
     add_texts(root)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from framefeed import _shortage
 from framefeed._shortage import count_free_memory
 from framefeed.errors import ResourceExhausted
 from framefeed.load import _batch
@@ -129,6 +130,14 @@ def test_free_memory_is_that_of_the_system_or_less() -> None:
     assert free is not None
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert 0 < free <= total
+
+
+def test_the_control_group_bounds_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = {"memory.max": "5000\n", "memory.current": "4000\n", "memory.stat": "anon 7\ninactive_file 300\n"}
+    monkeypatch.setattr(_shortage, "_read_group", group.__getitem__)
+    assert count_free_memory() == 1300
+    group["memory.max"] = "max\n"
+    assert (count_free_memory() or 0) > 1 << 20
 
 
 def test_idle_memory_is_bounded() -> None:

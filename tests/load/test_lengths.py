@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,7 +18,17 @@ from framefeed.cache import FrameCache
 from framefeed.errors import FrameNotFound, LoadError, UsageError
 from framefeed.index import Timeline
 from framefeed.load import ClipBatch, ClipLoader
-from framefeed.plan import EpochPlan, Uniform, mean_clip_bytes, mix_plans, plan_clips, plan_requests
+from framefeed.plan import (
+    AtSeconds,
+    CatalogClips,
+    EpochPlan,
+    Uniform,
+    count_planned,
+    mean_clip_bytes,
+    mix_plans,
+    plan_clips,
+    plan_requests,
+)
 from framefeed.request import ClipContext, DecodeRequest, OutputSpec, RandomCrop
 from framefeed.scanning import scan
 from framefeed.testing import read_stamps
@@ -256,11 +267,22 @@ class Unsteady(RandomLength):
     asked = iter(range(1, 10**6))
 
     def choose(self, timeline: Timeline, context: ClipContext) -> Any:
-        return np.arange(next(Unsteady.asked))
+        return np.arange(next(self.asked))
 
 
-def test_a_rule_that_chooses_another_number_in_a_worker_is_named() -> None:
-    plan = plan_of(Unsteady(), unequal=True, clips_per_video=1)
+class Growing(Unsteady):
+    """Gives more frames in a worker than in the process that asks."""
+
+    def choose(self, timeline: Timeline, context: ClipContext) -> Any:
+        return np.arange(3 if os.getpid() == PARENT else 5)
+
+
+PARENT = int(os.environ.setdefault("FRAMEFEED_TEST_PARENT", str(os.getpid())))
+
+
+@pytest.mark.parametrize("rule", [Unsteady, Growing])
+def test_a_rule_that_chooses_another_number_in_a_worker_is_named(rule: Any) -> None:
+    plan = plan_of(rule(), unequal=True, clips_per_video=1)
     loader = ClipLoader(plan, batch_size=6, workers=2, kind="processes")
     with loader, pytest.raises(UsageError, match=r"chose \d frames, and \d when it was asked again"):
         next(iter(loader))
@@ -351,3 +373,80 @@ def test_bytes_of_a_clip_are_those_of_a_sample() -> None:
     assert mean_clip_bytes(plan_of(ByTime(2.5), unequal=True)) == 5 * pixels
     assert mean_clip_bytes(plan_of(Uniform(4))) == 4 * pixels
     assert catalog() is plan_of().catalog
+
+
+# --- what plans know of clips without planning them ---------------------------------------------------
+
+
+class Wrapping(RandomLength):
+    policy = "wrap"
+
+    def choose(self, timeline: Timeline, context: ClipContext) -> Any:
+        return [2, FRAMES, FRAMES + 7]
+
+
+class Strict(Wrapping):
+    policy = "error"
+
+
+def test_the_policy_of_a_rule_says_what_replaces_frames_past_the_end() -> None:
+    assert plan_of(Wrapping())[0].indices.tolist() == [2, 2, 2]
+    with pytest.raises(FrameNotFound, match="policy is 'error'"):
+        plan_of(Strict())[0]
+
+
+def test_arrays_of_a_clip_cannot_be_written_to() -> None:
+    for rule in (AtSeconds([0.1, 0.5]), Uniform(2)):
+        clip = plan_of(rule)[0]
+        for name in ("indices", "pts_seconds", "seconds", "valid", "segment", "pick_error_seconds"):
+            assert not getattr(clip, name).flags.writeable
+
+
+def test_costs_of_lists_and_whole_videos_follow_their_lengths(tmp_path: Path) -> None:
+    paths = sorted(map(str, folder().rglob("*.mp4")))[:3]
+    table = pa.table({"path": [paths[2], paths[0], paths[1]], "frames": [[*range(20)], [0], [0, 1]]})
+    pq.write_table(table, tmp_path / "list.parquet")
+    own = plan_clips(scan(tmp_path / "list.parquet"), at="frames", seed=0, unequal=True)
+    rows = own.clips.layout.find_rows(np.arange(3)) if isinstance(own.clips, CatalogClips) else np.empty(0, int)
+    costs = own.clips.predict_costs(np.arange(3))
+    assert int(rows[costs.argmax()]) == 0
+    assert len(set(costs.tolist())) == 3
+    whole, one = (plan_of(rule, unequal=True).clips.predict_costs(np.arange(2)) for rule in (ByTime(2.5), Uniform(1)))
+    assert (whole > 1.5 * one).all()
+
+
+def test_an_unequal_mixture_knows_what_its_parts_have_in_common() -> None:
+    small, large = (plan_of(RandomLength(), unequal=True, size=size, seed=size[0]) for size in ((16, 24), (32, 24)))
+    mix = mix_plans([(small, 1), (large, 1)], num_clips=6, seed=0, unequal=True)
+    for each in (mix, pickle.loads(pickle.dumps(mix))):
+        form = each.clips.forms[""]
+        assert (form.unequal, form.num_frames, form.picture) == (True, None, None)
+    with ClipLoader(mix, batch_size=3) as loader:
+        assert loader.describe_batches(unequal=True).arrays["data"].shape == (None, None, 3, None, None)
+    alike = mix_plans([(small, 1), (plan_of(Uniform(2), size=(16, 24)), 1)], num_clips=6, seed=0, unequal=True)
+    again = pickle.loads(pickle.dumps(alike)).clips.forms[""]
+    assert (again.unequal, again.num_frames, again.picture) == (True, None, (16, 24))
+
+
+def test_shapes_of_requests_with_forms_of_their_own() -> None:
+    plan = PLANS["sized"]()
+    found = plan.clips_at(np.arange(len(plan)))
+    (shapes,) = found.find_shapes()
+    assert shapes == [(length, 3, 8 * number + 8, 16) for number, length in enumerate(LENGTHS)]
+
+
+def test_bytes_of_streams_are_the_sum_of_theirs_and_frames_of_a_rule_at_most_those_of_the_video() -> None:
+    both = PLANS["streams"]()
+    assert mean_clip_bytes(both) == sum(mean_clip_bytes(each) for each in both.streams.values())
+    assert count_planned(plan_of(ByTime(2.5), unequal=True, clips_per_video=1), "output")[0] == VIDEOS * FRAMES
+
+
+def test_substitutes_that_all_fail_leave_the_length_of_the_clip() -> None:
+    plan = plan_lengths(shuffle=False)
+    backend = FlatDecoder(DamagedSources(*(str(plan[position].source) for position in range(len(plan)))))
+    with ClipLoader(plan, batch_size=7, on_error="substitute", backend=backend) as loader:
+        (batch,) = loader
+    assert not batch.ok.any()
+    for slot, length in enumerate(LENGTHS):
+        parts = (batch.data, batch.pts_seconds, batch.seconds, batch.valid)
+        assert [len(part[slot]) for part in parts] == [length] * 4

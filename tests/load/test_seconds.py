@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framefeed.decode import VideoDecoder
+from framefeed.index import find_end_seconds
 from framefeed.load import ClipLoader
 from framefeed.plan import AtIndices, AtSeconds, Dense, EpochPlan, Rates, Uniform, plan_clips, plan_requests
 from framefeed.request import DecodeRequest
@@ -20,6 +21,7 @@ from tests.fakes import DamagedSources, FakeCatalog, FlatDecoder, index_of
 from tests.load.test_lengths import WAYS, list_requests, plan_lengths
 from tests.makers import catalog, plan_of
 from tests.media.pictures import write_folder
+from tests.plan.test_streams import NamedCatalog
 
 BASE = Fraction(1, 90_000)
 
@@ -108,3 +110,15 @@ def test_a_clip_that_failed_has_none_and_a_substitute_its_own() -> None:
         expected = np.full(len(plan[5]), np.nan) if on_error == "skip" else plan[own].seconds
         np.testing.assert_array_equal(batch.seconds[5], expected)
         assert np.isnan(batch.end_seconds[5]) == (on_error == "skip")
+
+
+def test_streams_that_follow_have_the_wanted_seconds() -> None:
+    slow, fast = (NamedCatalog([index_of(range(0, 90_000, step), time_base=BASE)]) for step in (13_000, 3000))
+    clip = plan_clips(None, AtSeconds([0.1, 0.45]), streams={"a": fast, "b": slow}, on="stem", seed=0)[0]
+    assert clip["a"].seconds.tolist() == [0.1, 0.45]
+    np.testing.assert_allclose(clip["b"].seconds, clip["a"].pts_seconds, rtol=0, atol=1e-9)
+    assert clip["b"].seconds.tolist() != clip["b"].pts_seconds.tolist()
+
+
+def test_a_frame_alone_of_unknown_duration_has_no_end() -> None:
+    assert np.isnan(find_end_seconds(index_of([0], time_base=BASE, duration=[0]), 0))
