@@ -124,9 +124,7 @@ def run_python(code: str, *words: str, home: Path) -> float:
 def measure_captions(folder: Path, rows: int) -> dict[str, float]:
     """Measure what captions take."""
     path, home = str(make_captions(folder, rows)), folder / "cache"
-    plain = statistics.median(
-        [run_python(OPEN, path, home=home) for _ in range(4)][1:]
-    )  # the first fills the page cache
+    _, *plain = [run_python(OPEN, path, home=home) for _ in range(4)]  # the first fills the page cache
     opened = [run_python(OPEN, path, "caption", home=home) for _ in range(4)]
     memory = [
         statistics.median(run_python(WORKERS, path, *columns, home=home) for _ in range(3))
