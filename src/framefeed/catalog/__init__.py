@@ -43,13 +43,7 @@ from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_rows import NUMBERS
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTableBuilder, FrameTables
 from framefeed.catalog._joining import JoinedRows, join_rows
-from framefeed.catalog._list_columns import (
-    ListColumn,
-    convert_lists,
-    find_dtype,
-    list_texts,
-    read_plan_column,
-)
+from framefeed.catalog._list_columns import ListColumn, convert_lists, find_dtype, list_texts, read_plan_column
 from framefeed.catalog._memory_catalog import make_memory_catalog
 from framefeed.catalog._packed_values import (
     PackedFile,
