@@ -69,7 +69,6 @@ class ClipBatch:
             int64 [B, 4], of a flipped clip where they lie after the flip; zeros for clips that failed. Else None.
         flipped: For a plan with a horizontal_flip, whether left and right of each clip are swapped, bool [B]; False for
             clips that failed. Else None.
-
         seconds: Times from each source's first frame, float64 like ``pts_seconds``: the requested times of rules and
             requests by time, else those of the frames.
         end_seconds: When the last picture of each clip leaves the screen, on the same clock, float64 [B]; NaN if it is
@@ -96,7 +95,8 @@ class ClipBatch:
 
     def __post_init__(self) -> None:
         parts: list[Any] = [self.positions, self.rows, self.errors, self.ok, *self.columns.values()]
-        for part in (self.data, self.pts_seconds, self.valid, self.sources, self.boxes, self.flipped):
+        of_streams = (self.data, self.pts_seconds, self.valid, self.sources, self.boxes, self.seconds, self.end_seconds)
+        for part in (*of_streams, self.flipped):
             if part is not None:
                 parts += part.values() if isinstance(part, dict) else [part]
         lengths = set(map(len, parts))
