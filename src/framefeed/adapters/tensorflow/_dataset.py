@@ -107,17 +107,19 @@ class _Converter:
         self._codes = codes
 
     def __call__(self, batch: ClipBatch) -> Element:
-        if self._ragged:
-            pass  # without a transform, which alone makes other forms
-        elif isinstance(batch.data, dict):
-            for name, data in batch.data.items():
-                _check_form(data, self._data[name], f" of stream {name!r}")
-        else:
-            _check_form(batch.data, self._data)
+        if not self._ragged:  # where clips are, a transform, which alone makes other forms, is refused
+            self._check_forms(batch.data)
         if self._target is not None:
             return self._join("data", batch.data), convert_target(batch.columns[self._target], batch.ok, self._codes)
         arrays = {name: self._join(name, each) for name, each in list_arrays(batch).items()}
         return {**arrays, "sources": map_streams(_encode_names, batch.sources)}
+
+    def _check_forms(self, data: Any) -> None:
+        if isinstance(data, dict):
+            for name, each in data.items():
+                _check_form(each, self._data[name], f" of stream {name!r}")
+        else:
+            _check_form(data, self._data)
 
     def _join(self, name: str, value: Any) -> Any:
         """Join the clips of a batch that differ in T to a ragged tensor, and texts to an array."""
