@@ -177,6 +177,10 @@ def test_subtasks_may_be_missing(texts: Path) -> None:
     data = LeRobotDataset("me/data", texts)
     assert data.meta.subtasks is None
     assert "subtask" not in data[0]
+    source = ff.lerobot.open(texts)._source
+    with pytest.raises(ff.UsageError, match=r"no meta/subtasks\.parquet, .*read the column 'subtask_index'"):
+        source.make_columns({}, ["subtask"], None)
+    assert len(source.make_columns({}, ["subtask_index"], None)["subtask_index"]) == source.info.total_frames
 
 
 def test_subtasks_have_texts(texts: Path) -> None:

@@ -133,7 +133,12 @@ class DataSource:
 
     def _make_texts(self, name: str, numbers: AnyArray) -> TextColumn:
         """Make the texts of tasks or subtasks of their numbers, [R] or [R, 1]."""
-        texts = self.tasks if name == "task" else self.subtasks or []
+        texts = self.tasks if name == "task" else self.subtasks
+        if texts is None:
+            raise UsageError(
+                f"{self.files.root}: there is no {_SUBTASKS_TABLE}, which has the texts of subtasks: read the column "
+                f"{SUBTASK!r}, their numbers"
+            )
         return TextColumn(
             pa.array(texts, pa.large_string()), numbers.reshape(len(numbers)).astype(np.int64, copy=False)
         )
