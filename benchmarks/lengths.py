@@ -115,7 +115,8 @@ def make_captions(folder: Path, rows: int) -> Path:
 
 def run_python(code: str, *words: str, home: Path) -> float:
     """Run code in a fresh process; give the number that it prints."""
-    environment = {**os.environ, "XDG_CACHE_HOME": str(home), "PYTHONWARNINGS": "ignore"}
+    home.mkdir(exist_ok=True)  # also for temporary folders: workers of torch that are stopped leave theirs
+    environment = {**os.environ, "XDG_CACHE_HOME": str(home), "TMPDIR": str(home), "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-c", code, *words]
     run = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return float(run.stdout.split()[-1])
