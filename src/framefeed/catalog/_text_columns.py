@@ -92,7 +92,9 @@ def join_texts(column: pa.ChunkedArray) -> pa.Array:
     """Join the chunks of a column of text, whose offsets have 64 bits then."""
     plain = decode_dictionary(column)
     kind = pa.list_(pa.large_string()) if pa.types.is_nested(plain.type) else pa.large_string()
-    joined: pa.Array = pa.concat_arrays([pa.array([], kind), *plain.cast(kind).chunks])
+    chunks = plain.cast(kind).chunks
+    # One chunk is not copied.
+    joined: pa.Array = chunks[0] if len(chunks) == 1 else pa.concat_arrays([pa.array([], kind), *chunks])
     return joined
 
 

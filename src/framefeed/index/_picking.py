@@ -101,13 +101,12 @@ def convert_to_ticks(
     lower, upper = np.maximum(after - 1, 0), np.minimum(after, len(pts) - 1)
     neighbours = zip(pts[lower].tolist(), pts[upper].tolist(), strict=True)
     meant = []
-    for numerator, pair, reach in zip(
+    for numerator, (low, high), reach in zip(
         ticks.numerators, neighbours, _compute_tolerances(seconds, ticks, time_base), strict=False
     ):
-        low, high = pair[0] * common, pair[1] * common
-        to_low, to_high = abs(numerator - low), abs(high - numerator)
-        if min(to_low, to_high) <= reach:
-            meant.append(low if to_low <= to_high else high)
+        to_low, to_high = abs(numerator - low * common), abs(high * common - numerator)
+        if to_low <= reach or to_high <= reach:
+            meant.append((low if to_low <= to_high else high) * common)
         else:
             meant.append(end if abs(end - numerator) <= rounding else numerator)
     return ExactTimes(tuple(meant), common)
@@ -116,7 +115,7 @@ def convert_to_ticks(
 def _compute_tolerances(seconds: ExactTimes, ticks: ExactTimes, time_base: Fraction) -> Iterable[int]:
     """Compute how far each time may be from the pts that it means, in parts of a tick as in ``ticks``."""
     nanosecond = convert_nanosecond_to_ticks(ticks.denominator, time_base)
-    furthest = max(map(abs, seconds.numerators), default=0)
+    furthest = max(max(seconds.numerators, default=0), -min(seconds.numerators, default=0))
     if furthest < seconds.denominator * _SECONDS_OF_ONE_NS:
         return repeat(nanosecond)
     units = (Fraction(ulp(numerator / seconds.denominator)) for numerator in seconds.numerators)

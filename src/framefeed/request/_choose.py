@@ -121,8 +121,8 @@ def choose_times(timeline: Timeline, ticks: ExactTimes, segments: IntArray, pick
 def _count_seconds(index: FrameIndex, ticks: ExactTimes) -> FloatArray:
     """Convert ticks to seconds from the first frame of the video, each rounded once, float64 [T]."""
     base, below = index.time_base, ticks.denominator
-    zero, scale = int(index.pts[0]) * below, below * base.denominator
-    return np.array([(each - zero) * base.numerator / scale for each in ticks.numerators])
+    zero, unit, scale = index.pts.item(0) * below, base.numerator, below * base.denominator
+    return np.array([(each - zero) * unit / scale for each in ticks.numerators])
 
 
 def _describe_time(timeline: Timeline, ticks: ExactTimes, number: int) -> str:
