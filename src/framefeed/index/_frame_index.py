@@ -384,11 +384,18 @@ class Timeline:
     """Frames [first, stop) of an index, as if the video had no other frames; times are exact.
 
     Frame 0 of a timeline is the index's frame ``first``; second 0 is its pts.
+
+    Attributes:
+        index: Of the video.
+        first: Number of the first frame.
+        stop: Number after that of the last frame.
+        window: Begin and end in ticks of the part of the video that a clip is of, which may lie between frames.
     """
 
     index: FrameIndex
     first: int
     stop: int
+    window: tuple[Fraction, Fraction] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.first < self.stop <= len(self.index):
@@ -422,6 +429,26 @@ class Timeline:
                 "correct the window's columns or filter the row out"
             )
         return cls(index, first, stop)
+
+    @classmethod
+    def around(cls, index: FrameIndex, start_seconds: float, end_seconds: float) -> Timeline:
+        """All frames of a video, of which the part from start to end is the window, as far as the video has it.
+
+        The seconds are as those of `within`.
+        """
+        whole = cls.whole(index)
+        begin, end = Fraction(whole.origin), Fraction(whole.end_pts)
+        if not isnan(start_seconds):
+            begin = max(begin, whole.to_ticks(ExactTimes.of([start_seconds]))[0])
+        if not isnan(end_seconds):
+            end = min(end, whole.to_ticks(ExactTimes.of([end_seconds]))[0])
+        if begin >= end and len(index) > 1:
+            raise FrameNotFound(
+                f"nothing is shown in the window from {start_seconds} s to {end_seconds} s: the video is "
+                f"{float((whole.end_pts - whole.origin) * index.time_base):.6f} s long; correct the window, or leave "
+                "the row out"
+            )
+        return cls(index, 0, len(index), (begin, end))
 
     @property
     def pts(self) -> IntArray:

@@ -518,7 +518,7 @@ def resolve_shapes(plan: EpochPlan, found: PlannedClips) -> tuple[list[list[Shap
         for name, of_part in zip(forms, shapes, strict=True):
             for slot, (outcome, shape) in enumerate(zip(planned, of_part, strict=True)):
                 if shape[0] < 0 and isinstance(outcome, Ok):
-                    of_part[slot] = (len(outcome.value.parts[name]), *shape[1:])
+                    of_part[slot] = outcome.value.parts[name].shape
     for form, of_part in zip(forms.values(), shapes, strict=True):
         if not form.is_ragged:
             length = _find_common_length(found, of_part)

@@ -14,7 +14,17 @@ from framefeed.plan._plan_clips import find_remarks, plan_clips
 from framefeed.plan._plan_requests import plan_requests
 from framefeed.plan._planned import ClipPart, PlannedClip, Take, iterate_takes
 from framefeed.plan._request_rule import Requests
-from framefeed.plan._rules import AtIndices, AtSeconds, ClipRule, Dense, EveryFrame, RandomSegments, Rates, Uniform
+from framefeed.plan._rules import (
+    AtIndices,
+    AtSeconds,
+    ClipRule,
+    Dense,
+    EveryFrame,
+    RandomSegments,
+    Rates,
+    Uniform,
+    WholeVideo,
+)
 from framefeed.plan._shard import Tail
 from framefeed.plan._sources import Sources
 from framefeed.plan._storing import (
@@ -58,6 +68,7 @@ __all__ = [
     "Tail",
     "Take",
     "Uniform",
+    "WholeVideo",
     "as_delivered",
     "check_targets",
     "choose_stored_form",

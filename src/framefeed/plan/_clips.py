@@ -123,7 +123,8 @@ def hash_text(text: str) -> str:
 
 
 Shape: TypeAlias = tuple[int, int, int, int]
-"""(T, C, H, W) of the delivered pixels of a part; T is -1 where it is known when the clip is planned."""
+"""(T, C, H, W) of the delivered pixels of a part; T is -1 where it, and a size that depends on it, are known when the
+clip is planned."""
 
 
 class ClipsAt(Protocol):
@@ -300,6 +301,11 @@ class CatalogClips:
             return _make_request_clips(catalog, rule, options)
         windows = None if options.within is None else Windows.of(catalog, options.within)
         rows, pictures = catalog.plannable_rows if some is None else some, options.pictures
+        if pictures.needs_frames and rule.num_frames is None and not options.unequal:
+            raise UsageError(
+                f"size={options.size} with {rule!r}: clips differ in their number of frames, and so in their size: "
+                "give unequal=True"
+            )
         left_out: tuple[Excluded, ...] = ()
         for is_failing, reason in find_failing(catalog, rule, options, rows, windows):
             left_out += list_rows(catalog, rows[is_failing], reason)
@@ -327,7 +333,7 @@ class CatalogClips:
             classes=tuple(catalog.classes),
             windows=windows,
             pictures=pictures,
-            picture=find_common_picture(catalog, pictures, rows, options.unequal),
+            picture=find_common_picture(catalog, pictures.for_frames(rule.num_frames or 1), rows, options.unequal),
             left_out=left_out,
         )
 
@@ -442,7 +448,7 @@ class CatalogClips:
         source, index = read_row(self.catalog, row)
         timeline = None
         if self.still_frames is None or not has_still_timeline(index):
-            timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
+            timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row, self.rule)
         height, width = int(self.catalog.heights[row]), int(self.catalog.widths[row])
         return _RowFacts(row, index, timeline, source, height, width)
 
@@ -482,9 +488,13 @@ class CatalogClipsAt:
             lengths = form.lengths[np.array(numbers, dtype=np.int64)].tolist()
         if not form.unequal:
             return [[(length, *form.picture_shape) for length in lengths]]
-        heights, widths, find = clips.catalog.heights, clips.catalog.widths, clips.pictures.find_shape
-        each = zip(lengths, rows, numbers, strict=True)
-        return [[(length, *find(int(heights[row]), int(widths[row]), number)) for length, row, number in each]]
+        heights, widths, pictures = clips.catalog.heights, clips.catalog.widths, clips.pictures
+        return [
+            [
+                (length, *pictures.for_frames(max(1, length)).find_shape(int(heights[row]), int(widths[row]), number))
+                for length, row, number in zip(lengths, rows, numbers, strict=True)
+            ]
+        ]
 
     def make(self, slot: int) -> PlannedClip:
         part = ClipPart((self.make_take(slot),))
@@ -516,7 +526,8 @@ class CatalogClipsAt:
                 own_seconds = chosen.seconds
             else:  # most videos begin at 0, and then these are the times on the stream's timeline
                 own_seconds = count_seconds(index, chosen.ordinals) if index.pts[0] else seconds
-        output = clips.pictures.output(facts.height, facts.width, context)
+        pictures = clips.pictures.for_frames(len(chosen.ordinals))
+        output = pictures.output(facts.height, facts.width, context)
         damaged = None
         if len(index.damaged_frame_indices) and (is_damaged := index.is_damaged(chosen.ordinals)).any():
             damaged = is_damaged
@@ -539,7 +550,7 @@ class CatalogClipsAt:
             damaged,
             options.on_damaged,
             flipped,
-            clips.pictures.place(output, is_flipped=flipped),
+            pictures.place(output, is_flipped=flipped),
             (facts.height, facts.width),
             own_seconds,
             end_seconds,
@@ -574,7 +585,8 @@ def _make_request_clips(catalog: Catalog, rule: Requests, options: ClipOptions) 
         name = partial(describe_source, catalog)
         picture = rule.common_picture(catalog.heights, catalog.widths, name, unequal=options.unequal)
     else:
-        picture = find_common_picture(catalog, options.pictures, np.unique(rule.rows), options.unequal)
+        pictures = options.pictures.for_frames(rule.num_frames or 1)
+        picture = find_common_picture(catalog, pictures, np.unique(rule.rows), options.unequal)
     left_out: tuple[Excluded, ...] = ()
     if rule.at is not None:
         missing = np.setdiff1d(catalog.plannable_rows, rule.rows)

@@ -41,6 +41,7 @@ class PlanDescription:
         sampled_frames: Number of frames of the sampled clips.
         damaged_frames: How many of these frames the index knows as damaged, see ``on_damaged``.
         past_end_frames: How many of these frames replace frames past the end, see ``policy``.
+        repeated_frames: How many of these frames are the one before in the clip, still on the screen.
         waits: How unequal the ranks are; None for one rank.
         short_videos: Number of planned videos that are shorter than the rule's clips.
     """
@@ -55,6 +56,7 @@ class PlanDescription:
     sampled_frames: int = 0
     damaged_frames: int = 0
     past_end_frames: int = 0
+    repeated_frames: int = 0
     waits: Waits | None = None
     short_videos: int = 0
 
@@ -80,6 +82,11 @@ class PlanDescription:
             lines.append(
                 f"frames past the end of the video: {self.past_end_frames} of {self.sampled_frames} sampled (valid is "
                 "False there, by the rule's policy)"
+            )
+        if self.repeated_frames:
+            lines.append(
+                f"frames delivered again: {self.repeated_frames} of {self.sampled_frames} sampled (on the screen at "
+                "two requested times)"
             )
         if self.waits is not None:
             lines.append(str(self.waits))
@@ -113,7 +120,7 @@ def describe_clips(
     num_sampled = min(num_units, max(1, SAMPLED_CLIPS // unit))
     firsts = [number * num_units // num_sampled * unit for number in range(num_sampled)]
     groups = [range(first, first + min(unit, SAMPLED_CLIPS)) for first in firsts]
-    num_clips = delivered = decoded = damaged = past_end = 0
+    num_clips = delivered = decoded = damaged = past_end = repeated = 0
     seconds = 0.0
     for positions in groups:
         global_positions = shard.global_position(np.array(positions, dtype=np.int64))
@@ -125,6 +132,7 @@ def describe_clips(
             delivered += len(take)
             damaged += _count_true(take.damaged)
             past_end += len(take) - _count_true(take.valid) - _count_true(take.skipped)
+            repeated += _count_true(take.valid[1:] & (take.indices[1:] == take.indices[:-1]))
     sampled = sum(map(len, groups))
     return PlanDescription(
         clips=len(shard),
@@ -137,6 +145,7 @@ def describe_clips(
         sampled_frames=delivered,
         damaged_frames=damaged,
         past_end_frames=past_end,
+        repeated_frames=repeated,
         waits=waits,
         short_videos=short_videos,
     )

@@ -23,6 +23,7 @@ from framefeed.plan._shard import Shard
 from framefeed.plan._short_rows import count_short_videos
 from framefeed.plan._tables import Excluded
 
+_SHAPES_AT_ONCE = 4096
 _OPTIONS_OF_STATE = ("seed", "epoch", "rank", "world_size", "balance", "tail")
 
 
@@ -213,6 +214,24 @@ class EpochPlan:
         if self.frames_per_clip is None:
             raise UsageError("the clips of this plan differ in their number of frames: use plan[position].shape")
         return (self.frames_per_clip, *picture_shape)
+
+    def shapes(self) -> list[tuple[int, int, int]]:
+        """List (T, H, W) of the clip at each position of this rank; clips whose rule says no T are planned for it.
+
+        Raises:
+            UsageError: The plan has several streams.
+            FrameNotFound: A clip cannot be planned, as for ``plan[position]``.
+        """
+        if "" not in self.clips.forms:
+            raise self._refuse_shape("shapes()")
+        shapes: list[tuple[int, int, int]] = []
+        for first in range(0, len(self), _SHAPES_AT_ONCE):
+            positions = np.arange(first, min(first + _SHAPES_AT_ONCE, len(self)), dtype=np.int64)
+            found = self.clips_at(self.global_position(positions))
+            for slot, shape in enumerate(found.find_shapes()[0]):
+                length, _, height, width = shape if shape[0] >= 0 else found.plan(slot).shape
+                shapes.append((length, height, width))
+        return shapes
 
     def _refuse_shape(self, what: str) -> UsageError:
         return UsageError(f"this plan has several streams: take plan.streams[{next(iter(self.streams))!r}].{what}")

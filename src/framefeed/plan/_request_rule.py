@@ -144,6 +144,10 @@ class Requests:
         """Choose the crop and size of one request in a displayed picture of height x width."""
         return self._picture_rules[int(self.output_of[context.number])].output(height, width, context)
 
+    def for_frames(self, num_frames: int) -> Requests:
+        """Return these: sizes of requests do not depend on T."""
+        return self
+
     def find_shape(self, height: int, width: int, number: int) -> tuple[int, int, int]:
         """Find the shape of the pictures of request ``number``, (C, H, W)."""
         return self._picture_rules[int(self.output_of[number])].shape(height, width)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
+from math import floor
 from operator import index as whole_number
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -393,6 +394,73 @@ class Dense:
         return replace(chosen, errors=errors)
 
 
+@dataclass(frozen=True)
+class WholeVideo:
+    """The pictures on the screen at a rate over the whole video, or over its window: T depends on the duration.
+
+    With D, the exact seconds of the video or window, T is floor(D * fps), within [min_frames, max_frames], and rounded
+    down to a multiple, of which it is at least one. Frame k is the one on the screen at start + k * D' / T, where D' is
+    T / fps; if the least or most number of frames was taken in place of floor(D * fps), D' is D. So a picture that is
+    on the screen at two of these times is delivered twice. The window of ``within`` need not begin at a frame.
+
+    Example: ``WholeVideo(fps=2, max_frames=64)``; of 9.8 s it takes the times 0, 0.5, ... 9, 19 frames.
+
+    Attributes:
+        fps: Frames per second.
+        min_frames: Least T.
+        max_frames: Most T; None for as many as a clip may have.
+        multiple: Of T: processors of video language models that join two frames pad an odd T.
+    """
+
+    fps: Seconds
+    _: KW_ONLY
+    min_frames: int = 1
+    max_frames: int | None = None
+    multiple: int = 1
+    policy: ClassVar[Policy] = "repeat_last"
+    needs_times: ClassVar[bool] = True
+    takes_windows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fps", _check_rate(self.fps))
+        multiple = check_integer("multiple", self.multiple, least=1, most=MOST_FRAMES)
+        object.__setattr__(self, "multiple", multiple)
+        object.__setattr__(self, "min_frames", check_integer("min_frames", self.min_frames, 1, MOST_FRAMES))
+        if self.max_frames is not None:
+            object.__setattr__(self, "max_frames", check_integer("max_frames", self.max_frames, multiple, MOST_FRAMES))
+            if self.max_frames < self.min_frames:
+                raise UsageError(f"max_frames: expected at least min_frames={self.min_frames}, got {self.max_frames}")
+
+    @property
+    def num_frames(self) -> int | None:
+        """T if it is the same for all videos, else None."""
+        return self._round(self.min_frames) if self.min_frames == self.max_frames else None
+
+    def _round(self, count: int) -> int:
+        return max(1, count // self.multiple) * self.multiple
+
+    def choose(self, timeline: Timeline, context: ClipContext) -> ClipFrames:
+        """Choose the frames of one clip."""
+        index, (begin, end) = timeline.index, timeline.window or (timeline.origin, timeline.end_pts)
+        is_still = len(index) == 1 and not index.duration[0]
+        seconds = Fraction(0) if is_still else (end - begin) * index.time_base
+        counted = floor(seconds * Fraction(self.fps))
+        clamped = max(self.min_frames, counted if self.max_frames is None else min(counted, self.max_frames))
+        count = self._round(clamped)
+        if count > MOST_FRAMES:
+            raise UsageError(
+                f"{self!r}: a clip has at most {MOST_FRAMES:,} frames, and {float(seconds):.0f} s have {count:,}: give "
+                "max_frames="
+            )
+        step = 1 / Fraction(self.fps) if count <= clamped == counted else seconds / count
+        times = ExactTimes(tuple(number * step.numerator for number in range(count)), step.denominator)
+        whole = Timeline.whole(index)
+        return choose_times(whole, whole.to_ticks(times, begin), np.zeros(count, dtype=np.int64), _PLAYED)
+
+
+_PLAYED = Picking()
+
+
 def choose_by(rule: ClipRule, timeline: Timeline, context: ClipContext) -> ClipFrames:
     """Choose the frames of one clip by a rule, which may be a user's.
 
@@ -423,7 +491,7 @@ def choose_by(rule: ClipRule, timeline: Timeline, context: ClipContext) -> ClipF
     return chosen
 
 
-ALIKE_IN_STILLS = (Uniform, RandomSegments, AtIndices, EveryFrame, AtSeconds, Rates, Dense)
+ALIKE_IN_STILLS = (Uniform, RandomSegments, AtIndices, EveryFrame, AtSeconds, Rates, Dense, WholeVideo)
 """Rules that choose the same of every still picture, where nothing is drawn; classes derived from them need not."""
 
 

@@ -17,7 +17,7 @@ from framefeed._arrays import IntArray
 from framefeed._outcome import Ok, catch_error
 from framefeed._units import format_share
 from framefeed.errors import FrameNotFound, TimeUnavailable
-from framefeed.plan._clips import CatalogClips
+from framefeed.plan._clips import CatalogClips, Draws
 from framefeed.plan._description import SAMPLED_CLIPS
 from framefeed.plan._plan import EpochPlan
 from framefeed.plan._planned import PlannedClip, iterate_takes
@@ -88,8 +88,10 @@ def mean_clip_bytes(plan: EpochPlan) -> int:
         outcomes = [catch_error(some.plan, slot) for slot in range(len(some))]
         clips = [outcome.value for outcome in outcomes if isinstance(outcome, Ok)]
         for number, name in enumerate(plan.clips.forms):
-            mean = sum(len(clip.parts[name]) for clip in clips) // max(1, len(clips))
-            shapes[number, :, 0] = np.where(shapes[number, :, 0] < 0, max(1, mean), shapes[number, :, 0])
+            if clips and (shapes[number, :, 0] < 0).any():
+                planned = np.array([clip.parts[name].shape for clip in clips], dtype=np.int64)
+                shapes[number] = planned[np.arange(len(sample)) % len(planned)]
+        shapes[..., 0] = np.maximum(1, shapes[..., 0])
     return int(shapes.prod(axis=2).mean(axis=1).sum())
 
 
@@ -98,6 +100,16 @@ def _mean_stored_bytes(clips: CatalogClips) -> int:
     if not clips.count:
         return 0
     pictures = clips.options.pictures
+    if pictures.needs_frames:
+        sample = np.unique(np.linspace(0, clips.count - 1, _SAMPLED_LENGTHS).astype(np.int64))
+        found = clips.at(sample, Draws(0, 0, sample.tolist()))
+        outcomes = [catch_error(found.make, slot) for slot in range(len(sample))]
+        shapes = [
+            outcome.value.output.shape(*outcome.value.takes[0].displayed)
+            for outcome in outcomes
+            if isinstance(outcome, Ok)
+        ]
+        return sum(map(math.prod, shapes)) // max(1, len(shapes))
     if clips.options.has_boxes or clips.options.unequal:
         return _sample_bytes(clips, pictures.decoded_shape)
     return math.prod(clips.form.picture_shape)

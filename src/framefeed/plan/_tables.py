@@ -172,9 +172,10 @@ class Windows:
         has_bounds: BoolArray = ~(np.isnan(self.starts) & np.isnan(self.ends))
         return has_bounds
 
-    def timeline(self, index: FrameIndex, row: int) -> Timeline:
-        """Make the timeline of a row's window."""
-        return Timeline.within(index, float(self.starts[row]), float(self.ends[row]))
+    def timeline(self, index: FrameIndex, row: int, rule: object = None) -> Timeline:
+        """Make the timeline of a row's window: of its frames, or of all for a rule that takes windows itself."""
+        make = Timeline.around if getattr(rule, "takes_windows", False) else Timeline.within
+        return make(index, float(self.starts[row]), float(self.ends[row]))
 
 
 def _read_seconds(catalog: Catalog, name: str) -> FloatArray:

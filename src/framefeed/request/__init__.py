@@ -34,7 +34,7 @@ from framefeed.request._request import (
     StillQuality,
 )
 from framefeed.request._shared_crop import SharedCrop
-from framefeed.request._sizes import AnySize, Letterbox, LongSide, ResizeCrop, Size
+from framefeed.request._sizes import AnySize, Cover, Letterbox, LongSide, PixelBudget, ResizeCrop, Size
 
 __all__ = [
     "BEFORES",
@@ -49,6 +49,7 @@ __all__ = [
     "CenterCrop",
     "ClipContext",
     "ClipFrames",
+    "Cover",
     "Crop",
     "DecodeRequest",
     "FixedCrop",
@@ -58,6 +59,7 @@ __all__ = [
     "OutputSpec",
     "Picking",
     "PictureRule",
+    "PixelBudget",
     "Placement",
     "Policy",
     "RandomCrop",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, isfinite, log, sqrt
 from typing import Protocol, get_args
 
@@ -17,7 +17,9 @@ from framefeed.request._random import ClipContext
 from framefeed.request._request import MOST_SIDE, Box, OutputSpec, Placement, StillQuality
 from framefeed.request._sizes import (
     AnySize,
+    Cover,
     Letterbox,
+    PixelBudget,
     ResizeCrop,
     Size,
     as_size,
@@ -304,10 +306,21 @@ class PictureRule:
             return scale_short_side(size, height, width), None
         return (size, None) if size is None or isinstance(size, tuple) else size.fit(height, width)
 
+    def for_frames(self, num_frames: int) -> PictureRule:
+        """Return the rule of the pictures of a clip of T frames."""
+        if not (isinstance(self.size, PixelBudget) and self.size.needs_frames):
+            return self
+        return replace(self, size=self.size.for_frames(num_frames))
+
+    @property
+    def needs_frames(self) -> bool:
+        """Whether the size depends on T."""
+        return isinstance(self.size, PixelBudget) and self.size.needs_frames
+
     @property
     def takes_any_size(self) -> bool:
         """Whether pictures of other sizes than the stream's come out right: all of each is resized."""
-        return self.crop is None and self.size is not None and not isinstance(self.size, ResizeCrop)
+        return self.crop is None and self.size is not None and not isinstance(self.size, ResizeCrop | Cover)
 
     @property
     def common(self) -> Size | None:
@@ -328,6 +341,8 @@ class PictureRule:
         doubtful = np.minimum(heights, widths) < 1
         if isinstance(self.size, ResizeCrop) and not is_drawn:
             doubtful |= ~self.size.fits(heights, widths)
+        if isinstance(self.size, PixelBudget):
+            doubtful |= np.maximum(heights, widths) > self.size.max_ratio * np.minimum(heights, widths)
         return np.flatnonzero(doubtful)[:1]
 
     @cached_property

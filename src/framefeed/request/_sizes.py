@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, floor, sqrt
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed._checks import check_integer, expected, refuse_names
+from framefeed._checks import check_integer, expected, is_number, refuse_names
 from framefeed.errors import UsageError
 from framefeed.request._request import MOST_SIDE, Box, OutputSpec, Placement
 
@@ -169,14 +172,7 @@ class Letterbox:
     fill: int | tuple[int, int, int] = 0
 
     def __post_init__(self) -> None:
-        size = _check_size("height", self.height)
-        if self.width is not None:
-            if isinstance(size, tuple):
-                raise UsageError(f"height: expected a number of rows where width={self.width!r} is given, got {size}")
-            size = size, check_integer("width", self.width, least=1, most=MOST_SIDE)
-        height, width = (size, size) if isinstance(size, int) else size
-        object.__setattr__(self, "height", height)
-        object.__setattr__(self, "width", width)
+        _set_size(self)
         object.__setattr__(self, "fill", _check_fill(self.fill))
 
     @property
@@ -199,17 +195,143 @@ class Letterbox:
         return Placement((rows, columns), ((rows - size[0]) // 2, (columns - size[1]) // 2, *size), self.fill)
 
 
-AnySize = Size | int | ResizeCrop | LongSide | Letterbox
+@refuse_torchvisions("Cover(224) or Cover(height, width)")
+@dataclass(frozen=True)
+class Cover:
+    """A size that a picture fills, with its proportions kept: what is too long is cut off at both ends.
+
+    The box in the source is rounded to whole pixels; of an odd number of pixels that are cut off, the last one is at
+    the bottom or the right. Small pictures are enlarged.
+
+    Example: ``Cover(224)``, ``Cover(480, 832)``
+
+    Attributes:
+        height: Rows of the delivered picture, or (height, width).
+        width: Columns of the delivered picture; None for the same as ``height``.
+    """
+
+    height: int | Size
+    width: int | None = None
+
+    def __post_init__(self) -> None:
+        _set_size(self)
+
+    @property
+    def common(self) -> Size:
+        """(height, width) of every delivered picture."""
+        assert isinstance(self.height, int) and self.width is not None  # by __post_init__
+        return self.height, self.width
+
+    def fit(self, height: int, width: int) -> tuple[Size, Box]:
+        """Choose the size, and the largest box of its proportions in the middle of the source."""
+        rows, columns = self.common
+        part_rows = min(height, max(1, _round_ratio(width * rows, columns)))
+        part_columns = min(width, max(1, _round_ratio(height * columns, rows)))
+        return (rows, columns), ((height - part_rows) // 2, (width - part_columns) // 2, part_rows, part_columns)
+
+
+_ABOVE_LEAST = 1.05
+
+
+@dataclass(frozen=True)
+class PixelBudget:
+    """A resize to sides that are multiples, of as many pixels as a budget allows; proportions are nearly kept.
+
+    Each side is rounded to its nearest multiple, and is at least one. If the picture has more pixels than it may have
+    then, both sides are scaled by sqrt(limit / (height * width)) and rounded down to multiples; if it has less than
+    it must have, up. This is the arithmetic of the processors of Qwen-VL, GLM-V and qwen-vl-utils ("smart_resize").
+
+    Example: ``PixelBudget(28, max_pixels=768 * 28 * 28)``, ``PixelBudget(32, max_total=25_165_824)``
+
+    Attributes:
+        multiple: Of the sides, in pixels.
+        min_pixels: Least pixels of a picture; None for no limit.
+        max_pixels: Most pixels of a picture.
+        min_total: Least pixels of a clip, T * H * W.
+        max_total: Most pixels of a clip. Of it and ``max_pixels`` the tighter one counts, but a picture may always have
+            1.05 times ``min_pixels``.
+        max_ratio: Longest side of a picture, in short sides.
+    """
+
+    multiple: int
+    min_pixels: int | Fraction | None = None
+    max_pixels: int | Fraction | None = None
+    min_total: int | None = None
+    max_total: int | None = None
+    max_ratio: float = 200
+    common = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "multiple", check_integer("multiple", self.multiple, least=1, most=MOST_SIDE))
+        for name in ("min_pixels", "max_pixels", "min_total", "max_total"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Fraction):
+                object.__setattr__(self, name, check_integer(name, value, least=1))
+        for least, most in ((self.min_pixels, self.max_pixels), (self.min_total, self.max_total)):
+            if least is not None and most is not None and least > most:
+                raise UsageError(
+                    f"PixelBudget: expected a least number of pixels up to the most, got {least} and {most}"
+                )
+        if not is_number(self.max_ratio) or not self.max_ratio >= 1:
+            raise expected("max_ratio", "a number of at least 1", self.max_ratio)
+
+    @property
+    def needs_frames(self) -> bool:
+        """Whether the size depends on the number of frames."""
+        return self.min_total is not None or self.max_total is not None
+
+    @lru_cache(maxsize=1024)  # noqa: B019 - of frozen values
+    def for_frames(self, num_frames: int) -> PixelBudget:
+        """Return the budget of each picture of a clip of T frames."""
+        least, most = self.min_pixels, self.max_pixels
+        if self.max_total is not None:
+            own = Fraction(self.max_total, num_frames)
+            most = own if most is None else min(own, most)
+            if least is not None:  # as qwen-vl-utils does, so that there is a multiple between the two
+                most = max(most, int(least * _ABOVE_LEAST))
+        if self.min_total is not None:
+            own = Fraction(self.min_total, num_frames)
+            least = own if least is None else max(own, least)
+        if least is not None and most is not None:
+            least = min(least, most)
+        return PixelBudget(self.multiple, least, most, max_ratio=self.max_ratio)
+
+    def fit(self, height: int, width: int) -> tuple[Size, None]:
+        """Choose the size; the whole picture is resized."""
+        if self.needs_frames:
+            raise UsageError(f"size: {self} depends on the number of frames, which only the clips of plans have")
+        if max(height, width) > self.max_ratio * min(height, width):
+            raise UsageError(
+                f"size: a picture of {height} x {width} (height x width) has a side of more than {self.max_ratio} "
+                "times the other: leave out such sources with catalog.filter(), or give PixelBudget max_ratio="
+            )
+        step = self.multiple
+        rows, columns = max(1, round(height / step)), max(1, round(width / step))
+        if self.max_pixels is not None and rows * columns * step * step > self.max_pixels:
+            scale = sqrt(height * width / self.max_pixels)
+            rows, columns = max(1, floor(height / scale / step)), max(1, floor(width / scale / step))
+        elif self.min_pixels is not None and rows * columns * step * step < self.min_pixels:
+            scale = sqrt(self.min_pixels / (height * width))
+            rows, columns = ceil(height * scale / step), ceil(width * scale / step)
+        if max(rows, columns) * step > MOST_SIDE:
+            raise UsageError(
+                f"size: {self} makes {rows * step} x {columns * step} of a picture of {height} x {width}: expected at "
+                f"most {MOST_SIDE} a side"
+            )
+        return (rows * step, columns * step), None
+
+
+AnySize = Size | int | ResizeCrop | LongSide | Letterbox | Cover | PixelBudget
 """Values of ``size=``."""
 
 
 def as_size(size: Any) -> AnySize | None:
     """Check a value of ``size=``."""
-    if size is None or isinstance(size, (ResizeCrop, LongSide, Letterbox)):
+    if size is None or isinstance(size, (ResizeCrop, LongSide, Letterbox, Cover, PixelBudget)):
         return size
     if _is_integer(size) or isinstance(size, (list, tuple, np.ndarray)):
         return _check_size("size", size)
-    rules = "ff.ResizeCrop(256, 224), ff.LongSide(640) or ff.Letterbox(640)"
+    rules = "ff.ResizeCrop(256, 224), ff.LongSide(640), ff.Letterbox(640), ff.Cover(224) or ff.PixelBudget(28)"
     raise expected("size", f"(height, width), an integer for the short side, {rules}", size)
 
 
@@ -233,6 +355,17 @@ def _check_size(name: str, size: Any) -> int | Size:
         except UsageError:
             raise expected(name, f"(height, width), from 1 to {MOST_SIDE}", size) from None
     raise expected(name, "(height, width), or an integer", size)
+
+
+def _set_size(rule: Letterbox | Cover) -> None:
+    size = _check_size("height", rule.height)
+    if rule.width is not None:
+        if isinstance(size, tuple):
+            raise UsageError(f"height: expected a number of rows where width={rule.width!r} is given, got {size}")
+        size = size, check_integer("width", rule.width, least=1, most=MOST_SIDE)
+    height, width = (size, size) if isinstance(size, int) else size
+    object.__setattr__(rule, "height", height)
+    object.__setattr__(rule, "width", width)
 
 
 def _check_fill(fill: Any) -> tuple[int, int, int]:
