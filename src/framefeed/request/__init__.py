@@ -28,6 +28,7 @@ from framefeed.request._random import (
 from framefeed.request._request import (
     Box,
     DecodeRequest,
+    Filter,
     OnDamaged,
     OutputSpec,
     Placement,
@@ -51,6 +52,7 @@ __all__ = [
     "ClipFrames",
     "Crop",
     "DecodeRequest",
+    "Filter",
     "FixedCrop",
     "Letterbox",
     "LongSide",
