@@ -76,6 +76,8 @@ def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> S
     if recipe.output is not None:
         # The decoder's recipe names what a quality changes; and keys of videos stay what they were.
         del how["output"]["still_quality"]
+        if recipe.output.filter == "bilinear" or recipe.output.size is None:
+            del how["output"]["filter"]
     facts["extradata"] = None if stream.extradata is None else _hash_configuration(stream.codec, stream.extradata)
     described = {
         "schema": KEY_VERSION,

@@ -5,6 +5,8 @@ Recipe ``rgb/1``:
       8 bits, of TorchCodec's on x86 (verified against TorchCodec's reference frames).
     - Resized: one swscale pass to planar RGB (gbrp) with bilinear flags. It is closer to an antialiased resize of
       full-chroma RGB than the pass to rgb24, and faster, and its planes are channel-first already.
+    - Resized by ``filter="bicubic"``: from the pixels that are delivered without a resize, by swscale's cubic filter
+      with a = -0.5, as torch's and Pillow's (docs/pixels.md has the figures). One pass from YUV is far from theirs.
     - The stream's matrix and range are honoured; where it names none, swscale's default: BT.601, limited range.
     - Crop, then resize, then turn: a turn by a quarter and a resize commute.
 
@@ -19,9 +21,11 @@ from typing import Any, NoReturn
 
 import av
 import numpy as np
+from av.filter import Graph
 from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
+from framefeed._lru import Lru
 from framefeed._shortage import find_shortage
 from framefeed.decode._decoder import Pixels
 from framefeed.errors import FormatChanged, UnsupportedCodec, UsageError
@@ -32,6 +36,10 @@ from framefeed.request import Box, OutputSpec
 RECIPE = "rgb/1"
 _FLAGS = Interpolation.BILINEAR
 _ACCURATE_FLAGS = Interpolation.BILINEAR | Interpolation.ACCURATE_RND
+# swscale scales RGB as YUV: without the flags of chroma it leaves out half of the colours where the width is halved.
+# PyAV's reformatter sets no parameters: B = 0 and C = 0.5 of Mitchell and Netravali's cubics are a = -0.5.
+_CUBIC_OPTIONS = "flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp:param0=0:param1=0.5"
+_MAX_GRAPHS = 4
 # Formats of which swscale converts a part to the same pixels as within the whole picture.
 _EXACTLY_CROPPED_FORMATS = frozenset({"yuv420p", "yuvj420p", "yuv422p", "yuvj422p"})
 # Formats that swscale 9.5 converts to planes directly, with the pixels of its conversion to rgb24. For some widths it
@@ -64,6 +72,7 @@ class Converter:
         self._scaler = VideoReformatter()
         self._packer = VideoReformatter()
         self._splitter = VideoReformatter()
+        self._graphs = Lru[tuple[int, ...], Graph](_MAX_GRAPHS)
 
     def write(self, frame: VideoFrame, stream: StreamFacts, output: OutputSpec, out: Pixels) -> None:
         """Convert one picture, as stored, to ``out``, uint8 [3, H, W] or [H, W, 3].
@@ -101,8 +110,11 @@ class Converter:
             if (rows, columns) == box[2:]:
                 self._write_unscaled(frame, box, target, output)
                 return
-            part = frame if output.crop is None else self._crop(frame, box)
-            small = self._scaler.reformat(part, columns, rows, "gbrp", interpolation=self._flags, threads=1)
+            if output.filter == "bicubic":
+                small = self._resize_by_cubic(frame, box, rows, columns)
+            else:
+                part = frame if output.crop is None else self._crop(frame, box)
+                small = self._scaler.reformat(part, columns, rows, "gbrp", interpolation=self._flags, threads=1)
             _copy_colours(small, target)
         except LIBAV_EXCEPTIONS as error:
             _raise_unsupported(frame, error)
@@ -147,6 +159,20 @@ class Converter:
                 for channel in range(3):
                     target[channel, first : first + _ROWS_COPIED] = part[channel, first : first + _ROWS_COPIED]
 
+    def _resize_by_cubic(self, frame: VideoFrame, box: Box, rows: int, columns: int) -> VideoFrame:
+        """Resize the pixels that ``_write_unscaled`` writes to planar RGB."""
+        if not self._is_accurate and _can_crop_exactly(frame, box):
+            frame, box = _crop_planes(frame, box), (0, 0, *box[2:])
+        rgb = self._to_packed_rgb(self._to_planar_rgb(frame) if self._is_accurate else frame)
+        key = box[2], box[3], rows, columns
+        # One that failed is not used again: a picture may have stayed in it.
+        graph = self._graphs.pop(key) or _make_cubic_graph(*key)
+        # The view has no tags: swscale refuses some of them, and resizes the fields of an interlaced picture apart.
+        graph.vpush(_view_part(rgb, box))
+        small = graph.vpull()
+        self._graphs.put(key, graph)
+        return small
+
     def _crop(self, frame: VideoFrame, box: Box) -> VideoFrame:
         if box == (0, 0, frame.height, frame.width):
             return frame
@@ -171,6 +197,16 @@ def _raise_unsupported(frame: VideoFrame, error: Exception) -> NoReturn:
         f"pictures of {frame.width}x{frame.height} in pixel format {frame.format.name} cannot be converted to "
         f"RGB: {error}: convert the file to a common pixel format such as yuv420p"
     ) from error
+
+
+def _make_cubic_graph(height: int, width: int, rows: int, columns: int) -> Graph:
+    """Make a graph that resizes rgb24 of height x width to gbrp of rows x columns."""
+    graph = Graph()
+    graph.threads = 1
+    source = graph.add("buffer", f"video_size={width}x{height}:pix_fmt=rgb24:time_base=1/1")
+    scale = graph.add("scale", f"{columns}:{rows}:{_CUBIC_OPTIONS}")
+    graph.link_nodes(source, scale, graph.add("format", "gbrp"), graph.add("buffersink")).configure()
+    return graph
 
 
 def view_plane(plane: Any, row_bytes: int) -> Pixels:
@@ -242,10 +278,12 @@ def _can_crop_exactly(frame: VideoFrame, box: Box) -> bool:
 
 
 def _view_part(frame: VideoFrame, box: Box) -> VideoFrame:
-    """View a part of an rgb24 picture, without a copy; it gives the pixels of a crop of planar RGB (verified)."""
+    """View a part of rgb24, without a copy where PyAV can; it gives the pixels of a crop of planar RGB (verified)."""
     top, left, rows, columns = box
     whole = view_plane(frame.planes[0], 3 * frame.width).reshape(frame.height, frame.width, 3)
-    return VideoFrame.from_numpy_buffer(whole[top : top + rows, left : left + columns], "rgb24")
+    part = whole[top : top + rows, left : left + columns]
+    # PyAV takes no rows that are stored from bottom to top.
+    return VideoFrame.from_numpy_buffer(part if part.strides[0] > 0 else part.copy(), "rgb24")
 
 
 def _crop_planes(frame: VideoFrame, box: Box) -> VideoFrame:

@@ -29,6 +29,8 @@ def find_reduction(index: FrameIndex, output: OutputSpec) -> int:
     size = output.size
     if output.still_quality != "scaled" or size is None or index.stream.codec != "mjpeg":
         return 1
+    if output.filter == "bicubic":  # torch's has no reduced pictures to compare with
+        return 1
     if not has_picture_files(index):
         return 1
     rows, columns = index.stream.displayed if output.crop is None else output.crop[2:]

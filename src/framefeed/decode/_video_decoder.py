@@ -38,7 +38,7 @@ from framefeed.media import (
     describe_picture_stream,
     read_stream_details,
 )
-from framefeed.request import AnySize, Crop, FixedCrop, PictureRule, StillQuality, as_crop
+from framefeed.request import AnySize, Crop, Filter, FixedCrop, PictureRule, StillQuality, as_crop
 
 _OTHER_ARGUMENTS = {
     **dict.fromkeys(("width", "height"), "use size=(height, width)"),
@@ -70,6 +70,7 @@ class VideoDecoder:
         frame_index: An index of the same source; None calls ``build_index(source)``.
         still_quality: "exact" decodes JPEG picture files at full size; "scaled" decodes them at 1/2, 1/4 or 1/8 of it
             where that is at least twice ``size``, as plans do by default.
+        filter: Of the resize, "bilinear" or "bicubic"; see ``plan_clips``.
         limits: Largest sizes that the file may have, checked before memory is allocated; None is ``Limits()``.
         storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources".
 
@@ -90,12 +91,13 @@ class VideoDecoder:
         backend: str | Decoder = "auto",
         frame_index: FrameIndex | None = None,
         still_quality: StillQuality = "exact",
+        filter: Filter = "bilinear",
         limits: Limits | None = None,
         storage_options: StorageOptions | None = None,
     ) -> None:
         check_storage_options(storage_options)
         check_choice("dimension_order", dimension_order, ("NCHW", "NHWC"))
-        rule = PictureRule(size, as_crop(crop), still_quality)
+        rule = PictureRule(size, as_crop(crop), still_quality, filter)
         check_frame_index(frame_index)
         self._limits = resolve_limits(limits)
         # A decoder object keeps its own limits; these are then for the index alone.

@@ -22,14 +22,16 @@ _MOST_OPTION = 45
 
 
 def keep_effective_options(catalog: Catalog, options: ClipOptions, *, own_forms: bool) -> ClipOptions:
-    """Return the options that a checkpoint holds: the quality of stills only where it may change a picture.
+    """Return the options that a checkpoint holds: quality of stills and filter only where they may change a picture.
 
-    ``own_forms`` says whether the requests say size, crop and quality themselves.
+    ``own_forms`` says whether the requests say size, crop, quality and filter themselves.
     """
     is_resized = options.size is not None or getattr(options.crop, "resizes", False)
-    if options.still_quality == "exact" or (not own_forms and is_resized and has_jpegs(catalog.table)):
-        return options
-    return replace(options, still_quality="exact")
+    if own_forms or not is_resized:
+        return replace(options, still_quality="exact", filter="bilinear")
+    if options.filter == "bicubic" or not has_jpegs(catalog.table):
+        return replace(options, still_quality="exact")
+    return options
 
 
 def shorten(text: str, most: int = _MOST_TEXT) -> str:

@@ -403,7 +403,8 @@ class CatalogClips:
             sources,
             self.rule,
             (options.clips_per_video, options.size, options.crop, options.within, options.on_damaged),
-            (options.still_quality, options.horizontal_flip),
+            # Bilinear plans keep the fingerprints that they had before there was another filter.
+            (options.still_quality, options.horizontal_flip, *({options.filter} - {"bilinear"})),
         )
         return ClipFacts(hash_text(repr(parts)), repr(self.rule), options.texts, sources)
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import get_args
 
 from framefeed._checks import check_choice, check_integer, check_names, expected, is_number
-from framefeed.request import AnySize, Crop, Letterbox, OnDamaged, PictureRule, StillQuality, as_crop
+from framefeed.request import AnySize, Crop, Filter, Letterbox, OnDamaged, PictureRule, StillQuality, as_crop
 
 CLIP_OPTIONS = (
-    "horizontal_flip", "still_quality", "clips_per_video", "size", "crop", "within", "on_damaged",
+    "horizontal_flip", "still_quality", "filter", "clips_per_video", "size", "crop", "within", "on_damaged",
 )  # fmt: skip
 """Options that determine the clips besides the seed and the shuffle."""
 OMITTED_VALUES = {
-    "horizontal_flip": "0.0", "still_quality": "'exact'", "clips_per_video": "1", "on_damaged": "'error'",
-    "shuffle": "True",
+    "horizontal_flip": "0.0", "still_quality": "'exact'", "filter": "'bilinear'", "clips_per_video": "1",
+    "on_damaged": "'error'", "shuffle": "True",
 }  # fmt: skip
 """Values that `ClipOptions.texts` and states leave out; of other options None."""
 _MOST_CLIPS = 1 << 40
@@ -38,6 +38,7 @@ class ClipOptions:
     unequal: bool = False
     horizontal_flip: float = 0.0
     still_quality: StillQuality = "scaled"
+    filter: Filter = "bilinear"
     coded: frozenset[str] = frozenset()
     """Columns of text that are delivered as codes."""
 
@@ -69,8 +70,8 @@ class ClipOptions:
 
     @property
     def pictures(self) -> PictureRule:
-        """Size, crop and quality as one rule."""
-        return PictureRule(self.size, as_crop(self.crop), self.still_quality)
+        """Size, crop, quality and filter as one rule."""
+        return PictureRule(self.size, as_crop(self.crop), self.still_quality, self.filter)
 
     @property
     def has_boxes(self) -> bool:

@@ -24,7 +24,7 @@ from framefeed.plan._shard import Tail
 from framefeed.plan._short_rows import explain_short_rows
 from framefeed.plan._stream_clips import Following, StreamClips
 from framefeed.plan._tables import CHANGING_SIZE_REASON, NO_TIMES_REASON, describe_source
-from framefeed.request import AnySize, ClipContext, Crop, OnDamaged, StillQuality
+from framefeed.request import AnySize, ClipContext, Crop, Filter, OnDamaged, StillQuality
 
 
 @refuse_names(
@@ -61,6 +61,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     balance: Balance | None = None,
     horizontal_flip: float = 0.0,
     still_quality: StillQuality = "scaled",
+    filter: Filter = "bilinear",
     columns: Sequence[str] | Mapping[str, str | None] = (),
     streams: Mapping[str, Catalog] | None = None,
     on: str | None = None,
@@ -109,6 +110,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         still_quality: "scaled" decodes JPEG pictures at 1/2, 1/4 or 1/8 of their size where that is at least twice the
             size of the result; "exact" decodes them at full size, as `VideoDecoder` does by default. Videos and other
             pictures have no such choice.
+        filter: Of the resize: "bilinear", or "bicubic" for the pixels of torch's antialiased bicubic of full-size RGB,
+            which takes longer. Both are antialiased.
         columns: Names of columns that are delivered with the clips; of several streams, columns of the first catalog.
             Text is delivered as text, and "label" as int64 codes. A dict such as ``{"verb": "codes", "score": None}``
             gives the codes of other columns of text too, whose texts are in ``plan.texts``.
@@ -140,7 +143,7 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
     order = Order(0, seed, shuffle, epoch, rank, world_size, tail, balance)
     options = ClipOptions(
         clips_per_video, within=within, columns=columns, on_damaged=on_damaged, unequal=unequal,
-        horizontal_flip=horizontal_flip, still_quality=still_quality,
+        horizontal_flip=horizontal_flip, still_quality=still_quality, filter=filter,
     )  # fmt: skip
     clips: Clips
     if streams is None:

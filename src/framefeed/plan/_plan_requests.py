@@ -32,6 +32,7 @@ from framefeed.request import (
     Before,
     Crop,
     DecodeRequest,
+    Filter,
     Picking,
     Policy,
     StillQuality,
@@ -62,6 +63,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     before: Before = "repeat_first",
     horizontal_flip: float = 0.0,
     still_quality: StillQuality = "scaled",
+    filter: Filter = "bilinear",
     unequal: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> EpochPlan:
@@ -94,6 +96,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
         before: "repeat_first" gives the first frame in the bounds for one before them, "error" raises FrameNotFound.
         horizontal_flip: Probability with which left and right of a clip are swapped.
         still_quality: As in ``plan_clips``; requests with an ``output`` have the quality that it says.
+        filter: As in ``plan_clips``; requests with an ``output`` have the filter that it says.
         unequal: Let requests differ in their number of frames and in the size of their pictures: ``data`` of a batch is
             then a list of clips, and so are ``pts_seconds`` and ``valid`` where requests differ in it.
         storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources".
@@ -111,7 +114,7 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     check_choice("before", before, BEFORES)
     check_storage_options(storage_options)
     order = Order(0, seed, shuffle, 0, rank, world_size, tail)
-    options = ClipOptions(horizontal_flip=horizontal_flip, still_quality=still_quality, unequal=unequal)
+    options = ClipOptions(horizontal_flip=horizontal_flip, still_quality=still_quality, filter=filter, unequal=unequal)
     given, form = _split_requests(requests), {"size": size, "crop": crop}
     forms = {"": form} if "" in given else split_form(given, **form)
     own = {name: replace(options, **each) for name, each in forms.items()}

@@ -136,8 +136,8 @@ class Requests:
     @cached_property
     def _picture_rules(self) -> tuple[PictureRule, ...]:
         return tuple(
-            PictureRule(output.size, None if output.crop is None else FixedCrop(output.crop), output.still_quality)
-            for output in self.outputs
+            PictureRule(each.size, each.crop and FixedCrop(each.crop), each.still_quality, each.filter)
+            for each in self.outputs
         )
 
     def output(self, height: int, width: int, context: ClipContext) -> OutputSpec:

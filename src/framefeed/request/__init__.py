@@ -28,6 +28,7 @@ from framefeed.request._random import (
 from framefeed.request._request import (
     Box,
     DecodeRequest,
+    Filter,
     OnDamaged,
     OutputSpec,
     Placement,
@@ -52,6 +53,7 @@ __all__ = [
     "Cover",
     "Crop",
     "DecodeRequest",
+    "Filter",
     "FixedCrop",
     "Letterbox",
     "LongSide",

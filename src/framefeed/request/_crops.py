@@ -14,7 +14,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import check_choice, check_integer, expected
 from framefeed.errors import UsageError
 from framefeed.request._random import ClipContext
-from framefeed.request._request import MOST_SIDE, Box, OutputSpec, Placement, StillQuality
+from framefeed.request._request import MOST_SIDE, Box, Filter, OutputSpec, Placement, StillQuality
 from framefeed.request._sizes import (
     AnySize,
     Cover,
@@ -253,15 +253,18 @@ class PictureRule:
             such as `ResizeCrop`; or None.
         crop: The part of the picture, or None for all of it.
         still_quality: Of the outputs.
+        filter: Of the outputs.
     """
 
     size: AnySize | None = None
     crop: Crop | None = None
     still_quality: StillQuality = "exact"
+    filter: Filter = "bilinear"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", as_size(self.size))
         check_choice("still_quality", self.still_quality, get_args(StillQuality))
+        check_choice("filter", self.filter, get_args(Filter))
         if self.crop is None or not self.crop.resizes:
             return
         if not isinstance(self.common, tuple):
@@ -289,7 +292,7 @@ class PictureRule:
             return self._whole
         box = None if self.crop is None else self.crop.box(height, width, context)
         if self.crop is not None and self.crop.resizes and self.size is None:
-            return OutputSpec(self.crop.size, box, still_quality=self.still_quality)
+            return OutputSpec(self.crop.size, box, still_quality=self.still_quality, filter=self.filter)
         top, left, rows, columns = box or (0, 0, height, width)
         size, part = self._fit(rows, columns)
         if part not in (None, (0, 0, rows, columns)):
@@ -297,7 +300,7 @@ class PictureRule:
         elif self.common is None and self.crop is not None and self.crop.size is not None:
             # A box of several streams that is scaled, and so rounded, gives pictures of the crop's own shape.
             size = self._fit(*self.crop.size)[0]
-        return OutputSpec(size, box, still_quality=self.still_quality)
+        return OutputSpec(size, box, still_quality=self.still_quality, filter=self.filter)
 
     def _fit(self, height: int, width: int) -> tuple[Size | None, Box | None]:
         """Choose the size of a picture, or of the box that is its crop, and the part that is resized to it."""
@@ -347,7 +350,7 @@ class PictureRule:
 
     @cached_property
     def _whole(self) -> OutputSpec:
-        return OutputSpec(self.common, still_quality=self.still_quality)
+        return OutputSpec(self.common, still_quality=self.still_quality, filter=self.filter)
 
     def decoder_output(self, height: int, width: int) -> OutputSpec:
         """Choose crop and size for a decoder alone, which has no clips to draw for.

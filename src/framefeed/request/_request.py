@@ -21,6 +21,7 @@ Box = tuple[int, int, int, int]
 DimensionOrder = Literal["NCHW", "NHWC"]
 OnDamaged = Literal["error", "skip", "deliver"]
 StillQuality = Literal["scaled", "exact"]
+Filter = Literal["bilinear", "bicubic"]
 MOST_SIDE = 65_535
 """Rows or columns of a delivered picture: as many as a JPEG file can have."""
 
@@ -35,12 +36,14 @@ class OutputSpec:
         dimension_order: "NCHW" or "NHWC".
         still_quality: "exact" decodes every picture at full size; "scaled" decodes a JPEG picture file at 1/2, 1/4 or
             1/8 of it where that has at least twice the height and width of ``size``. Videos have no such choice.
+        filter: Of the resize, "bilinear" or "bicubic"; both are antialiased. For "bicubic" all is decoded at full size.
     """
 
     size: tuple[int, int] | None = None
     crop: Box | None = None
     dimension_order: DimensionOrder = "NCHW"
     still_quality: StillQuality = "exact"
+    filter: Filter = "bilinear"
 
     def __post_init__(self) -> None:
         if self.size is not None:
@@ -51,11 +54,13 @@ class OutputSpec:
             object.__setattr__(self, "crop", crop)
         check_choice("dimension_order", self.dimension_order, get_args(DimensionOrder))
         check_choice("still_quality", self.still_quality, get_args(StillQuality))
+        check_choice("filter", self.filter, get_args(Filter))
 
     def __repr__(self) -> str:
-        # Fingerprints of plans have this text: those of videos stay what they were before ``still_quality``.
-        quality = "" if self.still_quality == "exact" else f", still_quality={self.still_quality!r}"
-        return f"OutputSpec(size={self.size!r}, crop={self.crop!r}, dimension_order={self.dimension_order!r}{quality})"
+        # Fingerprints of plans have this text: with the defaults it is what it was before these two attributes.
+        more = "" if self.still_quality == "exact" else f", still_quality={self.still_quality!r}"
+        more += "" if self.filter == "bilinear" else f", filter={self.filter!r}"
+        return f"OutputSpec(size={self.size!r}, crop={self.crop!r}, dimension_order={self.dimension_order!r}{more})"
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape of one delivered frame, if the displayed picture of the source is height x width."""
