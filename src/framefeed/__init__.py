@@ -160,6 +160,7 @@ __all__ = [
     "plan_requests",
     "probe",
     "scan",
+    "vlm",
 ]
 
 # The room of each name; it is imported when the name is first used (design/0015).
@@ -210,7 +211,7 @@ _DOORS = {
     "transcode": ("FrameFault", "MapResult", "MappedFrame", "map_video"),
 }
 _ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
-_PACKAGES = frozenset({"cache", "lerobot", "parallel"})
+_PACKAGES = frozenset({"cache", "lerobot", "parallel", "vlm"})
 # The framework of each adapter.
 _ADAPTERS = {"dali": "nvidia.dali", "jax": "jax", "ray": "ray", "tensorflow": "tensorflow", "torch": "torch"}
 

@@ -24,6 +24,7 @@ from framefeed.plan._rules import (
     Rates,
     Uniform,
     WholeVideo,
+    choose_by,
 )
 from framefeed.plan._shard import Tail
 from framefeed.plan._sources import Sources
@@ -71,6 +72,7 @@ __all__ = [
     "WholeVideo",
     "as_delivered",
     "check_targets",
+    "choose_by",
     "choose_stored_form",
     "count_planned",
     "estimate_reuse",
