@@ -13,7 +13,7 @@ KEPT = 24
 
 
 def condense(indices: Iterable[int]) -> list[int] | dict[str, Any]:
-    """Give a short list as it is, and of a long one the count, its ends and a checksum of the numbers with commas between."""
+    """Give a short list as it is, and of a long one the count, both ends and a checksum of the numbers with commas."""
     numbers = [int(index) for index in indices]
     if len(numbers) <= KEPT:
         return numbers
