@@ -1,5 +1,5 @@
 # Needs python >= 3.11 (with venv) and make; everything else goes into .venv. To begin: make demo, or make test.
-#   make setup | check | test | test-all | installed | engines | dali | ray | lerobot | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
+#   make setup | check | test | test-all | installed | engines | dali | ray | lerobot | vlm | engines-all | sections | media | chaos | demo MEDIA=folder | bench MEDIA=folder | goals | clean | distclean
 
 MEDIA ?=
 OUT ?= build/bench.json
@@ -16,7 +16,7 @@ DECLARED := pyproject.toml constraints.txt
 # The paths reach the shell as variables, never as text, so that they may hold spaces and quotes.
 MEDIA_ARGUMENT = $${MEDIA:+"$$MEDIA"}
 
-.PHONY: setup check test test-all lint types contracts fast tests installed installed-oldest installed-newest engines dali ray lerobot engines-all environments sections media chaos demo bench goals clean distclean
+.PHONY: setup check test test-all lint types contracts fast tests installed installed-oldest installed-newest engines dali ray lerobot vlm engines-all environments sections media chaos demo bench goals clean distclean
 .DEFAULT_GOAL := setup
 
 setup: .venv/.dev
@@ -74,6 +74,12 @@ ray: .venv-ray/.ray
 # What lerobot's own reader gives, written again (tests/lerobot/golden.json, and the data sets of its own writer).
 lerobot: .venv-lerobot/.lerobot
 	$(BIN)/python -m tests.lerobot.make_golden
+
+# What transformers' video processors and qwen-vl-utils compute, compared with tests/golden/vlm.json, and the tests of
+# framefeed.vlm beside the installed ones. Not of .ci/run: the environment is 6 GB.
+vlm: .venv-vlm/.vlm
+	.venv-vlm/bin/python -m tests.vlm.make_golden --check
+	.venv-vlm/bin/python -m pytest $(ARGS) tests/vlm
 
 # Every engine over every hard file and over real media (../shared/media, or FRAMEFEED_MEDIA): docs/engines.md. Ten to
 # thirty minutes on two cores. ARGS="--jobs 2"; python -m tests.engines.exam --help for some engines and files.
@@ -134,7 +140,7 @@ clean:
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv .venv-engines .venv-dali .venv-ray .venv-sections .venv-lerobot
+	rm -rf .venv .venv-engines .venv-dali .venv-ray .venv-sections .venv-lerobot .venv-vlm
 
 # --no-compile leaves bytecode to the first import: .ci/run, whose environments are used once, saves half a minute of CPU each.
 INSTALL_OPTIONS ?=
@@ -177,6 +183,14 @@ INSTALLING = @echo "Installing $(WHAT) into $(@D); pip is silent unless somethin
 	$(BIN)/python -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install -qq --requirement tests/lerobot/requirements.txt
 	$(@D)/bin/python -m pip install -qq --no-deps lerobot==0.4.4
+	touch $@
+
+# Not on top of .venv either: it asks for another torch.
+.venv-vlm/.vlm: WHAT = transformers, qwen-vl-utils, and framefeed (five minutes, 6 GB with a build of torch for GPUs)
+.venv-vlm/.vlm: tests/vlm/requirements.txt pyproject.toml | .venv/bin/python
+	$(INSTALLING)
+	$(BIN)/python -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install -qq --requirement tests/vlm/requirements.txt --editable .
 	touch $@
 
 # The first that runs and is new enough: a shim of a version manager may be on PATH and still refuse to start.
