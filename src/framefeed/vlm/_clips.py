@@ -17,9 +17,8 @@ from framefeed.index import FrameIndex, Timeline, build_index, count_seconds, fi
 from framefeed.media import StorageOptions
 from framefeed.plan import ClipRule, WholeVideo, choose_by
 from framefeed.request import AnySize, ClipContext, Filter, PictureRule, PixelBudget, Size, read_bounds
-from framefeed.vlm._metadata import Origin, describe_frames
+from framefeed.vlm._metadata import USUAL_FPS, Origin, describe_frames
 from framefeed.vlm._processors import (
-    USUAL_FPS,
     find_filter,
     find_size,
     get_video_processor,

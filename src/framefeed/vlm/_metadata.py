@@ -13,6 +13,7 @@ from framefeed.load import ClipBatch
 
 Origin = Literal["video", "window"]
 
+USUAL_FPS = 2.0
 _MICROSECONDS = 1e6
 _SAME = 1e-6
 """Seconds that differ by less are written alike: texts of seconds have one decimal, indices are microseconds."""
@@ -48,10 +49,12 @@ def metadata(batch: ClipBatch, *, origin: Origin = "video") -> list[dict[str, An
 def fps(batch: ClipBatch) -> float:
     """Compute the frames per second of the clips of a batch, for processors that take one ``fps=`` a call.
 
+    A clip of one frame agrees with any; if all are, it is 2, the usual rate.
+
     Raises:
         UsageError: Clips of the batch differ in it, or have no common distance between frames; or as for `metadata`.
     """
-    rates = [_find_rate(times) for times in _list_seconds(batch)]
+    rates = [_find_rate(times) for times in _list_seconds(batch) if len(times) > 1] or [USUAL_FPS]
     if None in rates or not np.allclose(rates, rates[0], rtol=_SAME, atol=0):  # type: ignore[arg-type]
         raise UsageError(
             f"the clips of this batch have {[rate and round(rate, 3) for rate in rates]} frames per second (None: at "

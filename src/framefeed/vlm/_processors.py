@@ -20,10 +20,10 @@ from framefeed.errors import UsageError
 from framefeed.index import Timeline
 from framefeed.plan import EpochPlan, WholeVideo
 from framefeed.request import ClipContext, Filter, PixelBudget, Size
+from framefeed.vlm._metadata import USUAL_FPS
 
 _FILTERS: dict[int, Filter] = {2: "bilinear", 3: "bicubic"}
 """Filters by their numbers in Pillow, which ``resample`` of a processor has."""
-USUAL_FPS = 2.0
 _OWN_SIZE = "give plan_clips size=None, and the processor do_resize=True"
 
 
@@ -172,14 +172,14 @@ def sample_frames(sample: Any, timeline: Timeline, **arguments: Any) -> IntArray
     Some give N itself at the end, by rounding; a warning says that N - 1 is taken then.
     """
     index, count = timeline.index, len(timeline)
-    seconds = float((timeline.end_pts - timeline.origin) * index.time_base)
+    seconds = (timeline.end_pts - timeline.origin) * index.time_base
     height, width = index.stream.displayed
     facts = {
         "total_num_frames": count,
-        "fps": count / seconds if seconds > 0 else USUAL_FPS,
+        "fps": float(count / seconds) if seconds > 0 else USUAL_FPS,
         "width": width,
         "height": height,
-        "duration": seconds,
+        "duration": float(seconds),
         "video_backend": "framefeed",
     }
     chosen = np.array([int(number) for number in sample(metadata=make_metadata(facts), **arguments)], dtype=np.int64)
