@@ -9,6 +9,7 @@ import ctypes
 import itertools
 import mmap
 import sys
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,6 +42,7 @@ def convert(layout: PlaneLayout) -> int:
     lower, right = (height - height // 2, width - width // 2)
     outputs = [OutputSpec(crop=(height // 2, width // 2, lower, right), size=(20, 30)), OutputSpec()]
     outputs += [OutputSpec(size=size) for size in ((1, 1), (7, 5), (2 * height + 1, 2 * width + 3), (height, right))]
+    outputs += [replace(output, filter="bicubic") for output in outputs]
     in_place = 0
     for data in guarded(layout.nbytes):
         data[:] = np.random.default_rng(0).integers(0, 255, layout.nbytes, dtype=np.uint8)

@@ -112,6 +112,11 @@ class MirrorsTurnedPictures(Repaints):
             slot.out[:] = np.flip(slot.out, 3 if slot.output.dimension_order == "NCHW" else 2)
 
 
+class KnowsOneFilter(AsksWrongly):
+    def change(self, slot: ClipSlot, num_frames: int) -> ClipSlot:
+        return replace(slot, output=replace(slot.output, filter="bilinear"))
+
+
 class FirstSlotAlone(Right):
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         super().decode(source, index, slots[:1]).raise_first()
@@ -245,6 +250,7 @@ CAUGHT: list[tuple[type[Right], str]] = [
     (UpsideDownInRows, "test_dimension_orders"),
     (CropsOneRowTooHigh, "test_crops"),
     (ResizesTheWholePicture, "test_sizes"),
+    (KnowsOneFilter, "test_filters"),
     (MirrorsTurnedPictures, "test_pictures_stand_upright"),
     (FirstSlotAlone, "test_slots_of_one_call"),
     (BoundToItsThread, "test_several_threads"),

@@ -210,6 +210,17 @@ class DecoderExam:
             larger = source.read([4, 9], OutputSpec(size=(2 * height, width)))
             assert read_stamps(larger) == [self.clip.stamps[4], self.clip.stamps[9]]
 
+    def test_filters(self, tmp_path: Path) -> None:
+        """The bicubic filter is not the bilinear one; a decoder that has one filter raises UsageError for the other."""
+        height, width = self.clip.displayed_size
+        bilinear = OutputSpec(size=(height // 2, width // 2))
+        with self._opening(tmp_path) as source:
+            cubic = partial(source.read, [4], replace(bilinear, filter="bicubic"))
+            if isinstance(_catch(cubic), UsageError):
+                return
+            error = _difference(cubic(), source.read([4], bilinear))
+            assert 0 < error <= _MAX_RESIZE_ERROR, f"bicubic and bilinear pixels differ by {error}"
+
     def test_pictures_stand_upright(self, tmp_path: Path) -> None:
         """Pictures that are stored turned or mirrored are delivered as a player shows them."""
         self._need("rotation")
