@@ -4,7 +4,8 @@
 
 Two frames a second of a video of constant rate, at most 64, resized to 364 x 644 and 352 x 640 by a bicubic filter in
 all rows: by framefeed's decoder, in the other rows by torchvision's antialiased resize of full pictures, as
-transformers does it. CPU seconds and wall of a video, opening included; medians and ends of the ratios other / framefeed of rounds.
+transformers does it. CPU seconds and wall of a video, opening included; medians and ends of the ratios other /
+framefeed of rounds.
 The long video is the same packets again. Each reader gets one thread, but for the row "transformers", which is its
 own call with its own defaults.
 """
