@@ -18,7 +18,6 @@ from framefeed.plan._clips import (
     ClipFacts,
     Clips,
     Draws,
-    JoinedClips,
     PartForm,
     Shape,
     hash_text,
@@ -55,20 +54,14 @@ class Following:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamClips(JoinedClips):
-    """Clips whose parts are clips of catalogs with the same numbers; columns are those of the first.
+class StreamClips(Clips):
+    """Clips whose parts are clips of catalogs with the same numbers; columns are those of the first."""
 
-    Attributes:
-        parts: The takes of each part by its name, of which all but pictures in tables at several times have one.
-        unjoined: Rows without a partner in another catalog.
-        has_table_rows: Whether rows of batches are lines of the columns, not rows of the first catalog.
-        recipe: Function and arguments that make the clips again; None if the parts can be pickled.
-    """
-
+    # The takes of each part by its name, of which all but pictures in tables at several times have one.
     parts: Mapping[str, tuple[CatalogClips, ...]]
-    unjoined: tuple[Excluded, ...] = ()
-    has_table_rows: bool = False
-    recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+    unjoined: tuple[Excluded, ...] = ()  # rows without a partner in another catalog
+    has_table_rows: bool = False  # whether rows of batches are lines of the columns, not rows of the first catalog
+    recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None  # makes the clips again; None to pickle the parts
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.recipe is not None:
@@ -120,10 +113,6 @@ class StreamClips(JoinedClips):
             options,
             hash_text(repr([each.sources for _, each in named])),
         )
-
-    @property
-    def mixed(self) -> Sequence[object]:
-        return ()
 
     def split_streams(self) -> Mapping[str, Clips]:
         if "" in self.parts:
