@@ -402,16 +402,6 @@ class CatalogClips:
         row, number, line = self.layout.locate_one(clip)
         return CatalogClipsAt(self, Located((row,), (number,), (line,)), draws)
 
-    # --- for `CatalogClipsAt` -------------------------------------------------------------------------
-
-    def read_row(self, row: int) -> _RowFacts:
-        source, index = read_row(self.catalog, row)
-        timeline = None
-        if self.still_frames is None or not has_still_timeline(index):
-            timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
-        height, width = int(self.catalog.heights[row]), int(self.catalog.widths[row])
-        return _RowFacts(row, index, timeline, source, height, width)
-
     @cached_property
     def still_frames(self) -> tuple[ClipFrames, FloatArray] | None:
         """The frames of any still picture, and their times; None if they depend on the clip, or are an error."""
@@ -456,18 +446,21 @@ class CatalogClipsAt:
         part = ClipPart((self.make_take(slot),))
         return PlannedClip(self._draws.positions[slot], self.located.rows[slot], self.located.lines[slot], {"": part})
 
-    def _read_facts(self, slot: int) -> _RowFacts:
-        row, facts = self.located.rows[slot], self._facts
+    def read_facts(self, slot: int) -> _RowFacts:
+        """Read what the clips of a clip's row have in common."""
+        row, facts, clips = self.located.rows[slot], self._facts, self._clips
         if facts is None or facts.row != row:
-            self._facts = facts = self._clips.read_row(row)
+            source, index = read_row(clips.catalog, row)
+            timeline = None
+            if clips.still_frames is None or not has_still_timeline(index):
+                timeline = Timeline.whole(index) if clips.windows is None else clips.windows.timeline(index, row)
+            height, width = int(clips.catalog.heights[row]), int(clips.catalog.widths[row])
+            self._facts = facts = _RowFacts(row, index, timeline, source, height, width)
         return facts
-
-    def read_index(self, slot: int) -> FrameIndex:
-        return self._read_facts(slot).index
 
     def make_take(self, slot: int, draw: SharedDraw | None = None) -> Take:
         """Plan the frames of one of the clips."""
-        clips, (seed, epoch, positions), facts = self._clips, self._draws, self._read_facts(slot)
+        clips, (seed, epoch, positions), facts = self._clips, self._draws, self.read_facts(slot)
         options, index, position = clips.options, facts.index, positions[slot]
         context = ClipContext(seed, epoch, position, self.located.numbers[slot], draw)
         if facts.timeline is None:

@@ -65,10 +65,9 @@ class Requests:
         before: Before = "repeat_first",
     ) -> Requests:
         """Collect R requests whose sources are the given rows of a catalog, int64 [R]; ``bounds`` as the attribute."""
-        outputs = {request.output: None for request in requests}
-        numbers = {output: number for number, output in enumerate(outputs)}
+        outputs: dict[OutputSpec, int] = {}
+        output_of = [outputs.setdefault(request.output, len(outputs)) for request in requests]
         coded = {name: read_column(name, values, len(requests)) for name, values in columns.items()}
-        classes = coded["label"][1] if "label" in coded else ()
         return cls(
             rows=rows,
             offsets=np.cumsum([0, *map(len, requests)], dtype=np.int64),
@@ -77,9 +76,9 @@ class Requests:
             seconds=_join_columns([request.seconds for request in requests], requests, np.float64),
             segments=_join_columns([request.segment for request in requests], requests, np.int64),
             outputs=tuple(outputs),
-            output_of=np.array([numbers[request.output] for request in requests], dtype=np.int64),
+            output_of=np.array(output_of, dtype=np.int64),
             columns={name: values for name, (values, _) in coded.items()},
-            classes=classes,
+            classes=coded["label"][1] if "label" in coded else (),
             picking=picking,
             bounds=bounds,
             before=before,

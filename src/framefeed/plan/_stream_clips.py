@@ -177,7 +177,7 @@ class StreamClipsAt:
             try:
                 take = at.make_take(slot, draw)
                 if draw.segments is None:
-                    _note_leader(draw, take, at.read_index(slot))
+                    _note_leader(draw, take, at.read_facts(slot).index)
             except (FrameNotFound, TimeUnavailable) as error:
                 source = describe_source(clips.catalog, at.located.rows[slot])
                 where = f"{source} (stream {name!r})" if name else source
@@ -233,15 +233,14 @@ def _share_crops(parts: Mapping[str, tuple[CatalogClips, ...]]) -> dict[str, tup
     is_one_part = len(crops) == 1 and len(drawn) == len(every)
     if is_one_part:
         _check_same_part(parts)
-    return {name: tuple(_share_crop(clips, is_one_part) for clips in takes) for name, takes in parts.items()}
 
+    def share(clips: CatalogClips) -> CatalogClips:
+        rule: Any = clips.pictures
+        if not _is_drawn(rule) or isinstance(rule.crop, SharedCrop):
+            return clips
+        return replace(clips, pictures=replace(rule, crop=SharedCrop(rule.crop, is_one_part)))
 
-def _share_crop(clips: CatalogClips, is_one_part: bool) -> CatalogClips:
-    rule = clips.pictures
-    if not isinstance(rule, PictureRule) or not _is_drawn(rule) or isinstance(rule.crop, SharedCrop):
-        return clips
-    assert rule.crop is not None
-    return replace(clips, pictures=replace(rule, crop=SharedCrop(rule.crop, is_one_part)))
+    return {name: tuple(map(share, takes)) for name, takes in parts.items()}
 
 
 def _is_drawn(rule: Any) -> bool:
