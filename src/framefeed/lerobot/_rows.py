@@ -111,10 +111,6 @@ class DeltaColumn(ListColumn):
     def shape(self) -> tuple[int, ...]:
         return (len(self.values), len(self.deltas), *self.values.shape[1:])
 
-    @property
-    def size(self) -> int:
-        return self.values.size * len(self.deltas)
-
     def __getitem__(self, lines: int | IntArray) -> AnyArray:
         """Gather the values beside a row, [T, ...], or beside some rows, [N, T, ...]."""
         rows, _ = self.spans.clamp(np.atleast_1d(np.asarray(lines, np.int64)), self.deltas)
@@ -137,10 +133,6 @@ class PadColumn:
     def shape(self) -> tuple[int, ...]:
         return (len(self), len(self.deltas))
 
-    @property
-    def size(self) -> int:
-        return len(self) * len(self.deltas)
-
     def __len__(self) -> int:
         return int(self.spans.starts[-1])
 
@@ -148,9 +140,3 @@ class PadColumn:
         """Tell which rows beside a row are clamped, [T], or beside some rows, [N, T]."""
         _, is_pad = self.spans.clamp(np.atleast_1d(np.asarray(lines, np.int64)), self.deltas)
         return is_pad if isinstance(lines, np.ndarray) else is_pad[0]
-
-    def max(self) -> bool:
-        return True
-
-    def min(self) -> bool:
-        return False

@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from framefeed._checks import expected
 from framefeed.adapters import refuse_texts
-from framefeed.catalog import TextColumn
+from framefeed.catalog import ListColumn
 from framefeed.errors import UsageError
 from framefeed.load import BatchSpec, ClipLoader, list_arrays
 from framefeed.parallel import ClosedByWith, Err, Ok, catch_error
@@ -136,8 +136,9 @@ def _check_integers(plan: EpochPlan) -> None:
         return
     largest = {"positions": len(plan.whole) - 1}
     for clips in plan.clips.list_plain():
-        for name, values in clips.columns.items():
-            if not isinstance(values, TextColumn) and values.dtype.kind in "iu" and values.size:
+        for name, column in clips.columns.items():
+            values: Any = column.values if isinstance(column, ListColumn) else column
+            if column.dtype.kind in "iu" and values.size:
                 largest[name] = max(largest.get(name, 0), int(values.max()), -1 - int(values.min()))
     for name, number in largest.items():
         if number > np.iinfo(np.int32).max:
