@@ -55,9 +55,9 @@ def check_target(plan: EpochPlan, target: str) -> None:
         check_targets(clips.catalog, target, clips.catalog.plannable_rows if joined is None else joined)
 
 
-def find_codes(plan: EpochPlan, target: str) -> dict[str, int] | None:
+def find_codes(plan: EpochPlan, target: str | None) -> dict[str, int] | None:
     """Find the code of each text of a target, those of ``plan.texts[target]``; None if it holds numbers."""
-    if not isinstance(plan.clips.columns[target], TextColumn):
+    if target is None or not isinstance(plan.clips.columns[target], TextColumn):
         return None
     return {text: code for code, text in enumerate(plan.texts[target])}
 

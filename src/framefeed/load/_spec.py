@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.load._batch import BufferPools, ByStream, ClipBatch, Form, get_form, map_streams
+from framefeed.load._batch import BufferPools, ByStream, ClipBatch, Form, get_form, list_streams, map_streams
 from framefeed.load._options import MAX_SUBSTITUTES, LoaderOptions
 from framefeed.load._pending import with_position
 from framefeed.load._state import BatchCursor
@@ -133,8 +133,7 @@ def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> dict[str, Form
                 forms = map_streams(get_form, outcome.value)
                 return forms if isinstance(forms, dict) else {"": forms}
             assert isinstance(outcome.error, Exception)
-            sources = batch.sources
-            name = source_name(next(iter(sources.values()))[0] if isinstance(sources, dict) else sources[0])
+            name = source_name(list_streams(batch.sources)[0][0])
             failed = with_position(outcome.error, position=number, source=name, stage="transform")
         if options.on_error == "raise":
             break

@@ -18,7 +18,7 @@ from framefeed._checks import expected
 from framefeed.adapters import refuse_texts
 from framefeed.catalog import ListColumn
 from framefeed.errors import UsageError
-from framefeed.load import BatchSpec, ClipLoader, list_arrays
+from framefeed.load import BatchSpec, ClipLoader, list_arrays, list_streams
 from framefeed.parallel import ClosedByWith, Err, Ok, catch_error
 from framefeed.plan import EpochPlan
 
@@ -167,9 +167,7 @@ def _check_division(loader: ClipLoader, spec: BatchSpec, sharding: Sharding) -> 
 def _count_own_parts(plan: EpochPlan, spec: BatchSpec, sharding: Sharding) -> int:
     # Any number of clips that certainly divides: each axis of a mesh divides the number of its devices.
     count = len(sharding.device_set)
-    data: Any = spec.arrays["data"]
-    if isinstance(data, dict):
-        data = next(iter(data.values()))
+    data: Any = list_streams(spec.arrays["data"])[0]
     shape = (count, *(length or count for length in data.shape[1:]))
     try:
         own_ranges = {indices[0].indices(count) for indices in sharding.addressable_devices_indices_map(shape).values()}

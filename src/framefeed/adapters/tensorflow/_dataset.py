@@ -61,7 +61,7 @@ def dataset(loader: ClipLoader, target: str | None = None, *, null: Null = "empt
         raise expected("loader", "an ff.ClipLoader", loader)
     if target is not None:
         check_target(loader.plan, target)
-    if target is None:
+    else:
         check_nulls(loader.plan, null)
     ragged = _find_ragged(loader)
     spec = loader.describe_batches(unequal=bool(ragged))
@@ -80,8 +80,8 @@ def dataset(loader: ClipLoader, target: str | None = None, *, null: Null = "empt
         data, column = _make_specs("data", spec.arrays["data"], ragged), spec.arrays[target]
         arrays = data, tf.TensorSpec(column.shape, find_target_dtype(spec.arrays[target].dtype))
     num_batches = None if spec.is_restored else spec.num_batches
-    codes = None if target is None else find_codes(loader.plan, target)
-    epochs = Epochs(loader, _Converter(spec, target, ragged, codes), num_batches)
+    converter = _Converter(spec, target, ragged, find_codes(loader.plan, target))
+    epochs = Epochs(loader, converter, num_batches)
     made = tf.data.Dataset.from_generator(epochs, output_signature=arrays)
     if num_batches is not None:
         made = made.apply(tf.data.experimental.assert_cardinality(num_batches))
@@ -169,10 +169,6 @@ def _check_form(data: AnyArray, spec: ArraySpec, of: str = "") -> None:
         )
 
 
-def _make_spec(spec: Any) -> tf.TensorSpec:
-    return tf.TensorSpec(spec.shape, spec.dtype)
-
-
 def _make_specs(name: str, spec: Any, ragged: frozenset[str]) -> Any:
     """Make the specs of an array of batches, by stream of a dict."""
     if isinstance(spec, dict):
@@ -183,7 +179,7 @@ def _make_specs(name: str, spec: Any, ragged: frozenset[str]) -> Any:
         return tf.TensorSpec(spec.shape, tf.string)
     if name in _RAGGED_KEYS and ragged:
         return tf.RaggedTensorSpec(spec.shape, spec.dtype, ragged_rank=1, row_splits_dtype=tf.int64)
-    return _make_spec(spec)
+    return tf.TensorSpec(spec.shape, spec.dtype)
 
 
 def _encode_names(sources: Any) -> AnyArray:
