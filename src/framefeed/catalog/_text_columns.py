@@ -17,15 +17,10 @@ from framefeed.errors import UsageError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextColumn:
-    """Text, or a list of texts, of each row; what is read of it is decoded, the rest stays where it is.
+    """Text, or a list of texts, of each row; what is read of it is decoded, the rest stays where it is."""
 
-    Attributes:
-        values: Texts, [N]: strings, or lists of strings.
-        rows: Of ``values``, for each row, [R]; None for all in their order.
-    """
-
-    values: pa.Array
-    rows: IntArray | None = None
+    values: pa.Array  # texts, [N]: strings, or lists of strings
+    rows: IntArray | None = None  # of ``values``, for each row, [R]; None for all in their order
 
     @classmethod
     def of(cls, name: str, values: Any) -> TextColumn:

@@ -32,17 +32,11 @@ class Spans:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenRows:
-    """The rows of some episodes, by position; also the layout of a camera that is videos.
+    """The rows of some episodes, by position; also the layout of a camera that is videos."""
 
-    Attributes:
-        firsts: First row of each chosen episode, int64 [C], ascending.
-        positions: Position of it, and last the number of positions, int64 [C + 1].
-        files: Row of the camera's catalog of each chosen episode, int64 [C].
-    """
-
-    firsts: IntArray
-    positions: IntArray
-    files: IntArray
+    firsts: IntArray  # first row of each chosen episode, int64 [C], ascending
+    positions: IntArray  # position of it, and last the number of positions, int64 [C + 1]
+    files: IntArray  # row of the camera's catalog of each chosen episode, int64 [C]
 
     @classmethod
     def of(cls, starts: IntArray, chosen: IntArray, files: IntArray | None = None) -> ChosenRows:

@@ -36,19 +36,13 @@ class ArraySpec:
 
 @dataclass(frozen=True, slots=True)
 class BatchSpec:
-    """The batches of a loader's next iteration.
+    """The batches of a loader's next iteration."""
 
-    Attributes:
-        arrays: `ArraySpec` of each array by name, as `list_arrays` gives them: of several streams, dicts by stream.
-        lengths: Numbers of clips that batches have: of all but the last, and of the last.
-        num_batches: Number of batches.
-        is_restored: Whether the iteration begins at a restored position, so that later ones are longer.
-    """
-
+    # `ArraySpec` of each array by name, as `list_arrays` gives them: of several streams, dicts by stream.
     arrays: Mapping[str, Any]
-    lengths: tuple[int, ...]
+    lengths: tuple[int, ...]  # numbers of clips that batches have: of all but the last, and of the last
     num_batches: int
-    is_restored: bool
+    is_restored: bool  # whether the iteration begins at a restored position, so that later ones are longer
 
 
 def list_arrays(batch: ClipBatch) -> dict[str, Any]:
