@@ -24,11 +24,7 @@ class TextColumn:
 
     @classmethod
     def of(cls, name: str, values: Any) -> TextColumn:
-        """Make a column of a list of str, of None, or of lists of str.
-
-        Raises:
-            UsageError: A value is something else, or no text that UTF-8 holds.
-        """
+        """Make a column of a list of str, of None, or of lists of str, all of which UTF-8 must hold."""
         is_list = any(isinstance(value, (list, tuple)) for value in values)
         kind = pa.list_(pa.large_string()) if is_list else pa.large_string()
         try:

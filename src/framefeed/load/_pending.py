@@ -330,10 +330,9 @@ class PendingBatch:
     # --- called by the consumer -----------------------------------------------------------------------
 
     def substitute(self, clip: int, position: int) -> bool:
-        """Expect another clip in place of one that failed; it keeps its own position in the batch.
+        """Expect another clip in place of one that failed, which keeps its own position in the batch, if there is one.
 
-        Returns:
-            Whether there is such a clip; it may fail when it is decoded.
+        It may fail when it is decoded.
         """
         found = self.plan.clips_at(np.array([position]))
         outcome = catch_error(found.plan, 0)

@@ -87,11 +87,7 @@ class PartForm:
 
     @property
     def picture_shape(self) -> tuple[int, int, int]:
-        """Shape of every delivered picture, (C, H, W).
-
-        Raises:
-            UsageError: There are no clips, or pictures may differ in size.
-        """
+        """Shape of every delivered picture, (C, H, W), where all have one."""
         if self.unequal:
             raise UsageError("a plan with unequal=True has no common picture shape: use plan[position].shape")
         if self.picture is None:

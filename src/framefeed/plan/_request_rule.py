@@ -173,8 +173,7 @@ class Requests:
 def read_column(name: str, values: Sequence[Any], count: int) -> tuple[AnyArray | TextColumn, tuple[Any, ...]]:
     """Read one value for each request: numbers and text as they are, texts of the column "label" as int64 codes.
 
-    Returns:
-        The column [R], of lists of numbers [R, ...]; and the labels in the order of their codes, of others none.
+    Also return the labels in the order of their codes, of other columns none.
     """
     what = f"one number, text or list per request ({count}); lists of numbers have one length and no None"
     if hasattr(values, "__len__") and len(values) != count:

@@ -18,7 +18,7 @@ from framefeed._units import format_share
 from framefeed.plan._clips import CatalogClips
 from framefeed.plan._description import SAMPLED_CLIPS
 from framefeed.plan._plan import EpochPlan
-from framefeed.plan._planned import PlannedClip, iterate_takes
+from framefeed.plan._planned import iterate_takes
 from framefeed.request import CenterCrop, FixedCrop, OutputSpec
 
 StoredForm = Literal["output", "planes"]
@@ -155,9 +155,10 @@ def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
 
 def _list_frames(plan: EpochPlan, positions: range, by_output: bool) -> list[tuple[int, int, OutputSpec | None]]:
     """List the frames of the clips of some positions, with the numbers of their takes."""
+    found = plan.clips_at(plan.global_position(np.array(positions, dtype=np.int64)))
     return [
         (number, ordinal, take.output if by_output else None)
-        for _, clip in list_clips(plan, positions)
+        for _, clip in found.plan_each()
         for number, take in enumerate(iterate_takes(clip))
         for ordinal in take.storable.tolist()
     ]
@@ -197,8 +198,3 @@ def _find_window(plan: EpochPlan, middle: int) -> range:
         if reach >= _WINDOW or ((start or not first) and (stop < len(rows) or end == len(plan))):
             return range(first + start, first + stop)
         reach *= 4
-
-
-def list_clips(plan: EpochPlan, positions: range) -> list[tuple[int, PlannedClip]]:
-    """List the clips of some positions, each with its number among these, without those that cannot be planned."""
-    return list(plan.clips_at(plan.global_position(np.array(positions, dtype=np.int64))).plan_each())

@@ -182,8 +182,8 @@ class ClipDataset(Dataset[Any]):
         self._plan = plan
         self._target = target
         self._codes = find_codes(plan, target)
-        texts = [(name, each) for name, each in plan.clips.columns.items() if isinstance(each, TextColumn)]
-        self._lists = frozenset(name for name, column in texts if column.has_lists)
+        columns = plan.clips.columns.items()
+        self._lists = frozenset(name for name, each in columns if isinstance(each, TextColumn) and each.has_lists)
         self._transform = transform
         self._backend = backend
         self._limits = limits
