@@ -330,9 +330,9 @@ class PendingBatch:
     # --- called by the consumer -----------------------------------------------------------------------
 
     def substitute(self, clip: int, position: int) -> bool:
-        """Expect another clip in place of one that failed, which keeps its own position in the batch, if there is one.
+        """Expect another clip in place of one that failed, and say whether there is one, which may fail in its turn.
 
-        It may fail when it is decoded.
+        The clip keeps its own position in the batch.
         """
         found = self.plan.clips_at(np.array([position]))
         outcome = catch_error(found.plan, 0)

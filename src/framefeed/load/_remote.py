@@ -120,7 +120,7 @@ class ClipProcess:
             [(length, *shape[1:]) for length, shape in zip(lengths, of_part, strict=True)]
             for lengths, of_part in zip(request.lengths, found.find_shapes(), strict=True)
         ]
-        # Of the process that asked.
+        # Memory of the process that asked.
         memories = [TaskMemory(each, own, self._buffers) for each, own in zip(shapes, request.shared, strict=True)]
         batch = PendingBatch(self._plan.whole, found, memories, shapes)
         received = [each.receive() for each in request.sent]

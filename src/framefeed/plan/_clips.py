@@ -143,7 +143,7 @@ class ClipsAt(Protocol):
 
 
 class Clips(Protocol):
-    """The clips of a plan by number, without an order. What joins others, ``inner``, has what these say."""
+    """The clips of a plan by number, without an order; those that join others, ``inner``, have what these say."""
 
     @property
     def inner(self) -> Sequence[Clips]:
