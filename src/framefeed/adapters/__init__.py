@@ -77,9 +77,14 @@ Null = Literal["empty", "error"]
 """What a text that is missing becomes: "" with one warning, or an error."""
 
 
-def check_nulls(plan: EpochPlan, null: Null) -> None:
-    """Warn once of columns of text that lack some, for frameworks that have no None; or raise UsageError."""
+def check_nulls(plan: EpochPlan, null: Null, target: str | None) -> None:
+    """Warn once of columns of text that lack some, for frameworks that have no None; or raise UsageError.
+
+    With a target no text is delivered.
+    """
     check_choice("null", null, get_args(Null))
+    if target is not None:
+        return
     lacking: dict[str, int] = {}
     first = ""
     for clips in plan.clips.list_plain():

@@ -70,8 +70,7 @@ def dataset(loader: ClipLoader, target: str | None = None, *, null: Null = "empt
         raise expected("loader", "an ff.ClipLoader", loader)
     if target is not None:
         check_target(loader.plan, target)
-    else:
-        check_nulls(loader.plan, null)
+    check_nulls(loader.plan, null, target)
     ragged = _find_ragged(loader)
     spec = loader.describe_batches(unequal=bool(ragged))
     for name in ragged:

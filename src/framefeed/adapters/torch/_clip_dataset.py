@@ -167,8 +167,7 @@ class ClipDataset(Dataset[Any]):
         null: Null = "empty",
     ) -> None:
         _check_arguments(plan, target, transform)
-        if target is None:
-            check_nulls(plan, null)
+        check_nulls(plan, null, target)
         check_on_error(on_error, max_failed)
         check_choice("output", output, get_args(Output))
         as_decoder(backend, limits)
