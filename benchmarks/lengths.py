@@ -4,8 +4,9 @@
 
 The two ways of the first part run in turns in one process, CPU seconds of an epoch: with decoding, and with a decoder
 that writes nothing. The second part opens a plan over a catalog with a caption of 100 characters in each row, in fresh
-processes: the first makes the file that the others map. Memory is what four worker processes of torch's DataLoader
-have of their own (Pss), with captions less without, after a batch each.
+processes: the first makes the file that the others map. Memory is that of four worker processes of torch's DataLoader
+(Pss), with captions less without, after a batch each: their own, and their parts of files that are mapped. Of these,
+pages of 2 MB are mapped where the file system has them, and the system takes them back when it needs memory.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ loader = torch.utils.data.DataLoader(ff.torch.ClipDataset(plan), batch_size=8, n
 batches = iter(loader)
 for _ in range(4):
     next(batches)
-print(sum(read_pss(worker.pid) for worker in batches._workers))
+print(*(sum(read_pss(worker.pid, kind) for worker in batches._workers) for kind in ("Anon", "File")))
 """
 
 
-def read_pss(process: int) -> int:
-    """Read the bytes of memory of a process, of what others share with it its part."""
+def read_pss(process: int, kind: str) -> int:
+    """Read the bytes of memory of a process, of what others share with it its part: "Anon" or "File"."""
     lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"Pss_{kind}:"))
 
 
 def plan_requests(folder: Path) -> list[ff.DecodeRequest]:
@@ -113,29 +114,30 @@ def make_captions(folder: Path, rows: int) -> Path:
     return path
 
 
-def run_python(code: str, *words: str, home: Path) -> float:
-    """Run code in a fresh process; give the number that it prints."""
+def run_python(code: str, *words: str, home: Path) -> list[float]:
+    """Run code in a fresh process; give the numbers that it prints."""
     home.mkdir(exist_ok=True)  # also for temporary folders: workers of torch that are stopped leave theirs
     environment = {**os.environ, "XDG_CACHE_HOME": str(home), "TMPDIR": str(home), "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-c", code, *words]
     run = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-    return float(run.stdout.split()[-1])
+    return [float(number) for number in run.stdout.split()]
 
 
 def measure_captions(folder: Path, rows: int) -> dict[str, float]:
     """Measure what captions take."""
     path, home = str(make_captions(folder, rows)), folder / "cache"
-    _, *plain = [run_python(OPEN, path, home=home) for _ in range(4)]  # the first fills the page cache
-    opened = [run_python(OPEN, path, "caption", home=home) for _ in range(4)]
-    memory = [
-        statistics.median(run_python(WORKERS, path, *columns, home=home) for _ in range(3))
-        for columns in (("caption",), ())
-    ]
+    _, *plain = [run_python(OPEN, path, home=home)[0] for _ in range(4)]  # the first fills the page cache
+    opened = [run_python(OPEN, path, "caption", home=home)[0] for _ in range(4)]
+    pairs = [[run_python(WORKERS, path, *columns, home=home) for columns in (("caption",), ())] for _ in range(7)]
+    own, mapped = ([(one[at] - other[at]) / 1e6 for one, other in pairs] for at in (0, 1))
     return {
         "s to plan with captions, the first time": opened[0],
         "s to plan with captions, later": statistics.median(opened[1:]),
         "s to plan without captions": statistics.median(plain),
-        "MB of 4 workers for captions": (memory[0] - memory[1]) / 1e6,
+        "MB of 4 workers for captions, their own": statistics.median(own),
+        "MB of 4 workers for captions, their own, least": min(own),
+        "MB of 4 workers for captions, their own, most": max(own),
+        "MB of 4 workers for captions, of files that are mapped": statistics.median(mapped),
     }
 
 

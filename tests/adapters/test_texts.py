@@ -63,6 +63,8 @@ def test_missing_texts_can_be_refused(catalog: ff.Catalog) -> None:
         ClipDataset(plan(catalog, "caption", "tags"), null="error")
     with pytest.raises(UsageError, match="null: expected"):
         ClipDataset(plan(catalog, "verb"), null="skip")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="null"):
+        ClipDataset(plan(catalog, "verb"), "verb", null="skip")  # type: ignore[arg-type]
     assert len(ClipDataset(plan(catalog, "verb"), null="error")) == VIDEOS
     with pytest.raises(UsageError, match="one number or text per clip, but 'tags' has lists of text"):
         ClipDataset(plan(catalog, "tags"), "tags")

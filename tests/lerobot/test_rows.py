@@ -38,7 +38,7 @@ def test_rows_are_clamped_to_their_episode(lengths: list[int], deltas: list[int]
     assert np.array_equal([column[row] for row in rows], expected)
     assert np.array_equal([pads[row] for row in rows], expected_pads)
     assert (column.shape, pads.shape) == ((len(rows), len(deltas), 2), (len(rows), len(deltas)))
-    assert (len(column), column.size) == (len(rows), len(rows) * len(deltas) * 2)
+    assert len(column) == len(rows)
 
 
 @given(LENGTHS, st.data())
@@ -79,7 +79,7 @@ def test_columns_are_copies() -> None:
     taken = column[np.array([1, 2])]
     taken[:] = 9
     assert values.tolist() == [0, 1, 2, 3]
-    assert (column.dtype, column.shape, column.max(), column.min()) == (values.dtype, (4,), 3, 0)
+    assert (column.dtype, column.shape) == (values.dtype, (4,))
 
 
 @pytest.mark.parametrize("rows", [[3, 1], [], [2, 2, 2]])

@@ -55,9 +55,9 @@ def check_target(plan: EpochPlan, target: str) -> None:
         check_targets(clips.catalog, target, clips.catalog.plannable_rows if joined is None else joined)
 
 
-def find_codes(plan: EpochPlan, target: str) -> dict[str, int] | None:
+def find_codes(plan: EpochPlan, target: str | None) -> dict[str, int] | None:
     """Find the code of each text of a target, those of ``plan.texts[target]``; None if it holds numbers."""
-    if not isinstance(plan.clips.columns[target], TextColumn):
+    if target is None or not isinstance(plan.clips.columns[target], TextColumn):
         return None
     return {text: code for code, text in enumerate(plan.texts[target])}
 
@@ -77,9 +77,14 @@ Null = Literal["empty", "error"]
 """What a text that is missing becomes: "" with one warning, or an error."""
 
 
-def check_nulls(plan: EpochPlan, null: Null) -> None:
-    """Warn once of columns of text that lack some, for frameworks that have no None; or raise UsageError."""
+def check_nulls(plan: EpochPlan, null: Null, target: str | None) -> None:
+    """Warn once of columns of text that lack some, for frameworks that have no None; or raise UsageError.
+
+    With a target no text is delivered.
+    """
     check_choice("null", null, get_args(Null))
+    if target is not None:
+        return
     lacking: dict[str, int] = {}
     first = ""
     for clips in plan.clips.list_plain():

@@ -36,11 +36,6 @@ class ListColumn:
         """(R, ...)."""
         return (len(self), *self.values.shape[1:])
 
-    @property
-    def size(self) -> int:
-        """Count of all numbers in the file or in memory."""
-        return self.values.size
-
     def __len__(self) -> int:
         return len(self.values) if self.rows is None else len(self.rows)
 
@@ -52,16 +47,6 @@ class ListColumn:
     def select(self, rows: IntArray) -> ListColumn:
         """View some rows, in the order given."""
         return ListColumn(self.values, rows if self.rows is None else self.rows[rows])
-
-    def max(self) -> np.generic:
-        """Largest of all numbers in the file or in memory."""
-        largest: np.generic = self.values.max()
-        return largest
-
-    def min(self) -> np.generic:
-        """Least of all numbers in the file or in memory."""
-        least: np.generic = self.values.min()
-        return least
 
 
 def read_plan_column(

@@ -39,16 +39,11 @@ T = TypeVar("T")
 
 
 class PackedValues(NamedTuple):
-    """Where the values of a column are.
+    """Where the values of a column are."""
 
-    Attributes:
-        offset: First byte in the file, int64 [R]; -1 where a value is null, or is read through Arrow.
-        size: Bytes, int64 [R]; ``NULL`` of a null.
-        errors: Reason why values cannot be read, by the first of their rows and the row behind the last.
-    """
-
-    offset: IntArray
-    size: IntArray
+    offset: IntArray  # first byte in the file, int64 [R]; -1 where a value is null, or is read through Arrow
+    size: IntArray  # bytes, int64 [R]; ``NULL`` of a null
+    # Reason why values cannot be read, by the first of their rows and the row behind the last.
     errors: dict[tuple[int, int], MediaError]
 
 

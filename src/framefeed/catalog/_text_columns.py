@@ -17,23 +17,14 @@ from framefeed.errors import UsageError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextColumn:
-    """Text, or a list of texts, of each row; what is read of it is decoded, the rest stays where it is.
+    """Text, or a list of texts, of each row; what is read of it is decoded, the rest stays where it is."""
 
-    Attributes:
-        values: Texts, [N]: strings, or lists of strings.
-        rows: Of ``values``, for each row, [R]; None for all in their order.
-    """
-
-    values: pa.Array
-    rows: IntArray | None = None
+    values: pa.Array  # texts, [N]: strings, or lists of strings
+    rows: IntArray | None = None  # of ``values``, for each row, [R]; None for all in their order
 
     @classmethod
     def of(cls, name: str, values: Any) -> TextColumn:
-        """Make a column of a list of str, of None, or of lists of str.
-
-        Raises:
-            UsageError: A value is something else, or no text that UTF-8 holds.
-        """
+        """Make a column of a list of str, of None, or of lists of str, all of which UTF-8 must hold."""
         is_list = any(isinstance(value, (list, tuple)) for value in values)
         kind = pa.list_(pa.large_string()) if is_list else pa.large_string()
         try:

@@ -328,18 +328,12 @@ def _proves_each_packet(read: DemuxedStream) -> bool:
 
 
 class Strategy(NamedTuple):
-    """One way to find the frames of a source.
-
-    Attributes:
-        applies: Whether it is tried; nothing is read for it that a later strategy does not need.
-        build: Describes and indexes the source; None if what it reads does not suffice.
-        reads_all: It reads the whole source.
-    """
+    """One way to find the frames of a source."""
 
     name: str
-    applies: Callable[[_Job], bool]
-    build: Callable[[_Job], Built | None]
-    reads_all: bool = False
+    applies: Callable[[_Job], bool]  # whether it is tried; nothing is read for it that a later strategy does not need
+    build: Callable[[_Job], Built | None]  # describes and indexes the source; None if what it reads does not suffice
+    reads_all: bool = False  # it reads the whole source
 
 
 def _prove_movie(job: _Job) -> Built | None:

@@ -372,11 +372,12 @@ def count_seconds(index: FrameIndex, ordinals: IntArray) -> FloatArray:
 
 def find_end_seconds(index: FrameIndex, ordinal: int) -> float:
     """Find when a frame leaves the screen, in seconds from the first frame; NaN if it is not known."""
-    pts, base = index.pts, index.time_base
-    if not index.has_timestamps or (len(pts) == 1 and not index.duration[0]):
+    pts, count = index.pts, len(index.pts)
+    if not index.has_timestamps or (count == 1 and not index.duration[0]):
         return nan
-    end = pts.item(ordinal + 1) if ordinal + 1 < len(pts) else index.end_pts
-    return (end - pts.item(0)) * base.numerator / base.denominator
+    end = pts.item(ordinal + 1) if ordinal + 1 < count else index.end_pts
+    numerator, denominator = index.time_base.as_integer_ratio()
+    return (end - pts.item(0)) * numerator / denominator
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,17 +75,13 @@ _HEAD_BYTES = 4096
 
 
 class VideoFacts(NamedTuple):
-    """Facts of a stream by its header, and by the beginning of its first packet.
-
-    Attributes:
-        configuration: The same and more, of H.264 and HEVC.
-    """
+    """Facts of a stream by its header, and by the beginning of its first packet."""
 
     codec: str
     extradata: bytes | None
     format: PictureFormat
     colors: StreamColors
-    configuration: Configuration | None = None
+    configuration: Configuration | None = None  # the same and more, of H.264 and HEVC
 
 
 def read_facts(reader: ByteReader, movie: Movie, offset: int, size: int, limits: Limits) -> VideoFacts:
@@ -196,17 +192,12 @@ _LOG = logging.getLogger("framefeed.media")
 
 
 class OpenedMovie(NamedTuple):
-    """An MP4 file whose sample tables are understood.
-
-    Attributes:
-        info: Facts of the file, as libav has them; None if only libav knows them.
-        facts: Of the video; None if ``info`` is.
-    """
+    """An MP4 file whose sample tables are understood."""
 
     movie: Movie
     walk: PacketWalk
-    info: MediaInfo | None = None
-    facts: VideoFacts | None = None
+    info: MediaInfo | None = None  # facts of the file, as libav has them; None if only libav knows them
+    facts: VideoFacts | None = None  # of the video; None if ``info`` is
 
     @property
     def number(self) -> int:

@@ -73,19 +73,14 @@ def has_prover(container: VideoContainer) -> bool:
 
 
 class DemuxedStream(NamedTuple):
-    """A stream that was demuxed as a whole.
-
-    Attributes:
-        proof: Which frames come of the packets; None if they do not prove it.
-        first: Format of the first frame; None without a proof, or if the proof begins behind it.
-        is_refuted: The packets deny, or leave open, that each gives a frame, in the order of their times.
-    """
+    """A stream that was demuxed as a whole."""
 
     walk: PacketWalk
     colors: StreamColors
-    proof: Proof | None = None
+    proof: Proof | None = None  # which frames come of the packets; None if they do not prove it
+    # Format of the first frame; None without a proof, or if the proof begins behind it.
     first: PictureFormat | None = None
-    is_refuted: bool = False
+    is_refuted: bool = False  # the packets deny, or leave open, that each gives a frame, in the order of their times
 
 
 def walk_and_prove(container: VideoContainer, known: PacketWalk | None = None) -> DemuxedStream:

@@ -32,31 +32,20 @@ _MAX_TICKS = 2**60
 
 
 class FrameTimes(NamedTuple):
-    """Presentation times of the output frames of a stream.
+    """Presentation times of the output frames of a stream."""
 
-    Attributes:
-        pts: In ticks of ``time_base``, int64 [N].
-        duration: In ticks of ``time_base``, int64 [N]; 0 where unknown.
-        time_shift: Ticks that were added to decoding times.
-    """
-
-    pts: IntArray
-    duration: IntArray
+    pts: IntArray  # in ticks of ``time_base``, int64 [N]
+    duration: IntArray  # in ticks of ``time_base``, int64 [N]; 0 where unknown
     time_base: Fraction
     times_from: TimesFrom = "pts"
-    time_shift: int = 0
+    time_shift: int = 0  # ticks that were added to decoding times
 
 
 class DecodingTimes(NamedTuple):
-    """Decoding times of a whole stream; ``MISSING_PTS`` where unknown.
+    """Decoding times of a whole stream; ``MISSING_PTS`` where unknown."""
 
-    Attributes:
-        frames: Decoding time that the decoder attaches to each output frame, int64 [N].
-        packets: Decoding time of each packet, in demuxing order, int64 [P].
-    """
-
-    frames: IntArray
-    packets: IntArray
+    frames: IntArray  # decoding time that the decoder attaches to each output frame, int64 [N]
+    packets: IntArray  # decoding time of each packet, in demuxing order, int64 [P]
 
     @classmethod
     def of(cls, facts: Sequence[DecodedFact], packets: Sequence[int | None]) -> DecodingTimes:

@@ -23,35 +23,23 @@ _OWN = ("episode_index", "length", "dataset_from_index", "dataset_to_index", "da
 
 @dataclass(frozen=True, eq=False)
 class CameraVideos:
-    """Where the episodes are in the videos of a camera.
+    """Where the episodes are in the videos of a camera."""
 
-    Attributes:
-        chunk: Number of the chunk of files, int64 [E]; -1, as ``file``, where the camera lacks the episode.
-        start_seconds: Of the episode's first row, on the video's own timeline, float64 [E].
-        end_seconds: Behind its last row, float64 [E]; NaN if unknown.
-    """
-
-    chunk: IntArray
+    chunk: IntArray  # number of the chunk of files, int64 [E]; -1, as ``file``, where the camera lacks the episode
     file: IntArray
-    start_seconds: FloatArray
-    end_seconds: FloatArray
+    start_seconds: FloatArray  # of the episode's first row, on the video's own timeline, float64 [E]
+    end_seconds: FloatArray  # behind its last row, float64 [E]; NaN if unknown
 
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """All episodes of a data set.
+    """All episodes of a data set."""
 
-    Attributes:
-        starts: First row of each episode, and last the number of rows, int64 [E + 1].
-        chunk: Number of the chunk of files of the table of each, int64 [E].
-        table: What the data set says of each episode, without statistics: a row an episode.
-    """
-
-    starts: IntArray
-    chunk: IntArray
+    starts: IntArray  # first row of each episode, and last the number of rows, int64 [E + 1]
+    chunk: IntArray  # number of the chunk of files of the table of each, int64 [E]
     file: IntArray
     videos: Mapping[str, CameraVideos]
-    table: pa.Table
+    table: pa.Table  # what the data set says of each episode, without statistics: a row an episode
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -17,23 +17,15 @@ from framefeed.request import ClipContext, ClipFrames
 
 @dataclass(frozen=True, eq=False)
 class CameraFrames:
-    """The frames of a camera at the times of rows beside a row: a clip rule, whose clips are numbered by row.
-
-    Attributes:
-        deltas: Rows from that of the clip to those of the frames, int64 [T].
-        tolerance_seconds: Largest distance of a frame from the time of its row.
-        timestamps: Seconds of each row since its episode began, [R]; None for pictures in the tables.
-        start_seconds: Of each episode in the camera's video, float64 [E].
-        others: Describes what else a plan delivers.
-    """
+    """The frames of a camera at the times of rows beside a row: a clip rule, whose clips are numbered by row."""
 
     camera: str
-    deltas: IntArray
-    tolerance_seconds: float
+    deltas: IntArray  # rows from that of the clip to those of the frames, int64 [T]
+    tolerance_seconds: float  # largest distance of a frame from the time of its row
     spans: Spans
-    timestamps: AnyArray | None
-    start_seconds: FloatArray
-    others: str
+    timestamps: AnyArray | None  # seconds of each row since its episode began, [R]; None for pictures in the tables
+    start_seconds: FloatArray  # of each episode in the camera's video, float64 [E]
+    others: str  # describes what else a plan delivers
 
     is_random = False
 

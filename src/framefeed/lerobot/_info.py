@@ -31,18 +31,12 @@ _DEPTH = ("is_depth_map", "video.is_depth_map")
 
 @dataclass(frozen=True)
 class Feature:
-    """What info.json says of a column or a camera.
-
-    Attributes:
-        dtype: "video", "image", "string", or the name of a NumPy type.
-        shape: Of a value; (1,) of a single number.
-        names: Of its parts, as info.json has them.
-    """
+    """What info.json says of a column or a camera."""
 
     name: str
-    dtype: str
-    shape: tuple[int, ...]
-    names: Any
+    dtype: str  # "video", "image", "string", or the name of a NumPy type
+    shape: tuple[int, ...]  # of a value; (1,) of a single number
+    names: Any  # of its parts, as info.json has them
     is_depth: bool
 
     @property
@@ -61,27 +55,17 @@ class Feature:
 
 @dataclass(frozen=True)
 class Info:
-    """The facts of info.json.
+    """The facts of info.json."""
 
-    Attributes:
-        version: "2.0", "2.1" or "3.0".
-        fps: Rows of the tables in a second.
-        total_frames: Number of rows of all tables.
-        chunks_size: Most files in a folder.
-        data_path: Template of the names of tables.
-        video_path: Template of the names of videos; None if there are none.
-        raw: All that the file says; shapes of features are tuples, as lerobot has them.
-    """
-
-    version: str
-    fps: float
+    version: str  # "2.0", "2.1" or "3.0"
+    fps: float  # rows of the tables in a second
     features: Mapping[str, Feature]
     total_episodes: int
-    total_frames: int
-    chunks_size: int
-    data_path: str
-    video_path: str | None
-    raw: Mapping[str, Any]
+    total_frames: int  # number of rows of all tables
+    chunks_size: int  # most files in a folder
+    data_path: str  # template of the names of tables
+    video_path: str | None  # template of the names of videos; None if there are none
+    raw: Mapping[str, Any]  # all that the file says; shapes of features are tuples, as lerobot has them
 
     @property
     def shares_files(self) -> bool:

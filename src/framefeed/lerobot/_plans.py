@@ -21,21 +21,14 @@ from framefeed.plan import CatalogClips, ClipOptions
 
 @dataclass(frozen=True, eq=False)
 class CameraClips:
-    """What a plan of a camera is made from; it travels to workers in place of tables.
-
-    Attributes:
-        deltas: By column and camera, int64 [T].
-        columns: Names of columns that are delivered at the row itself.
-        chosen: Numbers of episodes, int64 [C]; None for all.
-        tolerance_seconds: Largest distance of a frame from the time of its row.
-    """
+    """What a plan of a camera is made from; it travels to workers in place of tables."""
 
     source: DataSource
     camera: str
-    deltas: Mapping[str, IntArray]
-    columns: tuple[str, ...]
-    chosen: IntArray | None
-    tolerance_seconds: float
+    deltas: Mapping[str, IntArray]  # by column and camera, int64 [T]
+    columns: tuple[str, ...]  # names of columns that are delivered at the row itself
+    chosen: IntArray | None  # numbers of episodes, int64 [C]; None for all
+    tolerance_seconds: float  # largest distance of a frame from the time of its row
 
     def __repr__(self) -> str:
         deltas = {name: steps.tolist() for name, steps in self.deltas.items()}

@@ -32,17 +32,11 @@ class Spans:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenRows:
-    """The rows of some episodes, by position; also the layout of a camera that is videos.
+    """The rows of some episodes, by position; also the layout of a camera that is videos."""
 
-    Attributes:
-        firsts: First row of each chosen episode, int64 [C], ascending.
-        positions: Position of it, and last the number of positions, int64 [C + 1].
-        files: Row of the camera's catalog of each chosen episode, int64 [C].
-    """
-
-    firsts: IntArray
-    positions: IntArray
-    files: IntArray
+    firsts: IntArray  # first row of each chosen episode, int64 [C], ascending
+    positions: IntArray  # position of it, and last the number of positions, int64 [C + 1]
+    files: IntArray  # row of the camera's catalog of each chosen episode, int64 [C]
 
     @classmethod
     def of(cls, starts: IntArray, chosen: IntArray, files: IntArray | None = None) -> ChosenRows:
@@ -111,10 +105,6 @@ class DeltaColumn(ListColumn):
     def shape(self) -> tuple[int, ...]:
         return (len(self.values), len(self.deltas), *self.values.shape[1:])
 
-    @property
-    def size(self) -> int:
-        return self.values.size * len(self.deltas)
-
     def __getitem__(self, lines: int | IntArray) -> AnyArray:
         """Gather the values beside a row, [T, ...], or beside some rows, [N, T, ...]."""
         rows, _ = self.spans.clamp(np.atleast_1d(np.asarray(lines, np.int64)), self.deltas)
@@ -137,10 +127,6 @@ class PadColumn:
     def shape(self) -> tuple[int, ...]:
         return (len(self), len(self.deltas))
 
-    @property
-    def size(self) -> int:
-        return len(self) * len(self.deltas)
-
     def __len__(self) -> int:
         return int(self.spans.starts[-1])
 
@@ -148,9 +134,3 @@ class PadColumn:
         """Tell which rows beside a row are clamped, [T], or beside some rows, [N, T]."""
         _, is_pad = self.spans.clamp(np.atleast_1d(np.asarray(lines, np.int64)), self.deltas)
         return is_pad if isinstance(lines, np.ndarray) else is_pad[0]
-
-    def max(self) -> bool:
-        return True
-
-    def min(self) -> bool:
-        return False

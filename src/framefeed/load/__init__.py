@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.load._batch import BufferPools, ByStream, ClipBatch, map_streams
+from framefeed.load._batch import BufferPools, ByStream, ClipBatch, list_streams, map_streams
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
 from framefeed.load._loader import ClipLoader
@@ -40,6 +40,7 @@ __all__ = [
     "find_failed_source",
     "is_always_raised",
     "list_arrays",
+    "list_streams",
     "load_batch",
     "make_max_failed_error",
     "map_streams",

@@ -98,7 +98,7 @@ class ClipBatch:
         of_streams = (self.data, self.pts_seconds, self.valid, self.sources, self.boxes, self.seconds, self.end_seconds)
         for part in (*of_streams, self.flipped):
             if part is not None:
-                parts += part.values() if isinstance(part, dict) else [part]
+                parts += list_streams(part)
         lengths = set(map(len, parts))
         times, valid = (map_streams(_find_shapes, part) for part in (self.pts_seconds, self.valid))
         if len(lengths) != 1 or times != valid:
@@ -151,6 +151,11 @@ class ClipBatch:
 def map_streams(function: Callable[[T], R], value: ByStream[T]) -> ByStream[R]:
     """Call a function with a value of a batch or, if it is a dict by stream, with that of each stream."""
     return {name: function(each) for name, each in value.items()} if isinstance(value, dict) else function(value)
+
+
+def list_streams(value: ByStream[T]) -> list[T]:
+    """List a value of a batch of each stream; of one stream the value itself."""
+    return list(value.values()) if isinstance(value, dict) else [value]
 
 
 def _find_shapes(part: Any) -> Any:

@@ -23,6 +23,8 @@ MakeResult = Callable[[Pixels], AnyArray]
 class ClipMemory:
     """Memory of one part of the clips of a batch; each slot is a clip, whose takes are written by one worker each."""
 
+    _shared: SharedArray | Sequence[SharedArray | None] | None = None  # of each slot
+
     def __init__(self, shapes: Sequence[tuple[int, ...]], buffers: BufferPools) -> None:
         self._shapes = list(shapes)
         self._buffers = buffers
@@ -62,7 +64,7 @@ class ClipMemory:
 
     def share(self, slot: int) -> SharedArray | None:
         """Return the memory that a worker process writes a clip or its result to; None if it must send it."""
-        return None
+        return None if self._shared is None else self._shared[slot]
 
     def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
         """Copy a result of the transform, or a clip, normalised if it is not yet, as those of worker processes are."""
@@ -111,9 +113,6 @@ class BatchMemory(ClipMemory):
         clip: Pixels = self._array[slot]
         return clip
 
-    def share(self, slot: int) -> SharedArray | None:
-        return None if self._shared is None else self._shared[slot]
-
     def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
         _write(result, self._array[slot], normaliser)
 
@@ -138,7 +137,6 @@ class StackMemory(ClipMemory):
         super().__init__(shapes, buffers)
         self._count = len(shapes)
         self._array: AnyArray | None = None
-        self._shared: SharedArray | None = None
         self._misfits: dict[int, AnyArray] = {}
         self._allocating = threading.Lock()
 
@@ -158,7 +156,7 @@ class StackMemory(ClipMemory):
         """Return memory for a result of the form that the last result had."""
         if self._buffers.form is not None:
             self._prepare(self._buffers.form)
-        return None if self._shared is None else self._shared[slot]
+        return super().share(slot)
 
     def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
         """Copy a result into the array, or keep it apart."""
@@ -203,7 +201,7 @@ class UnequalMemory(ClipMemory):
         super().__init__(shapes, buffers)
         self._clips: list[AnyArray | None] = [None] * len(shapes)
         self._shared: list[SharedArray | None] = [None] * len(shapes)
-        if self.has_results:
+        if self.has_results:  # which can have any form
             return
         dtype = np.dtype(buffers.dtype or np.uint8)
         starts = np.cumsum([0, *(-(-math.prod(shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT for shape in shapes)])
@@ -218,10 +216,6 @@ class UnequalMemory(ClipMemory):
         if clip is None or self.has_results:
             clip = self._clips[slot] = self._buffers.singles.lease(self._shapes[slot])
         return clip
-
-    def share(self, slot: int) -> SharedArray | None:
-        """Return memory for a clip; a result of a transform can have any form."""
-        return self._shared[slot]
 
     def put(self, slot: int, result: AnyArray, normaliser: Normaliser | None = None) -> None:
         """Copy a result: a transform may use its array again."""
@@ -260,7 +254,7 @@ class TaskMemory(ClipMemory):
         self, shapes: Sequence[tuple[int, ...]], shared: Sequence[SharedArray | None], buffers: BufferPools
     ) -> None:
         super().__init__(shapes, buffers)
-        self._shared = shared
+        self._shared: Sequence[SharedArray | None] = shared
         self.results: dict[int, AnyArray] = {}
 
     def lease(self, slot: int) -> Pixels:

@@ -118,17 +118,7 @@ ApplyTransform = Callable[[tuple[Any, int]], Any]
 
 
 class BatchFrames:
-    """Times and boxes of the clips of one part of a batch.
-
-    Attributes:
-        pts_seconds: Time of each frame, float64 [B, T]; NaN if unknown or if the clip failed. Where clips may differ in
-            T, a list of B arrays.
-        seconds: As those of a clip's part, like ``pts_seconds``.
-        valid: False for frames that replace others, and for clips that failed, bool [B, T]; or a list of B arrays.
-        end_seconds: As that of a clip's part, float64 [B]; NaN if the clip failed.
-        boxes: Of a plan with a border, where pictures lie in those that are delivered, int64 [B, 4]; else None.
-        flipped: Of a plan with flips, whether left and right of each clip are swapped, bool [B]; else None.
-    """
+    """Times and boxes of the clips of one part of a batch, as a `ClipBatch` has them."""
 
     def __init__(self, lengths: Sequence[int], *, is_ragged: bool, has_boxes: bool, has_flips: bool) -> None:
         count, self._is_ragged = len(lengths), is_ragged
@@ -187,17 +177,7 @@ class BatchFrames:
 class PendingBatch:
     """A batch of B clips of K takes that workers fill: slot k * B + b is take k of clip b, and has one worker.
 
-    Attributes:
-        plan: The plan of the whole epoch on one rank, at the epoch of the batch.
-        positions: Global positions of the clips, of a substitute its own.
-        memories: Of each part of the clips: a take writes to its frames of a part.
-        shapes: (T, C, H, W) of each clip, a list of B for each part.
-        names: Names of the parts; "" for that of clips of one stream.
-        has_streams: Whether parts have names.
-        places: Part, clip, and frames of the part, of each slot.
-        rows: Number of each slot's source among those of the plan.
-        frames: Times and boxes of each part.
-        errors: Error of each slot, or None. A clip fails as a whole.
+    ``plan`` is that of the whole epoch on one rank, at the epoch of the batch. A clip fails as a whole.
     """
 
     def __init__(
@@ -210,11 +190,11 @@ class PendingBatch:
     ) -> None:
         forms = plan.clips.forms
         self.plan = plan
-        self.positions: list[int] = found.positions.tolist()
-        self.memories = list(memories)
-        self.shapes = [list(of_part) for of_part in shapes]
+        self.positions: list[int] = found.positions.tolist()  # global ones; of a substitute its own
+        self.memories = list(memories)  # of each part: a take writes to its frames of a part
+        self.shapes = [list(of_part) for of_part in shapes]  # (T, C, H, W) of each clip, a list of B for each part
         self.count = len(found)
-        self.names = tuple(forms)
+        self.names = tuple(forms)  # of the parts; "" for that of clips of one stream
         self.has_streams = self.names != ("",)
         self._found = found
         self._global_positions = found.positions
@@ -225,7 +205,7 @@ class PendingBatch:
         self._plan_seconds = 0.0
         self._source_of: dict[int, str | bytes | ImageSequence] = {}  # by row
         self._parts: list[int] = []  # of each take
-        self.places: list[tuple[int, int, slice]] = []
+        self.places: list[tuple[int, int, slice]] = []  # part, clip, and frames of the part, of each slot
         self.frames: list[BatchFrames] = []
         for part, (form, of_part) in enumerate(zip(forms.values(), self.shapes, strict=True)):
             lengths, has_flips = list(map(itemgetter(0), of_part)), plan.clips.has_flips
@@ -240,6 +220,7 @@ class PendingBatch:
                 for own in form.takes:
                     frames = slice(start, start := start + (own or 0))
                     self.places += zip(repeat(part), range(self.count), repeat(frames), strict=False)
+        # Number of each slot's source among those of the plan.
         self.rows: list[int] = list(chain.from_iterable(found.rows))
         self.errors: list[FramefeedError | None] = [None] * len(self.rows)
 
@@ -349,10 +330,9 @@ class PendingBatch:
     # --- called by the consumer -----------------------------------------------------------------------
 
     def substitute(self, clip: int, position: int) -> bool:
-        """Expect another clip in place of one that failed; it keeps its own position in the batch.
+        """Expect another clip in place of one that failed, and say whether there is one, which may fail in its turn.
 
-        Returns:
-            Whether there is such a clip; it may fail when it is decoded.
+        The clip keeps its own position in the batch.
         """
         found = self.plan.clips_at(np.array([position]))
         outcome = catch_error(found.plan, 0)
@@ -436,10 +416,10 @@ class PendingBatch:
         is_own = np.array_equal(self.positions, self._global_positions)
         found = self._found if is_own else self.plan.clips_at(np.array(self.positions, dtype=np.int64))
         boxes = {name: each.boxes for name, each in zip(self.names, self.frames, strict=True) if each.boxes is not None}
+        own = ("pts_seconds", "valid", "seconds", "end_seconds")
         return ClipBatch(
+            **{name: self.join_parts(list(map(attrgetter(name), self.frames))) for name in own},
             data=self.join_parts(data),
-            pts_seconds=self.join_parts(list(map(attrgetter("pts_seconds"), self.frames))),
-            valid=self.join_parts(list(map(attrgetter("valid"), self.frames))),
             positions=self._global_positions,
             rows=found.name_rows(),
             columns=found.read_columns(),
@@ -448,8 +428,6 @@ class PendingBatch:
             errors=errors,
             boxes=(boxes or None) if self.has_streams else boxes.get(""),
             flipped=self.frames[0].flipped,
-            seconds=self.join_parts(list(map(attrgetter("seconds"), self.frames))),
-            end_seconds=self.join_parts(list(map(attrgetter("end_seconds"), self.frames))),
         )
 
     def _clear(self, clip: int) -> None:

@@ -114,8 +114,15 @@ class ClipProcess:
         worker = self._begin(request.iteration, request.epoch)
         if isinstance(request, TransformRequest):
             return worker.apply_transform((request.clip, request.position))
-        plan = self._plan.whole
-        batch, memories = _begin_task(plan, request, self._buffers)
+        found = self._plan.whole.clips_at(np.array(request.positions, dtype=np.int64))
+        # T of some clips is known when they are planned, which the process that asked has done.
+        shapes = [
+            [(length, *shape[1:]) for length, shape in zip(lengths, of_part, strict=True)]
+            for lengths, of_part in zip(request.lengths, found.find_shapes(), strict=True)
+        ]
+        # Memory of the process that asked.
+        memories = [TaskMemory(each, own, self._buffers) for each, own in zip(shapes, request.shared, strict=True)]
+        batch = PendingBatch(self._plan.whole, found, memories, shapes)
         received = [each.receive() for each in request.sent]
         try:
             cost = worker(DecodeTask(batch, list(range(len(batch)))))
@@ -137,18 +144,6 @@ class ClipProcess:
             self._worker = ClipWorker.of(self._plan, self._options, self._counter)
             self._iteration = iteration, epoch
         return self._worker
-
-
-def _begin_task(plan: EpochPlan, request: ClipRequest, buffers: BufferPools) -> tuple[PendingBatch, list[TaskMemory]]:
-    """Begin the clips of a task in memory of the process that asked."""
-    found = plan.clips_at(np.array(request.positions, dtype=np.int64))
-    # T of some clips is known when they are planned, which the process that asked has done.
-    shapes = [
-        [(length, *shape[1:]) for length, shape in zip(lengths, of_part, strict=True)]
-        for lengths, of_part in zip(request.lengths, found.find_shapes(), strict=True)
-    ]
-    memories = [TaskMemory(each, shared, buffers) for each, shared in zip(shapes, request.shared, strict=True)]
-    return PendingBatch(plan, found, memories, shapes), memories
 
 
 def _make_sendable(error: FramefeedError) -> FramefeedError:

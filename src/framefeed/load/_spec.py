@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from framefeed.errors import FramefeedError, UsageError
-from framefeed.load._batch import BufferPools, ByStream, ClipBatch, Form, get_form, map_streams
+from framefeed.load._batch import BufferPools, ByStream, ClipBatch, Form, get_form, list_streams, map_streams
 from framefeed.load._options import MAX_SUBSTITUTES, LoaderOptions
 from framefeed.load._pending import with_position
 from framefeed.load._state import BatchCursor
@@ -19,7 +20,6 @@ from framefeed.media import source_name
 from framefeed.parallel import Ok, catch_error
 from framefeed.plan import EpochPlan, PartForm, find_delivered_form
 
-T = TypeVar("T")
 SHAPED_KEYS = ("data", "pts_seconds", "valid", "positions", "ok")
 """Arrays of a batch that are no columns."""
 _SOME_KEYS = ("boxes", "flipped")
@@ -36,19 +36,13 @@ class ArraySpec:
 
 @dataclass(frozen=True, slots=True)
 class BatchSpec:
-    """The batches of a loader's next iteration.
+    """The batches of a loader's next iteration."""
 
-    Attributes:
-        arrays: `ArraySpec` of each array by name, as `list_arrays` gives them: of several streams, dicts by stream.
-        lengths: Numbers of clips that batches have: of all but the last, and of the last.
-        num_batches: Number of batches.
-        is_restored: Whether the iteration begins at a restored position, so that later ones are longer.
-    """
-
+    # `ArraySpec` of each array by name, as `list_arrays` gives them: of several streams, dicts by stream.
     arrays: Mapping[str, Any]
-    lengths: tuple[int, ...]
+    lengths: tuple[int, ...]  # numbers of clips that batches have: of all but the last, and of the last
     num_batches: int
-    is_restored: bool
+    is_restored: bool  # whether the iteration begins at a restored position, so that later ones are longer
 
 
 def list_arrays(batch: ClipBatch) -> dict[str, Any]:
@@ -82,23 +76,19 @@ def describe_batches(
         results = _find_result_form(plan, options)
         forms = {name: (shape, options.array_dtype or dtype) for name, (shape, dtype) in results.items()}
 
-    def choose(each: dict[str, T]) -> ByStream[T]:
-        return each.get("", each)
-
-    def describe(kind: Any) -> ByStream[ArraySpec]:
-        return choose({name: ArraySpec((length, form.num_frames), np.dtype(kind)) for name, form in parts.items()})
+    def describe(of_parts: Mapping[str, tuple[tuple[int | None, ...], npt.DTypeLike]]) -> ByStream[ArraySpec]:
+        specs = {name: ArraySpec((length, *shape), np.dtype(dtype)) for name, (shape, dtype) in of_parts.items()}
+        return specs.get("", specs)
 
     arrays: dict[str, Any] = {
-        "data": choose({name: ArraySpec((length, *shape), dtype) for name, (shape, dtype) in forms.items()}),
-        "pts_seconds": describe(np.float64),
-        "valid": describe(np.bool_),
+        "data": describe(forms),
+        "pts_seconds": describe({name: ((form.num_frames,), np.float64) for name, form in parts.items()}),
+        "valid": describe({name: ((form.num_frames,), np.bool_) for name, form in parts.items()}),
         "positions": ArraySpec((length,), np.dtype(np.int64)),
         "ok": ArraySpec((length,), np.dtype(np.bool_)),
     }
-    box = ArraySpec((length, 4), np.dtype(np.int64))
-    boxes = {name: box for name, form in parts.items() if form.has_boxes}
-    if boxes:
-        arrays["boxes"] = choose(boxes)
+    if boxes := {name: ((4,), np.int64) for name, form in parts.items() if form.has_boxes}:
+        arrays["boxes"] = describe(boxes)
     if plan.clips.has_flips:
         arrays["flipped"] = ArraySpec((length,), np.dtype(np.bool_))
     clashing = [name for name in plan.columns if name in (*arrays, "sources")]
@@ -133,8 +123,7 @@ def _find_result_form(plan: EpochPlan, options: LoaderOptions) -> dict[str, Form
                 forms = map_streams(get_form, outcome.value)
                 return forms if isinstance(forms, dict) else {"": forms}
             assert isinstance(outcome.error, Exception)
-            sources = batch.sources
-            name = source_name(next(iter(sources.values()))[0] if isinstance(sources, dict) else sources[0])
+            name = source_name(list_streams(batch.sources)[0][0])
             failed = with_position(outcome.error, position=number, source=name, stage="transform")
         if options.on_error == "raise":
             break

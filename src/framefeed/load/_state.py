@@ -35,21 +35,13 @@ class BatchRanges:
 
 @dataclass(slots=True)
 class BatchCursor:
-    """The next batch of a loader.
+    """The next batch of a loader."""
 
-    Attributes:
-        plan: The plan at the epoch, or of the rest that runs with other ranks left of it.
-        clips: Clips of the plan before the next batch: delivered, or replaced by an error.
-        delivered: Batches of the epoch before the next one, those of earlier runs included.
-        is_restored: Whether the next iteration begins here, not at the beginning of the epoch.
-        end: Clips of the plan at which the iteration ends; None for all.
-    """
-
-    plan: EpochPlan
-    clips: int = 0
-    delivered: int = 0
-    is_restored: bool = False
-    end: int | None = None
+    plan: EpochPlan  # at the epoch, or of the rest that runs with other ranks left of it
+    clips: int = 0  # clips of the plan before the next batch: delivered, or replaced by an error
+    delivered: int = 0  # batches of the epoch before the next one, those of earlier runs included
+    is_restored: bool = False  # whether the next iteration begins here, not at the beginning of the epoch
+    end: int | None = None  # clips of the plan at which the iteration ends; None for all
 
     def list_batches(self, options: LoaderOptions) -> BatchRanges:
         """List the batches from here to the end of the epoch, or of the iteration."""

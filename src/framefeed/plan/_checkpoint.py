@@ -49,11 +49,7 @@ def shorten_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, tuple[Delivery, ...]]:
-    """Read the epoch and the deliveries of a checkpoint, given what the plan ``here`` would write, with options uncut.
-
-    Raises:
-        UsageError: The checkpoint belongs to another plan.
-    """
+    """Read the epoch and the deliveries of a checkpoint; the plan would write ``here``, with options uncut."""
     check_mapping("state", state, "what plan.state_dict() returned")
     version = state.get("version")
     if version != STATE_VERSION:

@@ -71,23 +71,14 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartForm:
-    """What the parts of one name have in common in all clips.
+    """What the parts of one name have in common in all clips."""
 
-    Attributes:
-        num_frames: T; None where clips differ in it.
-        lengths: T of each clip by its number, int64 [N], where clips differ in it; else None.
-        takes: Frames of each take of a part, in their order; of a single take, T.
-        picture: (height, width) of all delivered pictures; None if they differ, or if there are none.
-        unequal: Whether clips may differ in shape.
-        has_boxes: Whether pictures lie in larger ones that are delivered.
-    """
-
-    num_frames: int | None
-    lengths: IntArray | None
-    takes: tuple[int | None, ...]
-    picture: Size | None
-    unequal: bool
-    has_boxes: bool
+    num_frames: int | None  # T; None where clips differ in it
+    lengths: IntArray | None  # T of each clip by its number, int64 [N], where clips differ in it; else None
+    takes: tuple[int | None, ...]  # frames of each take of a part, in their order; of a single take, T
+    picture: Size | None  # of all delivered pictures; None if they differ, or if there are none
+    unequal: bool  # whether clips may differ in shape
+    has_boxes: bool  # whether pictures lie in larger ones that are delivered
 
     @property
     def is_ragged(self) -> bool:
@@ -96,11 +87,7 @@ class PartForm:
 
     @property
     def picture_shape(self) -> tuple[int, int, int]:
-        """Shape of every delivered picture, (C, H, W).
-
-        Raises:
-            UsageError: There are no clips, or pictures may differ in size.
-        """
+        """Shape of every delivered picture, (C, H, W), where all have one."""
         if self.unequal:
             raise UsageError("a plan with unequal=True has no common picture shape: use plan[position].shape")
         if self.picture is None:
@@ -157,15 +144,20 @@ class ClipsAt(Protocol):
 
 
 class Clips(Protocol):
-    """The clips of a plan by number, without an order."""
+    """The clips of a plan by number, without an order; those that join others, ``inner``, have what these say."""
+
+    @property
+    def inner(self) -> Sequence[Clips]:
+        """The clips that these are made of, in their order; none of those of a catalog."""
 
     @property
     def count(self) -> int:
         """Number of clips of an epoch."""
 
-    @property
+    @cached_property
     def sources(self) -> Sources:
         """The sources of all clips."""
+        return Sources([catalog for each in self.inner for catalog in each.sources.catalogs])
 
     @property
     def forms(self) -> Mapping[str, PartForm]:
@@ -178,10 +170,12 @@ class Clips(Protocol):
     @property
     def classes(self) -> tuple[Any, ...]:
         """Labels in the order of their codes."""
+        return self.inner[0].classes
 
     @property
     def texts(self) -> Mapping[str, tuple[Any, ...]]:
         """Texts of the codes of each column: those that it is delivered as, and those of a column of text."""
+        return self.inner[0].texts
 
     @property
     def excluded(self) -> list[Excluded]:
@@ -190,14 +184,17 @@ class Clips(Protocol):
     @property
     def has_flips(self) -> bool:
         """Whether left and right of clips may be swapped."""
+        return any(each.has_flips for each in self.inner)
 
     @property
     def is_random(self) -> bool:
         """Whether frames, crops or flips are drawn, so that epochs differ in more than their order."""
+        return any(each.is_random for each in self.inner)
 
     @property
     def draws_frames(self) -> bool:
         """Whether frames or crops are drawn, so that epochs differ in what is decoded."""
+        return any(each.draws_frames for each in self.inner)
 
     @property
     def facts(self) -> ClipFacts:
@@ -206,12 +203,15 @@ class Clips(Protocol):
     @property
     def mixed(self) -> Sequence[object]:
         """The plans of a mixture, which are an `EpochPlan` each; none of other clips."""
+        return ()
 
     def split_streams(self) -> Mapping[str, Clips]:
         """Split the clips of several streams into those of each, by its name; none of clips of one stream."""
+        return {}
 
     def list_plain(self) -> list[CatalogClips]:
         """List the clips of catalogs that these are made of."""
+        return [plain for each in self.inner for plain in each.list_plain()]
 
     def at(self, clips: IntArray, draws: Draws) -> ClipsAt:
         """Find the clips of some numbers."""
@@ -224,42 +224,6 @@ class Clips(Protocol):
 
     def describe(self, count: int, order: str) -> str:
         """Write the text of a plan of these clips, of so many positions, with that of its order."""
-
-
-class JoinedClips:
-    """Clips made of others: `Clips` as far as the first of these say it, or any of them."""
-
-    @property
-    def inner(self) -> Sequence[Clips]:
-        """The others, in their order."""
-        raise NotImplementedError
-
-    @cached_property
-    def sources(self) -> Sources:
-        return Sources([catalog for each in self.inner for catalog in each.sources.catalogs])
-
-    @property
-    def classes(self) -> tuple[Any, ...]:
-        return self.inner[0].classes
-
-    @property
-    def texts(self) -> Mapping[str, tuple[Any, ...]]:
-        return self.inner[0].texts
-
-    @property
-    def has_flips(self) -> bool:
-        return any(each.has_flips for each in self.inner)
-
-    @property
-    def is_random(self) -> bool:
-        return any(each.is_random for each in self.inner)
-
-    @property
-    def draws_frames(self) -> bool:
-        return any(each.draws_frames for each in self.inner)
-
-    def list_plain(self) -> list[CatalogClips]:
-        return [plain for each in self.inner for plain in each.list_plain()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -408,9 +372,7 @@ class CatalogClips:
         )
         return ClipFacts(hash_text(repr(parts)), repr(self.rule), options.texts, sources)
 
-    @property
-    def mixed(self) -> Sequence[object]:
-        return ()
+    inner = mixed = ()
 
     def split_streams(self) -> Mapping[str, Clips]:
         return {}
@@ -442,16 +404,6 @@ class CatalogClips:
     def at_one(self, clip: int, draws: Draws) -> CatalogClipsAt:
         row, number, line = self.layout.locate_one(clip)
         return CatalogClipsAt(self, Located((row,), (number,), (line,)), draws)
-
-    # --- for `CatalogClipsAt` -------------------------------------------------------------------------
-
-    def read_row(self, row: int) -> _RowFacts:
-        source, index = read_row(self.catalog, row)
-        timeline = None
-        if self.still_frames is None or not has_still_timeline(index):
-            timeline = Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row, self.rule)
-        height, width = int(self.catalog.heights[row]), int(self.catalog.widths[row])
-        return _RowFacts(row, index, timeline, source, height, width)
 
     @cached_property
     def still_frames(self) -> tuple[ClipFrames, FloatArray] | None:
@@ -501,18 +453,23 @@ class CatalogClipsAt:
         part = ClipPart((self.make_take(slot),))
         return PlannedClip(self._draws.positions[slot], self.located.rows[slot], self.located.lines[slot], {"": part})
 
-    def _read_facts(self, slot: int) -> _RowFacts:
-        row, facts = self.located.rows[slot], self._facts
+    def read_facts(self, slot: int) -> _RowFacts:
+        """Read what the clips of a clip's row have in common."""
+        row, facts, clips = self.located.rows[slot], self._facts, self._clips
         if facts is None or facts.row != row:
-            self._facts = facts = self._clips.read_row(row)
+            source, index = read_row(clips.catalog, row)
+            timeline = None
+            if clips.still_frames is None or not has_still_timeline(index):
+                timeline = (
+                    Timeline.whole(index) if clips.windows is None else clips.windows.timeline(index, row, clips.rule)
+                )
+            height, width = int(clips.catalog.heights[row]), int(clips.catalog.widths[row])
+            self._facts = facts = _RowFacts(row, index, timeline, source, height, width)
         return facts
-
-    def read_index(self, slot: int) -> FrameIndex:
-        return self._read_facts(slot).index
 
     def make_take(self, slot: int, draw: SharedDraw | None = None) -> Take:
         """Plan the frames of one of the clips."""
-        clips, (seed, epoch, positions), facts = self._clips, self._draws, self._read_facts(slot)
+        clips, (seed, epoch, positions), facts = self._clips, self._draws, self.read_facts(slot)
         options, index, position = clips.options, facts.index, positions[slot]
         context = ClipContext(seed, epoch, position, self.located.numbers[slot], draw)
         if facts.timeline is None:

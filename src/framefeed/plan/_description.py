@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._units import format_seconds
-from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import DecodeRuns, FrameIndex, plan_runs, predict_seconds
 from framefeed.plan._clips import CatalogClips, Clips
 from framefeed.plan._found import PlannedClips
@@ -162,12 +160,10 @@ def _plan_together(
     rows = found.rows
     planned: list[PlannedClip] = []
     frames: dict[tuple[int, int], list[IntArray]] = {}
-    for slot in range(len(found)):
-        with suppress(FrameNotFound, TimeUnavailable):  # a clip that raises an error costs nothing
-            clip = found.plan(slot)
-            planned.append(clip)
-            for number, take in enumerate(iterate_takes(clip)):
-                frames.setdefault((number, rows[number][slot]), []).append(take.decoded)
+    for slot, clip in found.plan_each():  # a clip that raises an error costs nothing
+        planned.append(clip)
+        for number, take in enumerate(iterate_takes(clip)):
+            frames.setdefault((number, rows[number][slot]), []).append(take.decoded)
     indexes = {row: clips.sources.frame_index(row) for _, row in frames}
     return planned, [(indexes[row], plan_runs(indexes[row], np.concatenate(each))) for (_, row), each in frames.items()]
 

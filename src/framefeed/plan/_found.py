@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,15 +30,10 @@ def plan_clip(at: ClipsAt, slot: int, position: int) -> PlannedClip:
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlannedClips:
-    """The clips at some global positions of a plan, found together; each is planned when it is asked for.
+    """The clips at some global positions of a plan, found together; each is planned when it is asked for."""
 
-    Attributes:
-        positions: Global positions, int64 [N].
-        numbers: Numbers of the clips, int64 [N].
-    """
-
-    positions: IntArray
-    numbers: IntArray
+    positions: IntArray  # global ones, [N]
+    numbers: IntArray  # of the clips, [N]
     _at: ClipsAt
     _slots: range
 
@@ -66,13 +62,14 @@ class PlannedClips:
         return self._at.find_shapes(slice(self._slots.start, self._slots.stop))
 
     def plan(self, slot: int) -> PlannedClip:
-        """Plan one of the clips, below N.
-
-        Raises:
-            FrameNotFound: See ``plan[position]``.
-            TimeUnavailable: See ``plan[position]``.
-        """
+        """Plan one of the clips, below N, with the errors of ``plan[position]``."""
         return plan_clip(self._at, self._slots[slot], int(self.positions[slot]))
+
+    def plan_each(self) -> Iterator[tuple[int, PlannedClip]]:
+        """Plan the clips, each with its number among these, without those that cannot be planned."""
+        for slot in range(len(self)):
+            with suppress(FrameNotFound, TimeUnavailable):
+                yield slot, self.plan(slot)
 
     def read_columns(self) -> dict[str, Any]:
         """Read the columns of the clips as batches have them, [N] or [N, ...] each; those of text are lists of N."""

@@ -16,7 +16,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
 from framefeed.catalog import TextColumn, Texts
 from framefeed.errors import UsageError
-from framefeed.plan._clips import ClipFacts, Clips, ClipsAt, Draws, JoinedClips, PartForm, Shape, hash_text
+from framefeed.plan._clips import ClipFacts, Clips, ClipsAt, Draws, PartForm, Shape, hash_text
 from framefeed.plan._mixing import MixSequence
 from framefeed.plan._order import Order
 from framefeed.plan._plan import EpochPlan
@@ -31,31 +31,27 @@ _MOST_EPOCHS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class MixedClips(JoinedClips):
-    """The clips of a mixture: number and epoch give the part, and which of its clips it is.
+class MixedClips(Clips):
+    """The clips of a mixture: number and epoch give the part, and which of its clips it is."""
 
-    Attributes:
-        parts: Plans of the whole epoch on one rank, at the epochs at which the mixture begins.
-        weights: Of the parts, as they were given.
-        count: Number of clips of an epoch.
-        seed: Decides the order of the parts, as far as their shares leave it open.
-        unequal: Whether clips may differ in shape.
-    """
-
-    parts: tuple[EpochPlan, ...]
-    weights: tuple[Fraction, ...]
-    count: int
-    seed: int
-    unequal: bool = False
+    parts: tuple[EpochPlan, ...]  # of the whole epoch on one rank, at the epochs at which the mixture begins
+    weights: tuple[Fraction, ...]  # of the parts, as they were given
+    num_clips: int  # of an epoch
+    seed: int  # decides the order of the parts, as far as their shares leave it open
+    unequal: bool = False  # whether clips may differ in shape
     _orders: dict[tuple[int, int], Order] = field(default_factory=dict, repr=False)
     _sequences: dict[int, MixSequence] = field(default_factory=dict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (MixedClips, (self.parts, self.weights, self.count, self.seed, self.unequal))
+        return (MixedClips, (self.parts, self.weights, self.num_clips, self.seed, self.unequal))
 
     @cached_property
     def inner(self) -> list[Clips]:
         return [part.clips for part in self.parts]
+
+    @property
+    def count(self) -> int:
+        return self.num_clips
 
     @cached_property
     def forms(self) -> Mapping[str, PartForm]:
@@ -95,15 +91,12 @@ class MixedClips(JoinedClips):
             f"{weight} of {part.fingerprint} from epoch {part.epoch}"
             for part, weight in zip(self.parts, self.weights, strict=True)
         )
-        rule = f"Mixture({parts}, num_clips={self.count})"
+        rule = f"Mixture({parts}, num_clips={self.num_clips})"
         return ClipFacts(hash_text(rule), rule, {}, hash_text(repr([clips.facts.sources for clips in self.inner])))
 
     @property
     def mixed(self) -> tuple[EpochPlan, ...]:
         return self.parts
-
-    def split_streams(self) -> Mapping[str, Clips]:
-        return self.inner[0].split_streams()
 
     def describe(self, count: int, order: str) -> str:
         weights = ", ".join(f"{float(weight):g}" for weight in self.weights)
@@ -124,7 +117,7 @@ class MixedClips(JoinedClips):
 
     def find_parts(self, clips: IntArray, epoch: int) -> tuple[IntArray, IntArray, list[tuple[int, int, IntArray]]]:
         """Find part and position there of each clip, and the clips of each part and epoch of the part."""
-        _check_count(self.count, epoch, len(self.parts))
+        _check_count(self.num_clips, epoch, len(self.parts))
         sequence = self._find_sequence(epoch)
         parts, numbers = sequence.locate(clips)
         lengths = self._lengths
@@ -141,7 +134,7 @@ class MixedClips(JoinedClips):
         """Find the sequence of an epoch: the cache of sequences has room for few mixtures, and parts may be some."""
         sequence = self._sequences.get(epoch)
         if sequence is None:
-            sequence = MixSequence.of(self.weights, self.count, self.seed, epoch)
+            sequence = MixSequence.of(self.weights, self.num_clips, self.seed, epoch)
             if len(self._sequences) >= _MOST_EPOCHS:
                 self._sequences.clear()
             self._sequences[epoch] = sequence

@@ -20,7 +20,7 @@ from framefeed.plan._found import PlannedClips, plan_clip
 from framefeed.plan._order import Balance, Order
 from framefeed.plan._planned import PlannedClip
 from framefeed.plan._shard import Shard
-from framefeed.plan._short_rows import count_short_videos
+from framefeed.plan._short_rows import find_short_rows
 from framefeed.plan._tables import Excluded
 
 _SHAPES_AT_ONCE = 4096
@@ -308,4 +308,6 @@ class EpochPlan:
         if order.world_size > 1 and len(self) and isinstance(clips, CatalogClips):
             balanced, plain = (replace(order, balance=each).deal(clips.predict_costs) for each in ("cost", None))
             waits = measure_waits(order, clips, self._shard, plain, balanced)
-        return describe_clips(order, clips, self._shard, self.frames_per_clip, waits, count_short_videos(clips))
+        # Of several streams those of the first, which alone has such a rule.
+        short_videos = sum(len(find_short_rows(each)[0]) for each in clips.list_plain())
+        return describe_clips(order, clips, self._shard, self.frames_per_clip, waits, short_videos)

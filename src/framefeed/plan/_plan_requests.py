@@ -119,11 +119,14 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     forms = {"": form} if "" in given else split_form(given, **form)
     own = {name: replace(options, **each) for name, each in forms.items()}
     streams = {name: [_read_request(number, each) for number, each in enumerate(of)] for name, of in given.items()}
-    catalog = _index_sources(list(streams.values()), storage_options)
+    catalog, row_of = _index_sources(list(streams.values()), storage_options)
     parts: dict[str, CatalogClips] = {}
     for name, of in streams.items():
-        # The first stream has the columns.
-        parts[name] = _plan_one(of, catalog, None if parts else columns, within, own[name], picking, before)
+        rows = np.array([row_of[request.source] for request in of], dtype=np.int64)
+        first_columns = {} if parts or columns is None else columns  # the first stream has the columns
+        rule = Requests.of(of, rows, first_columns, picking, _read_bounds(of, within), before)
+        _check_times(catalog, rule, of)
+        parts[name] = CatalogClips.of(catalog, rule, own[name])
     clips: Clips = parts[""] if "" in parts else join_clips({name: (part,) for name, part in parts.items()})
     for each in clips.list_plain():
         if (remark := explain_enlarged_crop(each)) is not None:
@@ -131,25 +134,14 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
     return EpochPlan(replace(order, count=clips.count), clips)
 
 
-def _plan_one(
-    requests: Sequence[DecodeRequest],
-    catalog: tuple[Catalog, Mapping[Any, int]],
-    columns: Mapping[str, Sequence[Any]] | None,
-    within: Within | None,
-    options: ClipOptions,
-    picking: Picking,
-    before: Before,
-) -> CatalogClips:
-    """Plan requests of one stream, whose sources are in a catalog at known rows; see ``plan_requests``."""
-    rows = np.array([catalog[1][request.source] for request in requests], dtype=np.int64)
-    rule = Requests.of(requests, rows, dict(columns or {}), picking, _read_bounds(requests, within), before)
+def _check_times(catalog: Catalog, rule: Requests, requests: Sequence[DecodeRequest]) -> None:
+    """Check that sources have times where requests are by time, or have bounds."""
     has_bounds = False if rule.bounds is None else ~np.isnan(rule.bounds).all(1)
-    is_failing = catalog[0].lacks_times[rows] & (rule.by_time | has_bounds)
+    is_failing = catalog.lacks_times[rule.rows] & (rule.by_time | has_bounds)
     if is_failing.any():
         number = int(is_failing.argmax())
         name = requests[number].name
         raise TimeUnavailable(f"{name}: request {number}: {NO_TIMES}", source=name, position=number, stage="plan")
-    return CatalogClips.of(catalog[0], rule, options)
 
 
 def _index_sources(

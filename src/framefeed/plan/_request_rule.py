@@ -65,10 +65,9 @@ class Requests:
         before: Before = "repeat_first",
     ) -> Requests:
         """Collect R requests whose sources are the given rows of a catalog, int64 [R]; ``bounds`` as the attribute."""
-        outputs = {request.output: None for request in requests}
-        numbers = {output: number for number, output in enumerate(outputs)}
+        outputs: dict[OutputSpec, int] = {}
+        output_of = [outputs.setdefault(request.output, len(outputs)) for request in requests]
         coded = {name: read_column(name, values, len(requests)) for name, values in columns.items()}
-        classes = coded["label"][1] if "label" in coded else ()
         return cls(
             rows=rows,
             offsets=np.cumsum([0, *map(len, requests)], dtype=np.int64),
@@ -77,9 +76,9 @@ class Requests:
             seconds=_join_columns([request.seconds for request in requests], requests, np.float64),
             segments=_join_columns([request.segment for request in requests], requests, np.int64),
             outputs=tuple(outputs),
-            output_of=np.array([numbers[request.output] for request in requests], dtype=np.int64),
+            output_of=np.array(output_of, dtype=np.int64),
             columns={name: values for name, (values, _) in coded.items()},
-            classes=classes,
+            classes=coded["label"][1] if "label" in coded else (),
             picking=picking,
             bounds=bounds,
             before=before,
@@ -178,8 +177,7 @@ class Requests:
 def read_column(name: str, values: Sequence[Any], count: int) -> tuple[AnyArray | TextColumn, tuple[Any, ...]]:
     """Read one value for each request: numbers and text as they are, texts of the column "label" as int64 codes.
 
-    Returns:
-        The column [R], of lists of numbers [R, ...]; and the labels in the order of their codes, of others none.
+    Also return the labels in the order of their codes, of other columns none.
     """
     what = f"one number, text or list per request ({count}); lists of numbers have one length and no None"
     if hasattr(values, "__len__") and len(values) != count:

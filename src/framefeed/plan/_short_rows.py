@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed.plan._clips import CatalogClips, Clips
+from framefeed.plan._clips import CatalogClips
 from framefeed.plan._rules import Dense, Rates
 from framefeed.plan._tables import describe_source
 
@@ -32,11 +32,6 @@ def find_short_rows(clips: CatalogClips) -> tuple[IntArray, IntArray]:
         is_known = ~windows.has_bounds | (column == "duration_seconds")
         lengths = np.where(is_known, np.fmin(windows.ends, lengths) - starts, np.nan)
     return rows[lengths[rows] <= float(end)], rows
-
-
-def count_short_videos(clips: Clips) -> int:
-    """Count the short videos of all catalogs: of several streams those of the first, which alone has such a rule."""
-    return sum(len(find_short_rows(each)[0]) for each in clips.list_plain())
 
 
 def explain_short_rows(clips: CatalogClips) -> str | None:

@@ -6,8 +6,7 @@ By arithmetic, or from a sample of clips in the order of the catalog; no file is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -16,11 +15,10 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._outcome import Ok, catch_error
 from framefeed._units import format_share
-from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.plan._clips import CatalogClips, Draws
 from framefeed.plan._description import SAMPLED_CLIPS
 from framefeed.plan._plan import EpochPlan
-from framefeed.plan._planned import PlannedClip, iterate_takes
+from framefeed.plan._planned import iterate_takes
 from framefeed.request import CenterCrop, FixedCrop, OutputSpec
 
 StoredForm = Literal["output", "planes"]
@@ -99,28 +97,18 @@ def _mean_stored_bytes(clips: CatalogClips) -> int:
     """Compute the bytes of a picture in a cache, which stores no border; the mean of a sample where they differ."""
     if not clips.count:
         return 0
-    pictures = clips.options.pictures
-    if pictures.needs_frames:
+    if not (clips.options.has_boxes or clips.options.unequal):
+        return math.prod(clips.form.picture_shape)
+    if clips.options.pictures.needs_frames:
         sample = np.unique(np.linspace(0, clips.count - 1, _SAMPLED_LENGTHS).astype(np.int64))
         found = clips.at(sample, Draws(0, 0, sample.tolist()))
         outcomes = [catch_error(found.make, slot) for slot in range(len(sample))]
-        shapes = [
-            outcome.value.output.shape(*outcome.value.takes[0].displayed)
-            for outcome in outcomes
-            if isinstance(outcome, Ok)
-        ]
-        return sum(map(math.prod, shapes)) // max(1, len(shapes))
-    if clips.options.has_boxes or clips.options.unequal:
-        return _sample_bytes(clips, pictures.decoded_shape)
-    return math.prod(clips.form.picture_shape)
-
-
-def _sample_bytes(clips: CatalogClips, shape: Callable[[int, int], tuple[int, ...]]) -> int:
-    """Compute the mean bytes of a picture over a sample of the rows, whose shape is a function of theirs."""
-    catalog = clips.catalog
+        shapes = [outcome.value.shape for outcome in outcomes if isinstance(outcome, Ok)]
+        return sum(math.prod(shape[1:]) for shape in shapes) // max(1, len(shapes))
+    catalog, find_shape = clips.catalog, clips.options.pictures.decoded_shape
     rows = catalog.plannable_rows[:: -(-len(catalog.plannable_rows) // _SAMPLED_PICTURES)]
     sizes = zip(catalog.heights[rows].tolist(), catalog.widths[rows].tolist(), strict=True)
-    return sum(math.prod(shape(*size)) for size in sizes) // len(rows)
+    return sum(math.prod(find_shape(*size)) for size in sizes) // len(rows)
 
 
 def _has_one_box(clips: CatalogClips) -> bool:
@@ -175,9 +163,10 @@ def estimate_reuse(plan: EpochPlan, by_output: bool, epochs: int = 1) -> float:
 
 def _list_frames(plan: EpochPlan, positions: range, by_output: bool) -> list[tuple[int, int, OutputSpec | None]]:
     """List the frames of the clips of some positions, with the numbers of their takes."""
+    found = plan.clips_at(plan.global_position(np.array(positions, dtype=np.int64)))
     return [
         (number, ordinal, take.output if by_output else None)
-        for _, clip in list_clips(plan, positions)
+        for _, clip in found.plan_each()
         for number, take in enumerate(iterate_takes(clip))
         for ordinal in take.storable.tolist()
     ]
@@ -189,15 +178,11 @@ def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:
     return EpochPlan(order.whole, plan.clips)
 
 
-def scatter(count: int) -> list[int]:
-    """Order the numbers below ``count`` so that any few consecutive ones lie far apart."""
-    return sorted(range(count), key=lambda number: number * _GOLDEN_RATIO % 1)
-
-
 def sample_windows(plan: EpochPlan, count: int, most_clips: int) -> Iterator[range]:
     """Yield neighbouring positions of one source each, spread over a plan in the order of the catalog."""
     num_clips = 0
-    for number in scatter(count):
+    # In an order of which any few consecutive numbers lie far apart.
+    for number in sorted(range(count), key=lambda number: number * _GOLDEN_RATIO % 1):
         window = _find_window(plan, (2 * number + 1) * len(plan) // (2 * count))
         yield window
         num_clips += len(window)
@@ -221,12 +206,3 @@ def _find_window(plan: EpochPlan, middle: int) -> range:
         if reach >= _WINDOW or ((start or not first) and (stop < len(rows) or end == len(plan))):
             return range(first + start, first + stop)
         reach *= 4
-
-
-def list_clips(plan: EpochPlan, positions: range) -> list[tuple[int, PlannedClip]]:
-    """List the clips of some positions, each with its number among these, without those that cannot be planned."""
-    found, clips = plan.clips_at(plan.global_position(np.array(positions, dtype=np.int64))), []
-    for slot in range(len(found)):
-        with suppress(FrameNotFound, TimeUnavailable):
-            clips.append((slot, found.plan(slot)))
-    return clips

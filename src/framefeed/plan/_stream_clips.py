@@ -18,7 +18,6 @@ from framefeed.plan._clips import (
     ClipFacts,
     Clips,
     Draws,
-    JoinedClips,
     PartForm,
     Shape,
     hash_text,
@@ -55,20 +54,14 @@ class Following:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamClips(JoinedClips):
-    """Clips whose parts are clips of catalogs with the same numbers; columns are those of the first.
+class StreamClips(Clips):
+    """Clips whose parts are clips of catalogs with the same numbers; columns are those of the first."""
 
-    Attributes:
-        parts: The takes of each part by its name, of which all but pictures in tables at several times have one.
-        unjoined: Rows without a partner in another catalog.
-        has_table_rows: Whether rows of batches are lines of the columns, not rows of the first catalog.
-        recipe: Function and arguments that make the clips again; None if the parts can be pickled.
-    """
-
+    # The takes of each part by its name, of which all but pictures in tables at several times have one.
     parts: Mapping[str, tuple[CatalogClips, ...]]
-    unjoined: tuple[Excluded, ...] = ()
-    has_table_rows: bool = False
-    recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+    unjoined: tuple[Excluded, ...] = ()  # rows without a partner in another catalog
+    has_table_rows: bool = False  # whether rows of batches are lines of the columns, not rows of the first catalog
+    recipe: tuple[Callable[..., Any], tuple[Any, ...]] | None = None  # makes the clips again; None to pickle the parts
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.recipe is not None:
@@ -120,10 +113,6 @@ class StreamClips(JoinedClips):
             options,
             hash_text(repr([each.sources for _, each in named])),
         )
-
-    @property
-    def mixed(self) -> Sequence[object]:
-        return ()
 
     def split_streams(self) -> Mapping[str, Clips]:
         if "" in self.parts:
@@ -188,7 +177,7 @@ class StreamClipsAt:
             try:
                 take = at.make_take(slot, draw)
                 if draw.segments is None:
-                    _note_leader(draw, take, at.read_index(slot))
+                    _note_leader(draw, take, at.read_facts(slot).index)
             except (FrameNotFound, TimeUnavailable) as error:
                 source = describe_source(clips.catalog, at.located.rows[slot])
                 where = f"{source} (stream {name!r})" if name else source
@@ -244,15 +233,14 @@ def _share_crops(parts: Mapping[str, tuple[CatalogClips, ...]]) -> dict[str, tup
     is_one_part = len(crops) == 1 and len(drawn) == len(every)
     if is_one_part:
         _check_same_part(parts)
-    return {name: tuple(_share_crop(clips, is_one_part) for clips in takes) for name, takes in parts.items()}
 
+    def share(clips: CatalogClips) -> CatalogClips:
+        rule: Any = clips.pictures
+        if not _is_drawn(rule) or isinstance(rule.crop, SharedCrop):
+            return clips
+        return replace(clips, pictures=replace(rule, crop=SharedCrop(rule.crop, is_one_part)))
 
-def _share_crop(clips: CatalogClips, is_one_part: bool) -> CatalogClips:
-    rule = clips.pictures
-    if not isinstance(rule, PictureRule) or not _is_drawn(rule) or isinstance(rule.crop, SharedCrop):
-        return clips
-    assert rule.crop is not None
-    return replace(clips, pictures=replace(rule, crop=SharedCrop(rule.crop, is_one_part)))
+    return {name: tuple(map(share, takes)) for name, takes in parts.items()}
 
 
 def _is_drawn(rule: Any) -> bool:

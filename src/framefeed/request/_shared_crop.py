@@ -13,14 +13,11 @@ from framefeed.request._sizes import Size
 
 @dataclass(frozen=True)
 class SharedCrop:
-    """A random crop whose draw the streams of a clip share.
-
-    Attributes:
-        is_one_part: Whether the first box that is drawn decides the same part of each picture; else each stream has a
-            box of its own crop, which draws the same random numbers.
-    """
+    """A random crop whose draw the streams of a clip share."""
 
     crop: Crop
+    # Whether the first box that is drawn decides the same part of each picture; else each stream has a box of its own
+    # crop, which draws the same random numbers.
     is_one_part: bool
     is_random = True
 

@@ -23,7 +23,7 @@ from framefeed._checks import check_integer, expected
 from framefeed._units import format_count
 from framefeed.adapters import check_target, convert_target, find_codes, find_target_dtype, refuse_texts
 from framefeed.errors import UsageError
-from framefeed.load import ArraySpec, BatchIterator, BatchSpec, ClipBatch, ClipLoader
+from framefeed.load import ArraySpec, BatchIterator, BatchSpec, ClipBatch, ClipLoader, list_streams
 from framefeed.media import source_name
 from framefeed.parallel import ClosedByWith
 from framefeed.plan import EpochPlan
@@ -94,17 +94,14 @@ class ClipSource(ClosedByWith):
         spec = loader.describe_batches(unequal=True)
         columns = _choose_columns(loader.plan, spec, target)
         clips, streams = [], tuple(loader.plan.streams)
-        for name in streams or ("",):
-            form: ArraySpec = spec.arrays["data"][name] if name else spec.arrays["data"]
-            seconds = spec.arrays["pts_seconds"][name] if name else spec.arrays["pts_seconds"]
+        for form, seconds in zip(*(list_streams(spec.arrays[name]) for name in ("data", "pts_seconds")), strict=True):
             if seconds.shape[1] is None:  # T is of each batch its own, which only a transform hides
                 form = replace(form, shape=(form.shape[0], None, *form.shape[2:]))
             clips.append(form)
         self.loader = loader
         self.output_names = (*_name_outputs(streams), *columns)
-        self.arguments = _make_arguments(spec, streams, columns, target)
-        codes = None if target is None else find_codes(loader.plan, target)
-        self.converter = _Converter(clips, streams, columns, target, codes)
+        self.arguments = _make_arguments(spec, self.output_names, columns, target)
+        self.converter = _Converter(loader.plan, clips, columns, target)
         self._owns_loader = owns_loader
         self._epoch: SourceEpoch | None = None
         self._before: tuple[int, int] | None = None
@@ -253,8 +250,7 @@ class SourceEpoch(Iterator[list[Any]]):
             # After the last batch, errors that came in place of later ones, and in an epoch without batches.
             self._remember_state()
             raise StopIteration
-        sources = next(iter(batch.sources.values())) if isinstance(batch.sources, dict) else batch.sources
-        self._clips[self.num_fetched + 1] = batch.positions.tolist(), sources
+        self._clips[self.num_fetched + 1] = batch.positions.tolist(), list_streams(batch.sources)[0]
         if not length_hint(batches):
             next(batches, None)
         outputs = self._converter.convert(batch)
@@ -290,19 +286,12 @@ class SourceEpoch(Iterator[list[Any]]):
 class _Converter:
     """Lists the arrays of a batch in the order of the outputs, in the form that ``arguments`` declares."""
 
-    def __init__(
-        self,
-        forms: Sequence[ArraySpec],
-        streams: Sequence[str],
-        columns: Sequence[str],
-        target: str | None,
-        codes: Mapping[str, int] | None,
-    ) -> None:
+    def __init__(self, plan: EpochPlan, forms: Sequence[ArraySpec], columns: Sequence[str], target: str | None) -> None:
         self._clips = [_ClipConverter(form) for form in forms]
-        self._streams, self._columns, self._target, self._codes = streams, columns, target, codes
+        self._columns, self._target, self._codes = columns, target, find_codes(plan, target)
 
     def convert(self, batch: ClipBatch) -> list[Any]:
-        split = [self._take(each) for each in (batch.data, batch.pts_seconds, batch.sources)]
+        split = [list_streams(each) for each in (batch.data, batch.pts_seconds, batch.sources)]
         clips = [
             converter.convert(batch, *of) for converter, of in zip(self._clips, zip(*split, strict=True), strict=True)
         ]
@@ -311,9 +300,6 @@ class _Converter:
             column = batch.columns[name]
             arrays.append(convert_target(column, batch.ok, self._codes) if name == self._target else column)
         return arrays
-
-    def _take(self, values: Any) -> list[Any]:
-        return [values[name] for name in self._streams] if self._streams else [values]
 
 
 class _ClipConverter:
@@ -380,17 +366,14 @@ def _choose_columns(plan: EpochPlan, spec: BatchSpec, target: str | None) -> lis
 
 
 def _make_arguments(
-    spec: BatchSpec, streams: Sequence[str], columns: Sequence[str], target: str | None
+    spec: BatchSpec, names: Sequence[str], columns: Sequence[str], target: str | None
 ) -> dict[str, Any]:
-    clips, seconds = (
-        [spec.arrays[name][stream] for stream in streams] if streams else [spec.arrays[name]]
-        for name in ("data", "pts_seconds")
-    )
+    clips, seconds = (list_streams(spec.arrays[name]) for name in ("data", "pts_seconds"))
     arrays: list[ArraySpec] = [*clips, *seconds, *(spec.arrays[name] for name in ("positions", "ok", *columns))]
     dtypes = [each.dtype for each in arrays]
     if target is not None:
         dtypes[-1] = find_target_dtype(dtypes[-1])
-    for name, dtype in zip((*_name_outputs(streams), *columns), dtypes, strict=True):
+    for name, dtype in zip(names, dtypes, strict=True):
         if dtype not in _TYPES:
             is_clip = name.split(".")[0] == FIRST_OUTPUTS[0]
             advice = "return another one from transform" if is_clip else "give the column another one"

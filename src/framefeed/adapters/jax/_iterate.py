@@ -16,9 +16,9 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from framefeed._checks import expected
 from framefeed.adapters import refuse_texts
-from framefeed.catalog import TextColumn
+from framefeed.catalog import ListColumn
 from framefeed.errors import UsageError
-from framefeed.load import BatchSpec, ClipLoader, list_arrays
+from framefeed.load import BatchSpec, ClipLoader, list_arrays, list_streams
 from framefeed.parallel import ClosedByWith, Err, Ok, catch_error
 from framefeed.plan import EpochPlan
 
@@ -136,8 +136,9 @@ def _check_integers(plan: EpochPlan) -> None:
         return
     largest = {"positions": len(plan.whole) - 1}
     for clips in plan.clips.list_plain():
-        for name, values in clips.columns.items():
-            if not isinstance(values, TextColumn) and values.dtype.kind in "iu" and values.size:
+        for name, column in clips.columns.items():
+            values: Any = column.values if isinstance(column, ListColumn) else column
+            if column.dtype.kind in "iu" and values.size:
                 largest[name] = max(largest.get(name, 0), int(values.max()), -1 - int(values.min()))
     for name, number in largest.items():
         if number > np.iinfo(np.int32).max:
@@ -166,9 +167,7 @@ def _check_division(loader: ClipLoader, spec: BatchSpec, sharding: Sharding) -> 
 def _count_own_parts(plan: EpochPlan, spec: BatchSpec, sharding: Sharding) -> int:
     # Any number of clips that certainly divides: each axis of a mesh divides the number of its devices.
     count = len(sharding.device_set)
-    data: Any = spec.arrays["data"]
-    if isinstance(data, dict):
-        data = next(iter(data.values()))
+    data: Any = list_streams(spec.arrays["data"])[0]
     shape = (count, *(length or count for length in data.shape[1:]))
     try:
         own_ranges = {indices[0].indices(count) for indices in sharding.addressable_devices_indices_map(shape).values()}

@@ -23,7 +23,7 @@ from framefeed.adapters.ray._reading import Reading, explain_unreadable, make_bl
 from framefeed.catalog import sending_as_data
 from framefeed.decode import Decoder, as_decoder
 from framefeed.errors import UsageError
-from framefeed.load import ArraySpec, ClipLoader, OnError, check_cache, check_on_error, map_streams
+from framefeed.load import ArraySpec, ClipLoader, OnError, check_cache, check_on_error, list_streams, map_streams
 from framefeed.plan import EpochPlan, mean_clip_bytes
 
 if TYPE_CHECKING:
@@ -205,13 +205,9 @@ def _describe(plan: EpochPlan) -> dict[str, Any]:
     return arrays
 
 
-def _list_specs(arrays: Any) -> list[ArraySpec]:
-    return list(arrays.values()) if isinstance(arrays, dict) else [arrays]
-
-
 def _count_bytes(arrays: Any) -> int:
     """Count the bytes of a row."""
-    return sum(math.prod(n or 1 for n in each.shape[1:]) * each.dtype.itemsize for each in _list_specs(arrays))
+    return sum(math.prod(n or 1 for n in each.shape[1:]) * each.dtype.itemsize for each in list_streams(arrays))
 
 
 def _make_one_clip(plan: EpochPlan, specs: Mapping[str, Any]) -> dict[str, Any]:

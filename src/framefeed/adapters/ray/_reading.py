@@ -33,20 +33,15 @@ _MOST_LOADERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read and how; it is put into the object store once.
-
-    Attributes:
-        batch_size: Most clips of a block.
-        seen: Some of its files, which the process that made the dataset can see.
-    """
+    """What is read and how; it is put into the object store once."""
 
     plan: EpochPlan
-    batch_size: int
+    batch_size: int  # most clips of a block
     backend: str | Decoder
     limits: Limits | None
     cache: FrameCache | None
     on_error: OnError
-    seen: tuple[str, ...]
+    seen: tuple[str, ...]  # some of its files, which the process that made the dataset can see
 
     def open(self) -> ClipLoader:
         """Make the loader of this process, which decodes in the calling thread."""

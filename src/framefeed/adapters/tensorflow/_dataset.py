@@ -20,7 +20,16 @@ from framefeed._arrays import AnyArray
 from framefeed._checks import expected
 from framefeed.adapters import Null, check_nulls, check_target, convert_target, find_codes, find_target_dtype
 from framefeed.errors import UsageError
-from framefeed.load import ArraySpec, BatchIterator, BatchSpec, ClipBatch, ClipLoader, list_arrays, map_streams
+from framefeed.load import (
+    ArraySpec,
+    BatchIterator,
+    BatchSpec,
+    ClipBatch,
+    ClipLoader,
+    list_arrays,
+    list_streams,
+    map_streams,
+)
 from framefeed.media import source_name
 
 Element = dict[str, Any] | tuple[Any, AnyArray]
@@ -61,8 +70,7 @@ def dataset(loader: ClipLoader, target: str | None = None, *, null: Null = "empt
         raise expected("loader", "an ff.ClipLoader", loader)
     if target is not None:
         check_target(loader.plan, target)
-    if target is None:
-        check_nulls(loader.plan, null)
+    check_nulls(loader.plan, null, target)
     ragged = _find_ragged(loader)
     spec = loader.describe_batches(unequal=bool(ragged))
     for name in ragged:
@@ -80,8 +88,8 @@ def dataset(loader: ClipLoader, target: str | None = None, *, null: Null = "empt
         data, column = _make_specs("data", spec.arrays["data"], ragged), spec.arrays[target]
         arrays = data, tf.TensorSpec(column.shape, find_target_dtype(spec.arrays[target].dtype))
     num_batches = None if spec.is_restored else spec.num_batches
-    codes = None if target is None else find_codes(loader.plan, target)
-    epochs = Epochs(loader, _Converter(spec, target, ragged, codes), num_batches)
+    converter = _Converter(spec, target, ragged, find_codes(loader.plan, target))
+    epochs = Epochs(loader, converter, num_batches)
     made = tf.data.Dataset.from_generator(epochs, output_signature=arrays)
     if num_batches is not None:
         made = made.apply(tf.data.experimental.assert_cardinality(num_batches))
@@ -101,25 +109,21 @@ class _Converter:
     def __init__(
         self, spec: BatchSpec, target: str | None, ragged: frozenset[str], codes: Mapping[str, int] | None
     ) -> None:
-        self._data: Any = spec.arrays["data"]
+        data: Any = spec.arrays["data"]
+        streams = data.items() if isinstance(data, dict) else ()
+        self._forms: dict[str, ArraySpec] = {f" of stream {name!r}": form for name, form in streams} or {"": data}
         self._target = target
         self._ragged = ragged
         self._codes = codes
 
     def __call__(self, batch: ClipBatch) -> Element:
         if not self._ragged:  # where clips are, a transform, which alone makes other forms, is refused
-            self._check_forms(batch.data)
+            for (of, form), data in zip(self._forms.items(), list_streams(batch.data), strict=True):
+                _check_form(data, form, of)
         if self._target is not None:
             return self._join("data", batch.data), convert_target(batch.columns[self._target], batch.ok, self._codes)
         arrays = {name: self._join(name, each) for name, each in list_arrays(batch).items()}
         return {**arrays, "sources": map_streams(_encode_names, batch.sources)}
-
-    def _check_forms(self, data: Any) -> None:
-        if isinstance(data, dict):
-            for name, each in data.items():
-                _check_form(each, self._data[name], f" of stream {name!r}")
-        else:
-            _check_form(data, self._data)
 
     def _join(self, name: str, value: Any) -> Any:
         """Join the clips of a batch that differ in T to a ragged tensor, and texts to an array."""
@@ -156,7 +160,7 @@ def _join_clips(clips: Any, is_ragged: bool) -> Any:
     return tf.RaggedTensor.from_row_lengths(np.concatenate(clips), lengths)
 
 
-def _check_form(data: AnyArray, spec: ArraySpec, of: str = "") -> None:
+def _check_form(data: AnyArray, spec: ArraySpec, of: str) -> None:
     expected_shape, shape = spec.shape[1:], data.shape[1:]
     is_as_expected = len(shape) == len(expected_shape) and all(
         each in (None, length) for each, length in zip(expected_shape, shape, strict=True)
@@ -169,10 +173,6 @@ def _check_form(data: AnyArray, spec: ArraySpec, of: str = "") -> None:
         )
 
 
-def _make_spec(spec: Any) -> tf.TensorSpec:
-    return tf.TensorSpec(spec.shape, spec.dtype)
-
-
 def _make_specs(name: str, spec: Any, ragged: frozenset[str]) -> Any:
     """Make the specs of an array of batches, by stream of a dict."""
     if isinstance(spec, dict):
@@ -183,7 +183,7 @@ def _make_specs(name: str, spec: Any, ragged: frozenset[str]) -> Any:
         return tf.TensorSpec(spec.shape, tf.string)
     if name in _RAGGED_KEYS and ragged:
         return tf.RaggedTensorSpec(spec.shape, spec.dtype, ragged_rank=1, row_splits_dtype=tf.int64)
-    return _make_spec(spec)
+    return tf.TensorSpec(spec.shape, spec.dtype)
 
 
 def _encode_names(sources: Any) -> AnyArray:

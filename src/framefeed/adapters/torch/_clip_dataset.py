@@ -44,6 +44,7 @@ from framefeed.load import (
     explain_useless_cache,
     find_failed_source,
     is_always_raised,
+    list_streams,
     load_batch,
     make_max_failed_error,
     map_streams,
@@ -166,8 +167,7 @@ class ClipDataset(Dataset[Any]):
         null: Null = "empty",
     ) -> None:
         _check_arguments(plan, target, transform)
-        if target is None:
-            check_nulls(plan, null)
+        check_nulls(plan, null, target)
         check_on_error(on_error, max_failed)
         check_choice("output", output, get_args(Output))
         as_decoder(backend, limits)
@@ -180,9 +180,9 @@ class ClipDataset(Dataset[Any]):
         self._cache = cache
         self._plan = plan
         self._target = target
-        self._codes = None if target is None else find_codes(plan, target)
-        texts = [(name, each) for name, each in plan.clips.columns.items() if isinstance(each, TextColumn)]
-        self._lists = frozenset(name for name, column in texts if column.has_lists)
+        self._codes = find_codes(plan, target)
+        columns = plan.clips.columns.items()
+        self._lists = frozenset(name for name, each in columns if isinstance(each, TextColumn) and each.has_lists)
         self._transform = transform
         self._backend = backend
         self._limits = limits
@@ -414,8 +414,7 @@ class ClipDataset(Dataset[Any]):
         """Add the clip's position to an error of the transform; KeyboardInterrupt and SystemExit are raised instead."""
         if not isinstance(outcome.error, Exception):
             raise outcome.error
-        sources = next(iter(batch.sources.values())) if isinstance(batch.sources, dict) else batch.sources
-        name, position = source_name(sources[slot]), int(batch.positions[slot])
+        name, position = source_name(list_streams(batch.sources)[0][slot]), int(batch.positions[slot])
         each = "a dict by stream, each " if isinstance(batch.data, dict) else ""
         given = each + TRANSFORM_INPUTS[self._output]
         return with_position(outcome.error, position=position, source=name, stage="transform", given=given)

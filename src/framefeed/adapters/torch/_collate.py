@@ -32,7 +32,7 @@ def pad_clips(items: Sequence[Any]) -> Any:
     Raises:
         UsageError: There are no items, or clips differ in more than T.
     """
-    return _collate(items, _pad, _make_masks)
+    return _collate(items, _pad, has_masks=True)
 
 
 def list_clips(items: Sequence[Any]) -> Any:
@@ -46,26 +46,22 @@ def list_clips(items: Sequence[Any]) -> Any:
     Raises:
         UsageError: There are no items.
     """
-    return _collate(items, _list, None)
+    return _collate(items, _list, has_masks=False)
 
 
-def _collate(
-    items: Sequence[Any],
-    join: Callable[..., Any],
-    make_masks: Callable[[Sequence[Any]], torch.Tensor] | None,
-) -> Any:
+def _collate(items: Sequence[Any], join: Callable[..., Any], *, has_masks: bool) -> Any:
     if not len(items):
         raise UsageError("expected at least one item to collate")
     if not isinstance(items[0], Mapping):
         clips, targets = [item[0] for item in items], default_collate([item[1] for item in items])
         joined = _by_stream(clips, partial(join, fill=0))
-        return (joined, targets) if make_masks is None else (joined, targets, _by_stream(clips, make_masks))
+        return (joined, targets, _by_stream(clips, _make_masks)) if has_masks else (joined, targets)
     batch = {}
     for key in items[0]:
         values = [item[key] for item in items]
         batch[key] = _by_stream(values, partial(join, fill=_FILLS[key])) if key in _FILLS else default_collate(values)
-    if make_masks is not None:
-        batch["mask"] = _by_stream([item["data"] for item in items], make_masks)
+    if has_masks:
+        batch["mask"] = _by_stream([item["data"] for item in items], _make_masks)
     return batch
 
 

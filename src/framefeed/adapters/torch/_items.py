@@ -25,11 +25,7 @@ TRANSFORM_INPUTS = {
 
 
 def as_output(clip: npt.NDArray[np.uint8], output: Output) -> object:
-    """Convert a clip, uint8 [T, C, H, W].
-
-    Returns:
-        A tensor [T, C, H, W]; a NumPy array [T, H, W, C]; or PIL pictures: one for a clip of one frame, else a list.
-    """
+    """Convert a clip, uint8 [T, C, H, W], to the form that a `ClipDataset` is asked for."""
     if output == "tensor":
         return torch.from_numpy(clip)
     frames = np.ascontiguousarray(clip.transpose(0, 2, 3, 1))

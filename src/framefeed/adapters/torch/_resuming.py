@@ -35,30 +35,22 @@ def find_epochs(owners: Mapping[str, Any]) -> Epochs:
 
 @dataclass
 class Progress:
-    """How far one iteration has come.
+    """How far one iteration has come."""
 
-    Attributes:
-        begun: States of the generators that its sampler drew from, as they were when it began.
-        drawn: The same, as they were before the first index. Without workers, others may have drawn in between.
-        skipped: Batches that were delivered before it was resumed.
-        delivered: Batches of the epoch that were delivered, those skipped included.
-        sampler_states: States of the sampler after a number of batches, of which the first comes before the last
-            delivered batch.
-        dataset_state: After the last delivered batch, if the data set has one.
-        has_workers: Whether workers stay from an earlier iteration; torch then draws no seed for them.
-        unseeded: States of the generators before a seed was drawn for the workers, if they stay.
-    """
-
+    # States of the generators that its sampler drew from, as they were when it began.
     begun: States = field(default_factory=dict)
+    # The same, as they were before the first index. Without workers, others may have drawn in between.
     drawn: States = field(default_factory=dict)
-    skipped: int = 0
-    delivered: int = 0
+    skipped: int = 0  # batches that were delivered before it was resumed
+    delivered: int = 0  # batches of the epoch that were delivered, those skipped included
     is_finished: bool = False
+    # States of the sampler after a number of batches, of which the first comes before the last delivered batch.
     sampler_states: deque[tuple[int, Any]] = field(default_factory=deque)
-    dataset_state: Any = None
+    dataset_state: Any = None  # after the last delivered batch, if the data set has one
     is_resumed: bool = False
     epochs: Epochs = field(default_factory=dict)
-    has_workers: bool = False
+    has_workers: bool = False  # whether workers stay from an earlier iteration; torch then draws no seed for them
+    # States of the generators before a seed was drawn for the workers, if they stay.
     unseeded: States = field(default_factory=dict)
 
     def deliver(self, consumed: int) -> None:
@@ -71,22 +63,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class SavedState:
-    """The contents of a loader's state: JSON if the states of sampler and data set are.
+    """The contents of a loader's state: JSON if the states of sampler and data set are."""
 
-    Attributes:
-        batches: Number of delivered batches of the epoch; None if it is finished.
-        randomness: States of generators, as they are to be when the iteration begins.
-        sampler: Number of batches and the state of the sampler after them; None if it has no state.
-        drawn: As of `Progress`.
-        epochs: As of `Progress`; none if the epoch is finished.
-    """
-
-    batches: int | None
-    randomness: States
-    sampler: list[Any] | None
+    batches: int | None  # number of delivered batches of the epoch; None if it is finished
+    randomness: States  # states of generators, as they are to be when the iteration begins
+    sampler: list[Any] | None  # number of batches and the state of the sampler after them; None if it has no state
     dataset: Any
-    drawn: States = field(default_factory=dict)
-    epochs: Epochs = field(default_factory=dict)
+    drawn: States = field(default_factory=dict)  # as of `Progress`
+    epochs: Epochs = field(default_factory=dict)  # as of `Progress`; none if the epoch is finished
     version: int = VERSION
 
     @classmethod

@@ -29,17 +29,11 @@ _OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Crops and resizes of the pictures of a video.
+    """Crops and resizes of the pictures of a video."""
 
-    Attributes:
-        size: (height, width) that the decoder resizes to, or None.
-        crop: (top, left, height, width) that it crops to before that, or None.
-        rest: Further steps, in order: a box to crop to, or a size to resize to.
-    """
-
-    size: Size | None = None
-    crop: Box | None = None
-    rest: tuple[Size | Box, ...] = ()
+    size: Size | None = None  # (height, width) that the decoder resizes to, or None
+    crop: Box | None = None  # (top, left, height, width) that it crops to before that, or None
+    rest: tuple[Size | Box, ...] = ()  # further steps, in order: a box to crop to, or a size to resize to
 
     def finish(self, pictures: torch.Tensor) -> torch.Tensor:
         """Apply `rest` to decoded pictures, uint8 [..., C, H, W]."""

@@ -13,7 +13,7 @@ from framefeed._arrays import IntArray
 from framefeed.decode import find_reduction
 from framefeed.errors import FrameNotFound, TimeUnavailable
 from framefeed.index import FrameIndex, plan_runs
-from framefeed.plan import EpochPlan, Take, iterate_takes, list_clips, order_by_catalog, sample_windows
+from framefeed.plan import EpochPlan, Take, iterate_takes, order_by_catalog, sample_windows
 from framefeed.request import OutputSpec
 
 JOINED_FRAMES = 16
@@ -49,19 +49,12 @@ class FrameRun:
 
 @dataclass(slots=True, eq=False)
 class FillTask:
-    """Runs of frames of one source, decoded and stored by one worker.
+    """Runs of frames of one source, decoded and stored by one worker."""
 
-    Attributes:
-        row: Number of the source among those of the plan.
-        runs: Frames to decode; no frame is in two tasks of a source.
-        clip_frames: Frames of the clips that end with this task, repeats included.
-        errors: Reasons why clips have no frames.
-    """
-
-    row: int
-    runs: list[FrameRun] = field(default_factory=list)
-    clip_frames: int = 0
-    errors: list[Exception] = field(default_factory=list)
+    row: int  # of the source among those of the plan
+    runs: list[FrameRun] = field(default_factory=list)  # no frame is in two tasks of a source
+    clip_frames: int = 0  # of the clips that end with this task, repeats included
+    errors: list[Exception] = field(default_factory=list)  # reasons why clips have no frames
 
     @property
     def num_frames(self) -> int:
@@ -219,8 +212,9 @@ def _group_by_source(plans: Sequence[EpochPlan], window: range) -> Iterator[tupl
     """Plan the clips of some positions of each plan, and group their takes by the number of their source."""
     takes: dict[int, list[Take]] = {}
     for plan in plans:
-        rows = plan.clips_at(plan.global_position(np.array(window, dtype=np.int64))).rows
-        for slot, clip in list_clips(plan, window):
+        found = plan.clips_at(plan.global_position(np.array(window, dtype=np.int64)))
+        rows = found.rows
+        for slot, clip in found.plan_each():
             for number, take in enumerate(iterate_takes(clip)):
                 takes.setdefault(rows[number][slot], []).append(take)
     yield from takes.items()
