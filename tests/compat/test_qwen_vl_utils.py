@@ -221,6 +221,14 @@ def test_no_times() -> None:
         fetch_video({"video": str(corpus_file("raw.h264"))})
 
 
+@difference("Mirrored videos")
+@pytest.mark.parametrize("name", ["mirrored.mp4", "rotated_90_mirrored.mp4"])
+def test_mirrored(name: str) -> None:
+    stamps = expected_stamps(name)
+    frames = fetch_video({"video": str(corpus_file(name)), "nframes": 2})
+    assert numbers_of(frames) == [stamps[0], stamps[-1]]
+
+
 @difference("Files that cannot be read")
 def test_broken_files(tmp_path: Path) -> None:
     with pytest.raises(MissingMedia, match=r"none\.mp4"):
