@@ -6,7 +6,17 @@ A processor is the user's own object: nothing of its library is imported.
 from __future__ import annotations
 
 from framefeed.vlm._clips import VideoClip, fetch_videos, load_video
-from framefeed.vlm._metadata import fps, metadata
+from framefeed.vlm._metadata import describe_frames, fps, metadata
 from framefeed.vlm._processors import AsTrained, count_tokens, rules
 
-__all__ = ["AsTrained", "VideoClip", "count_tokens", "fetch_videos", "fps", "load_video", "metadata", "rules"]
+__all__ = [
+    "AsTrained",
+    "VideoClip",
+    "count_tokens",
+    "describe_frames",
+    "fetch_videos",
+    "fps",
+    "load_video",
+    "metadata",
+    "rules",
+]
