@@ -5,6 +5,7 @@ from __future__ import annotations
 from framefeed.load._batch import BufferPools, ByStream, ClipBatch, map_streams
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
+from framefeed.load._load_clip import load_clip
 from framefeed.load._loader import ClipLoader
 from framefeed.load._normalise import Normaliser
 from framefeed.load._options import (
@@ -41,6 +42,7 @@ __all__ = [
     "is_always_raised",
     "list_arrays",
     "load_batch",
+    "load_clip",
     "make_max_failed_error",
     "map_streams",
     "suggest_skipping",
