@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,35 +58,41 @@ def load_clip(
         error.position = clip.position  # it was the number of the source
         raise
     rows = iter(range(len(takes)))
-    data = {
-        name: np.concatenate([_decode_take(take, catalog, next(rows), decoder) for take in part.takes])[np.newaxis]
-        for name, part in clip.parts.items()
-    }
+    parts = {name: _load_part(part, partial(_decode_take, catalog, decoder, rows)) for name, part in clip.parts.items()}
 
-    def join(read: Callable[[ClipPart], Any]) -> Any:
-        values = {name: read(part) for name, part in clip.parts.items()}
-        return values.get("", values)
+    def join(name: str) -> Any:
+        values = {stream: part[name] for stream, part in parts.items() if part[name] is not None}
+        return values.get("", values or None)
 
-    boxes = {name: np.array([part.box]) for name, part in clip.parts.items() if part.box is not None}
     return ClipBatch(
-        data=data.get("", data),
-        pts_seconds=join(lambda part: part.pts_seconds[np.newaxis].copy()),
-        valid=join(lambda part: part.valid[np.newaxis].copy()),
         positions=np.array([clip.position]),
         rows=np.array([clip.row]),
         columns={},
-        sources=join(lambda part: [part.source if isinstance(part.source, str | bytes) else part.name]),
         ok=np.ones(1, np.bool_),
         errors=[None],
-        boxes=boxes.get("", boxes) if boxes else None,
         flipped=np.array([takes[0].flipped]),
-        seconds=join(lambda part: part.seconds[np.newaxis].copy()),
-        end_seconds=join(lambda part: np.array([part.end_seconds])),
+        **{name: join(name) for name in next(iter(parts.values()))},
     )
 
 
-def _decode_take(take: Take, catalog: Catalog, row: int, decoder: Decoder) -> Pixels:
-    """Decode the frames of one source, uint8 [T, C, H, W]."""
+def _load_part(part: ClipPart, decode: Callable[[Take], Pixels]) -> dict[str, Any]:
+    """Make what a batch of one clip has of a part, by name."""
+    names = dict.fromkeys(
+        take.source if isinstance(take.source, str | bytes) else take.source.name for take in part.takes
+    )
+    first, *others = names
+    return {
+        "data": np.concatenate(list(map(decode, part.takes)))[np.newaxis],
+        "sources": [f"{first!s} and {len(others)} more" if others else first],
+        "boxes": None if part.box is None else np.array([part.box]),
+        "end_seconds": np.array([part.end_seconds]),
+        **{name: getattr(part, name)[np.newaxis].copy() for name in ("pts_seconds", "seconds", "valid")},
+    }
+
+
+def _decode_take(catalog: Catalog, decoder: Decoder, rows: Iterator[int], take: Take) -> Pixels:
+    """Decode the frames of one source, whose row in the catalog is the next one, uint8 [T, C, H, W]."""
+    row = next(rows)
     name, index = source_name(take.source), catalog.frame_index(row)
     _check_frames(take, index, name)
     decoded = allocate_pixels((len(take), *take.output.shape(*take.displayed)), f"{name}: {len(take)} frames")

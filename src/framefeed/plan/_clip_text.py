@@ -109,11 +109,11 @@ def _read_take(key: str, take: Any) -> Values:
     _check_keys(key, take, _TAKE)
     values = {name: _read(key, name, field, take) for name, field in _TAKE.items()}
     count, placement = len(values["indices"]), values["placement"]
+    if not count or values["indices"].min() < 0:
+        raise _expected(f"{key}indices", "at least one frame number, and none below 0", take["indices"])
     for name, value in values.items():
         if isinstance(value, np.ndarray) and len(value) != count:
             raise _expected(key + name, f"{count} values, as many as indices", take[name])
-    if not count or values["indices"].min() < 0:
-        raise _expected(f"{key}indices", "at least one frame number, and none below 0", take["indices"])
     if placement is not None and placement.box[2:] != values["output"].size:
         raise _expected(f"{key}placement", "a box of the size of output", take["placement"])
     return values
