@@ -150,8 +150,8 @@ def test_64_uneven_frames_take_4_kb() -> None:
     pts = np.cumsum(rng.integers(1000, 9000, 200_000))
     identity = SourceIdentity(10**9, 0, "1e49c2149b6a3c5777b448a6572c9483")
     index = replace(index_of(pts.tolist(), time_base=Fraction(1, 90_000)), identity=identity)
-    wanted = np.sort(rng.uniform(0, pts[-1] / 90_000 - 1, 64))
-    rules = (ff.AtSeconds(wanted.tolist()), ff.RandomSegments(64), ff.AtIndices(rng.integers(0, 199_999, 64).tolist()))
+    times = np.sort(rng.uniform(0, pts[-1] / 90_000 - 1, 64))
+    rules = (ff.AtSeconds(times.tolist()), ff.RandomSegments(64), ff.AtIndices(rng.integers(0, 199_999, 64).tolist()))
     for rule in rules:
         clip = plan_over(NamedCatalog([index]), rule, size=(224, 224))[0]
         assert_travels(clip)
