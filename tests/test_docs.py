@@ -321,6 +321,7 @@ INTERNAL = {
     "FrameFault": {"from_json", "of"},
     "ImageSequence": {"as_media_source", "digest", "name", "times"},
     "Limits": {"check_picture"},
+    "PlannedClip": {"takes"},
     **{
         rule: {"choose"}
         for rule in ("AtIndices", "AtSeconds", "Dense", "EveryFrame", "RandomSegments", "Rates", "Uniform")
@@ -355,7 +356,8 @@ def test_members_are_documented(name: str) -> None:
 
 # Made by other calls, never by a user: what makes them is documented.
 MADE = {"Catalog", "CatalogEntry", "ClipBatch", "Decoder", "EpochPlan", "Frame", "FrameBatch", "FrameFault",
-        "FrameIndex", "MapIterator", "MapResult", "MappedFrame", "MediaInfo", "VideoMetadata"}  # fmt: skip
+        "FrameIndex", "MapIterator", "MapResult", "MappedFrame", "MediaInfo", "PlannedClip",
+        "VideoMetadata"}  # fmt: skip
 CALLABLES = [
     *(name for name in ff.__all__ if inspect.isfunction(getattr(ff, name))),
     *(f"{name}.__init__" for name in CLASSES if name not in MADE),

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         VideoMetadata,
     )
     from framefeed.index import FrameIndex, build_index, probe
-    from framefeed.load import ClipBatch, ClipLoader
+    from framefeed.load import ClipBatch, ClipLoader, load_clip
     from framefeed.media import ImageSequence
     from framefeed.plan import (
         AtIndices,
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         Dense,
         EpochPlan,
         EveryFrame,
+        PlannedClip,
         RandomSegments,
         Rates,
         Uniform,
@@ -133,6 +134,7 @@ __all__ = [
     "NoVideoStream",
     "OutputSpec",
     "PixelBudget",
+    "PlannedClip",
     "RandomCrop",
     "RandomResizedCrop",
     "RandomSegments",
@@ -153,6 +155,7 @@ __all__ = [
     "build_index",
     "cache",
     "lerobot",
+    "load_clip",
     "map_video",
     "mix_plans",
     "parallel",
@@ -179,7 +182,7 @@ _DOORS = {
         "VideoMetadata",
     ),
     "index": ("FrameIndex", "build_index", "probe"),
-    "load": ("ClipBatch", "ClipLoader"),
+    "load": ("ClipBatch", "ClipLoader", "load_clip"),
     "media": ("ImageSequence",),
     "plan": (
         "AtIndices",
@@ -187,6 +190,7 @@ _DOORS = {
         "Dense",
         "EpochPlan",
         "EveryFrame",
+        "PlannedClip",
         "RandomSegments",
         "Rates",
         "Uniform",

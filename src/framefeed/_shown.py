@@ -131,6 +131,21 @@ def strip_url(url: str) -> str:
     return "::".join(map(_strip_part, _CHAIN.split(url))) if _MARK in url else url
 
 
+def drop_query(url: str) -> str:
+    """Leave out of a URL user, password, query and fragment; keys of buckets and names of files are kept whole.
+
+    >>> drop_query("tar://a?b.mp4::https://user:password@host/x.tar?token=0#part")
+    'tar://a?b.mp4::https://host/x.tar'
+    """
+    return "::".join(map(_drop_query, _CHAIN.split(url))) if _MARK in url else url
+
+
+def _drop_query(part: str) -> str:
+    part = _strip_part(part)
+    is_name = _MARK not in part or part.partition(_MARK)[0].lower() in _LITERAL | _BUCKETS
+    return part if is_name else _QUERY.sub("", part)
+
+
 def is_signed(url: str) -> bool:
     """Whether a URL has what `strip_url` leaves out."""
     return strip_url(url) != url

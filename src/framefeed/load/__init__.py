@@ -5,6 +5,7 @@ from __future__ import annotations
 from framefeed.load._batch import BufferPools, ByStream, ClipBatch, list_streams, map_streams
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
+from framefeed.load._load_clip import load_clip
 from framefeed.load._loader import ClipLoader
 from framefeed.load._normalise import Normaliser
 from framefeed.load._options import (
@@ -42,6 +43,7 @@ __all__ = [
     "list_arrays",
     "list_streams",
     "load_batch",
+    "load_clip",
     "make_max_failed_error",
     "map_streams",
     "suggest_skipping",

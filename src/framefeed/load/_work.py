@@ -297,7 +297,7 @@ class ClipWorker:
         sources: dict[int, list[_Part]] = {}
         for slot, take in takes.items():
             frames[slot] = memory.lease(slot, take)
-            for mask, clip_slot in _split_damaged(take, frames[slot]):
+            for mask, clip_slot in split_damaged(take, frames[slot]):
                 sources.setdefault(batch.rows[slot], []).append((slot, mask, clip_slot))
         for parts, outcome in self._decode_sources(task, sources):
             errors: Sequence[BaseException | None]
@@ -396,7 +396,7 @@ _Part = tuple[int, BoolArray | None, ClipSlot]
 """Slot in the batch, frames of the take or None for all, and where they are decoded."""
 
 
-def _split_damaged(take: Take, clip: Pixels) -> list[tuple[BoolArray | None, ClipSlot]]:
+def split_damaged(take: Take, clip: Pixels) -> list[tuple[BoolArray | None, ClipSlot]]:
     """List the whole clip; if damaged frames are no error, its intact frames, and the damaged ones to be delivered.
 
     Parts of a clip have a mask, bool [T], and memory of their own; the whole clip has None.

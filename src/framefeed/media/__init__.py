@@ -35,7 +35,7 @@ from framefeed.media._libav_errors import (
     libav_log,
     send_packet,
 )
-from framefeed.media._libav_versions import open_input, read_rational
+from framefeed.media._libav_versions import list_versions, open_input, read_rational
 from framefeed.media._members import READ_BY_ARROW, Location, find_members
 from framefeed.media._objects import (
     check_put_rights,
@@ -131,6 +131,7 @@ __all__ = [
     "libav_log",
     "list_folder",
     "list_objects",
+    "list_versions",
     "make_empty_error",
     "make_file_version",
     "make_packet",

@@ -1,8 +1,10 @@
-"""What differs between PyAV 18 and 19 for those that read: how a file is opened, and what a rational number is."""
+"""Name the versions that decide pixels; and what differs between PyAV 18 and 19: opened files, rational numbers."""
 
 from __future__ import annotations
 
+import platform
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import av
@@ -21,3 +23,17 @@ def open_input(file: Any, file_format: str | None = None, options: dict[str, str
 def read_rational(value: Any) -> Fraction | None:
     """Convert a rational number of libav; None where it is not set: None of PyAV 18, 0/1 or a number over 0 of 19."""
     return Fraction(value.numerator, value.denominator) if value else None
+
+
+@cache
+def list_versions() -> dict[str, str]:
+    """List what pixels depend on besides media: the versions of framefeed, PyAV and libavcodec, and the CPU family."""
+    from importlib.metadata import version  # with the package email, 15 ms
+
+    numbers = ".".join(map(str, av.library_versions["libavcodec"]))
+    return {
+        "framefeed": version("framefeed"),
+        "pyav": av.__version__,
+        "libavcodec": numbers,
+        "machine": platform.machine(),
+    }

@@ -512,6 +512,7 @@ class CatalogClipsAt:
             (facts.height, facts.width),
             own_seconds,
             end_seconds,
+            index,
         )
 
     def name_source(self, slot: int) -> str:

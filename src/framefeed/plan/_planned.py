@@ -4,14 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from fractions import Fraction
+from math import nan
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from framefeed._arrays import AnyArray, BoolArray, FloatArray, IntArray
+from framefeed._checks import expected
+from framefeed._values import MISSING_PTS
 from framefeed.errors import UsageError
+from framefeed.index import FrameIndex
 from framefeed.media import ImageSequence, source_name
+from framefeed.plan._clip_text import NUMBERS, read_clip, replace_sources, write_clip
 from framefeed.request import Box, OnDamaged, OutputSpec, Placement, Size
+
+
+class FrameFacts(NamedTuple):
+    """What pickles and texts of a take keep of its frame index.
+
+    Attributes:
+        pts: Of each frame in ticks of ``time_base``, int64 [T]; ``MISSING_PTS`` where unknown.
+        time_base: Seconds in one tick.
+        bytes: Size of the source; None where unknown.
+        fingerprint: Hash of the source, as catalogs have it; None where unknown.
+    """
+
+    pts: IntArray
+    time_base: Fraction
+    bytes: int | None
+    fingerprint: str | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +57,7 @@ class Take:
         seconds: From the first frame of the source, float64 [T]: the requested times of rules and requests by time,
             else those of the frames; NaN if the stream has no times.
         end_seconds: When the last picture leaves the screen, on the same clock; NaN if it is not known.
+        index: The frame index, or what pickles and texts keep of it.
     """
 
     source: str | bytes | ImageSequence
@@ -51,12 +74,23 @@ class Take:
     displayed: Size
     seconds: FloatArray
     end_seconds: float
+    index: FrameIndex | FrameFacts
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore_take, tuple(getattr(self, each.name) for each in fields(self)))
+        return (_restore_take, (*(getattr(self, name) for name in _TAKE_FIELDS[:-1]), self.facts))
+
+    @property
+    def facts(self) -> FrameFacts:
+        """Exact times of the frames, and what identifies the source."""
+        if isinstance(self.index, FrameFacts):
+            return self.index
+        size, fingerprint = None, None
+        if self.index.identity is not None:
+            size, fingerprint = self.index.identity.bytes, self.index.identity.fingerprint or None
+        return FrameFacts(self.index.pts[self.indices], self.index.time_base, size, fingerprint)
 
     @property
     def key(self) -> Hashable:
@@ -86,12 +120,33 @@ class Take:
         return self.indices if self.skipped is None else self.indices[~self.skipped]
 
 
+_TAKE_FIELDS = tuple(field.name for field in fields(Take))
+
+
 def _restore_take(*values: Any) -> Take:
     """Make a take whose arrays are read-only, as they were; pickles of takes name this function."""
-    for each in values:
+    for each in (*values, values[-1].pts):
         if isinstance(each, np.ndarray):
             each.flags.writeable = False
     return Take(*values)
+
+
+def _describe_take(take: Take) -> dict[str, Any]:
+    """List what a text says of a take, by name: not its times in seconds, which are those in ticks."""
+    values = {name: getattr(take, name) for name in _TAKE_FIELDS} | take.facts._asdict()
+    if take.seconds.tobytes() == take.pts_seconds.tobytes():
+        values["seconds"] = None
+    return values
+
+
+def _make_take(values: dict[str, Any]) -> Take:
+    """Make a take of what a text says."""
+    facts = FrameFacts(*(values[name] for name in FrameFacts._fields))
+    # As `FrameIndex.to_seconds`: each is rounded once.
+    times = np.array([nan if tick == MISSING_PTS else float(tick * facts.time_base) for tick in facts.pts.tolist()])
+    seconds = times if values["seconds"] is None else values["seconds"]
+    made = {**values, "pts_seconds": times, "seconds": seconds, "index": facts}
+    return _restore_take(*(made[name] for name in _TAKE_FIELDS))
 
 
 class ClipPart:
@@ -270,6 +325,38 @@ class PlannedClip(ClipPart):
 
     def __len__(self) -> int:
         return super().__len__() if "" in self.parts else len(self.parts)
+
+    def to_json(self) -> str:
+        """Write the clip as a text, which `from_json` reads in another process: the same frames, with the same times.
+
+        It has no secrets of URLs: neither user nor password, query or fragment.
+
+        Raises:
+            UsageError: A source is bytes, or there are more than 100,000 frames.
+        """
+        parts = {name: list(map(_describe_take, part.takes)) for name, part in self.parts.items()}
+        return write_clip({name: int(getattr(self, name)) for name in NUMBERS}, parts)
+
+    @classmethod
+    def from_json(cls, text: str, *, source: Any = None, strict: bool = False) -> PlannedClip:
+        """Read a clip that `to_json` wrote; no file is opened.
+
+        Args:
+            text: All of it is checked, but a path or URL in it may be any: of texts from others, look at ``source``.
+            source: Another path or URL of the same file, such as a presigned one; of several streams, a dict by
+                stream; of a part with several sources, a list of them. None for those of the text.
+            strict: Refuse a text of another version of framefeed, PyAV or libavcodec, or of another CPU family.
+
+        Raises:
+            UsageError: The text is not one of `to_json`, or ``source`` does not fit it, or with ``strict``, versions
+                differ.
+        """
+        if not isinstance(strict, bool):
+            raise expected("strict", "True or False", strict)
+        numbers, parts = read_clip(text, strict=strict)
+        if source is not None:
+            replace_sources(parts, source)
+        return cls(**numbers, parts={name: ClipPart(tuple(map(_make_take, takes))) for name, takes in parts.items()})
 
     def _key(self) -> Hashable:
         return tuple((name, part._key()) for name, part in self.parts.items())
