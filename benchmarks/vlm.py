@@ -1,11 +1,13 @@
 """Frames for a video language model: framefeed against the readers that others use, in turns, in one process.
 
-    make vlm; .venv-vlm/bin/python -m benchmarks.vlm TRAILER.mp4 [--rounds 5] [--json FILE]
+    make vlm; .venv-vlm/bin/python -m benchmarks.vlm TRAILER.mp4 [--epoch FOLDER] [--rounds 5] [--json FILE]
 
 Two frames a second of a video of constant rate, at most 64, resized to 364 x 644 and 352 x 640 by a bicubic filter in
 all rows: by framefeed's decoder, in the other rows by torchvision's antialiased resize of full pictures, as
 transformers does it. CPU seconds and wall of a video, opening included; medians and ends of the ratios other /
-framefeed of rounds.
+framefeed of rounds. With ``--epoch``, an epoch of the H.264 files of a folder (at most 100, of at most 3 MB) by two
+workers too: `ClipLoader` over a plan, scanning and indexing in it, against torch's `DataLoader` over a dataset that
+calls transformers' `load_video` and the resize.
 The long video is the same packets again. Each reader gets one thread, but for the row "transformers", which is its
 own call with its own defaults.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -103,6 +106,83 @@ def write_repeated(path: Path, video: Path, times: int) -> None:
     )
 
 
+class Videos:
+    """A dataset as people write it, over transformers' own functions."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, number: int) -> Any:
+        import torch
+        from transformers.video_utils import load_video
+
+        torch.set_num_threads(1)
+        path = self.paths[number]
+
+        def sample(metadata: Any, **_: Any) -> Any:
+            length = metadata.total_num_frames
+            count = max(1, min(MOST, int(length / metadata.fps * FPS)))
+            return np.linspace(0, length - 1, count).round().astype(int).tolist()
+
+        frames, metadata = load_video(path, backend="torchcodec", sample_indices_fn=sample)
+        pictures = torch.as_tensor(frames)
+        return resize(pictures.permute(0, 3, 1, 2) if pictures.shape[-1] == 3 else pictures, SIZES[0]), metadata
+
+
+def run_framefeed(paths: list[str]) -> int:
+    catalog = ff.scan(paths, progress=False, workers=2)
+    rule = ff.WholeVideo(FPS, max_frames=MOST)
+    plan = ff.plan_clips(catalog, rule, size=SIZES[0], filter="bicubic", unequal=True, seed=0)
+    with ff.ClipLoader(plan, batch_size=4, workers=2) as loader:
+        return sum(len(ff.vlm.metadata(batch)) for batch in loader)
+
+
+def run_dataset(paths: list[str]) -> int:
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(Videos(paths), batch_size=4, shuffle=True, num_workers=2, collate_fn=list)
+    return sum(len(batch) for batch in loader)
+
+
+def measure_epoch(folder: Path, rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """Measure CPU seconds, with those of workers, and wall of an epoch, in turns."""
+    paths = []
+    for path in sorted(folder.rglob("*.mp4")):
+        try:
+            if path.stat().st_size < 3_000_000 and ff.probe(path).codec == "h264":
+                Videos([str(path)])[0]
+                ff.vlm.load_video(path, fps=FPS, max_frames=2)
+                paths.append(str(path))
+        except Exception as error:  # files that one of the two cannot read are left out
+            print(f"left out: {path.name}: {type(error).__name__}", flush=True)
+    paths = paths[:100]
+    print(f"{len(paths)} videos", flush=True)
+    runs = {"framefeed": run_framefeed, "DataLoader and transformers": run_dataset}
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            begin = sum(os.times()[:4]), time.perf_counter()
+            assert run(paths) == len(paths)
+            seconds[name].append((sum(os.times()[:4]) - begin[0], time.perf_counter() - begin[1]))
+    return seconds
+
+
+def show(name: str, measured: dict[str, list[tuple[float, float]]]) -> None:
+    """Print ratios of CPU and wall to framefeed."""
+    own = measured["framefeed"]
+    print(f"{name}: framefeed {statistics.median(cpu for cpu, _ in own):.2f} s of CPU", flush=True)
+    for reader, values in measured.items():
+        ratios = [[each[at] / mine[at] for each, mine in zip(values, own, strict=True)] for at in (0, 1)]
+        text = "; ".join(
+            f"{unit} {statistics.median(each):.2f} ({min(each):.2f}-{max(each):.2f})"
+            for unit, each in zip(("CPU", "wall"), ratios, strict=True)
+        )
+        print(f"  {reader} / framefeed: {text}", flush=True)
+
+
 READERS: dict[str, Callable[[str, list[int], tuple[int, int]], Any]] = {
     "framefeed": load_framefeed,
     "TorchCodec, one thread": load_torchcodec,
@@ -131,6 +211,8 @@ def main() -> None:
     """Measure a video and the same for 1,000 s, and print ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("video", type=Path, help="of constant rate, about a minute of 720p")
+    parser.add_argument("--epoch", type=Path, help="folder of videos")
+    parser.add_argument("--only-epoch", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -140,18 +222,14 @@ def main() -> None:
         seconds = float((index.end_pts - int(index.pts[0])) * index.time_base)
         long = Path(folder) / "long.mp4"
         write_repeated(long, args.video, round(1000 / seconds))
-        for name, path in ((f"{seconds:.0f} s", args.video), ("1,000 s", long)):
+        videos = () if args.only_epoch else ((f"{seconds:.0f} s", args.video), ("1,000 s", long))
+        for name, path in videos:
             measured = measure(str(path), args.rounds)
             results[name] = measured
-            own = measured["framefeed"]
-            print(f"{name}: framefeed {statistics.median(cpu for cpu, _ in own):.2f} s of CPU", flush=True)
-            for reader, values in measured.items():
-                ratios = [[each[at] / mine[at] for each, mine in zip(values, own, strict=True)] for at in (0, 1)]
-                text = "; ".join(
-                    f"{unit} {statistics.median(each):.2f} ({min(each):.2f}-{max(each):.2f})"
-                    for unit, each in zip(("CPU", "wall"), ratios, strict=True)
-                )
-                print(f"  {reader} / framefeed: {text}", flush=True)
+            show(name, measured)
+        if args.epoch is not None:
+            results["epoch"] = measure_epoch(args.epoch, args.rounds)
+            show("an epoch", results["epoch"])
     if args.json:
         args.json.write_text(json.dumps(results, indent=1) + "\n")
 
