@@ -73,6 +73,8 @@ CONCERNS = [
     ("PyTorch", 3_370, "data sets, a drop-in `DataLoader` and `VideoDecoder`", "adapters.torch torch"),
     ("other frameworks", 2_340, "batches in TensorFlow, JAX and DALI", "adapters tensorflow jax dali ray lerobot"),
     ("data sets of LeRobot", 2_379, "robots are trained from their data as they are, with exact frames", "lerobot"),
+    ("video language models", 900, "processors get the pictures that are on the screen at the seconds they are told",
+     "vlm compat.qwen_vl_utils"),
     ("scripts of other libraries", 1_799, "one import is changed, and frames are exact", "compat"),
     ("command line", 3_784, "all of it without Python", "cli __main__"),
     ("measuring on own files", 4_634, "which way is fastest here, against the libraries that are installed", "bench"),
