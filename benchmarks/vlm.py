@@ -192,12 +192,13 @@ READERS: dict[str, Callable[[str, list[int], tuple[int, int]], Any]] = {
 }
 
 
-def measure(path: str, rounds: int) -> dict[str, list[tuple[float, float]]]:
+def measure(path: str, rounds: int, readers: list[str]) -> dict[str, list[tuple[float, float]]]:
     """Measure CPU and wall seconds of each reader, in turns; a warm round first."""
     numbers = list_frames(path)
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in READERS}
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in readers}
     for turn in range(rounds + 1):
-        for name, load in READERS.items():
+        for name in readers:
+            load = READERS[name]
             begin = time.process_time(), time.perf_counter()
             frames = load(path, numbers, SIZES[turn % len(SIZES)])
             taken = time.process_time() - begin[0], time.perf_counter() - begin[1]
@@ -212,7 +213,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("video", type=Path, help="of constant rate, about a minute of 720p")
     parser.add_argument("--epoch", type=Path, help="folder of videos")
-    parser.add_argument("--only-epoch", action="store_true")
+    parser.add_argument("--only", choices=("short", "long", "epoch"))
+    parser.add_argument("--readers", nargs="+", choices=list(READERS), default=list(READERS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -222,12 +224,14 @@ def main() -> None:
         seconds = float((index.end_pts - int(index.pts[0])) * index.time_base)
         long = Path(folder) / "long.mp4"
         write_repeated(long, args.video, round(1000 / seconds))
-        videos = () if args.only_epoch else ((f"{seconds:.0f} s", args.video), ("1,000 s", long))
-        for name, path in videos:
-            measured = measure(str(path), args.rounds)
+        videos = {"short": (f"{seconds:.0f} s", args.video), "long": ("1,000 s", long)}
+        for kind, (name, path) in videos.items():
+            if args.only not in (None, kind):
+                continue
+            measured = measure(str(path), args.rounds, args.readers)
             results[name] = measured
             show(name, measured)
-        if args.epoch is not None:
+        if args.epoch is not None and args.only in (None, "epoch"):
             results["epoch"] = measure_epoch(args.epoch, args.rounds)
             show("an epoch", results["epoch"])
     if args.json:
