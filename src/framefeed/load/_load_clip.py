@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from framefeed.load._work import split_damaged
 from framefeed.media import ImageSequence, StorageOptions, check_storage_options, source_name
 from framefeed.plan import ClipPart, PlannedClip, Take, iterate_takes
 
+_TIMES = ("pts_seconds", "valid", "seconds", "end_seconds")
 _ADVICE = "give from_json(source=...) the same file, use the same versions (strict=True checks them), or plan again"
 
 
@@ -57,26 +58,24 @@ def load_clip(
         error.position = clip.position  # it was the number of the source
         raise
     decoded = iter([_decode(catalog, row, decoder, take) for row, take in enumerate(takes)])
+    parts = clip.parts.values()
 
-    def join(read: Callable[[ClipPart], Any]) -> Any:
-        values = {name: read(part) for name, part in clip.parts.items()}
-        return values.get("", values)
+    def join(values: Iterable[Any]) -> Any:
+        by_name = dict(zip(clip.parts, values, strict=True))
+        return by_name.get("", by_name)
 
     boxes = {name: np.array([part.box]) for name, part in clip.parts.items() if part.box is not None}
     return ClipBatch(
-        data=join(lambda part: np.concatenate([next(decoded) for _ in part.takes])[np.newaxis]),
-        pts_seconds=join(lambda part: np.array([part.pts_seconds])),
-        valid=join(lambda part: np.array([part.valid])),
+        data=join([np.concatenate([next(decoded) for _ in part.takes])[np.newaxis] for part in parts]),
         positions=np.array([clip.position]),
         rows=np.array([clip.row]),
         columns={},
-        sources=join(_list_sources),
+        sources=join(map(_list_sources, parts)),
         ok=np.ones(1, np.bool_),
         errors=[None],
         boxes=boxes.get("", boxes or None),
         flipped=np.array([takes[0].flipped]),
-        seconds=join(lambda part: np.array([part.seconds])),
-        end_seconds=join(lambda part: np.array([part.end_seconds])),
+        **{name: join([np.array([getattr(part, name)]) for part in parts]) for name in _TIMES},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from fractions import Fraction
 from functools import partial
 from itertools import groupby
@@ -28,7 +28,7 @@ from framefeed.request import DecodeRequest, OnDamaged, OutputSpec, Placement
 FORMAT = 1
 """Rises if a text has other keys, or one of them another meaning."""
 _ADVICE = "the text is damaged or was edited: make it again with clip.to_json()"
-_SPEC = {field.name: field.default for field in fields(OutputSpec)}
+_TOO_MANY = f"a text has at most {MOST_FRAMES:,} frames, of all streams together"
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _dump = partial(json.dumps, separators=(",", ":"), allow_nan=False)
 
@@ -39,7 +39,7 @@ Values = dict[str, Any]
 def write_clip(numbers: Values, parts: Mapping[str, Sequence[Values]]) -> str:
     """Write a clip, with the takes of each part, as JSON of ASCII characters."""
     if sum(len(take["indices"]) for takes in parts.values() for take in takes) > MOST_FRAMES:
-        raise UsageError(f"to_json: a text has at most {MOST_FRAMES:,} frames, of all streams together")
+        raise UsageError(f"to_json: {_TOO_MANY}")
     made = {name: [{key: _write(take[key]) for key in _TAKE} for take in takes] for name, takes in parts.items()}
     # Not sorted: the parts are in their order.
     return _dump({"framefeed_clip": FORMAT, "versions": list_versions(), **numbers, "parts": made})
@@ -47,16 +47,21 @@ def write_clip(numbers: Values, parts: Mapping[str, Sequence[Values]]) -> str:
 
 def read_clip(text: object, *, strict: bool) -> tuple[Values, dict[str, list[Values]]]:
     """Read what `write_clip` wrote; raise UsageError for other texts and, with ``strict``, for other versions."""
-    given, own = _parse(text), list_versions()
-    number = given.pop("framefeed_clip", None)
+    if not isinstance(text, str):
+        raise expected("text", "the text of a clip, from clip.to_json()", text)
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:  # also for an integer of more than 4,300 digits
+        raise UsageError(f"text: cannot be read as JSON ({error}): {_ADVICE}") from None
+    number = given.pop("framefeed_clip", None) if isinstance(given, dict) else None
     if type(number) is not int or number != FORMAT:
         raise UsageError(f"framefeed_clip: expected {FORMAT}: the text is no clip, or of another version of framefeed")
-    versions = _read("versions.", given.pop("versions", None), dict.fromkeys(own, str))
-    for name in own if strict else ():
-        if versions[name] != own[name]:
+    own = list_versions()
+    for name, version in _read("versions.", given.pop("versions", None), dict.fromkeys(own, str)).items():
+        if strict and version != own[name]:
             raise UsageError(
-                f"versions.{name}: the clip was planned with {versions[name]!r:.80}, and this process has "
-                f"{own[name]!r}: use the same, or leave out strict=True: other versions may give other pixels"
+                f"versions.{name}: the clip was planned with {version!r:.80}, and this process has {own[name]!r}: use "
+                "the same, or leave out strict=True: other versions may give other pixels"
             )
     takes_of = given.pop("parts", None)
     numbers = _read("", given, dict.fromkeys(("position", "row", "line"), _read_count))
@@ -64,14 +69,12 @@ def read_clip(text: object, *, strict: bool) -> tuple[Values, dict[str, list[Val
         raise _refuse("parts")
     parts, count = dict[str, list[Values]](), 0
     for name, takes in takes_of.items():
-        if not isinstance(takes, list) or not takes:
-            raise _refuse("parts")
         parts[name] = []
-        for each in takes:
+        for each in takes if isinstance(takes, list) and takes else [None]:
             parts[name].append(_read_take(f"parts[{name!r:.80}][{len(parts[name])}].", each))
             count += len(parts[name][-1]["indices"])
-            if count > MOST_FRAMES:
-                raise UsageError(f"parts: a text has at most {MOST_FRAMES:,} frames, of all streams together")
+            if count > MOST_FRAMES:  # before more of them are read
+                raise UsageError(f"parts: {_TOO_MANY}")
     return numbers, parts
 
 
@@ -88,21 +91,6 @@ def replace_sources(parts: Mapping[str, Sequence[Values]], source: Any) -> None:
             take["source"] = DecodeRequest(each, [0]).source
 
 
-def _parse(text: object) -> Values:
-    def make_dict(pairs: list[tuple[str, Any]]) -> Values:
-        if len(made := dict(pairs)) < len(pairs):
-            raise ValueError(f"one of {', '.join(made):.200} is there twice")
-        return made
-
-    if not isinstance(text, str):
-        raise expected("text", "the text of a clip, from clip.to_json()", text)
-    try:
-        given = json.loads(text, object_pairs_hook=make_dict)
-    except (ValueError, RecursionError) as error:  # also for an integer of more than 4,300 digits
-        raise UsageError(f"text: cannot be read as JSON ({error}): {_ADVICE}") from None
-    return given if isinstance(given, dict) else {}
-
-
 def _read_take(key: str, given: Any) -> Values:
     take = _read(key, given, _TAKE)
     indices, placement = take["indices"], take["placement"]
@@ -112,9 +100,8 @@ def _read_take(key: str, given: Any) -> Values:
     fits["on_damaged"] = take["on_damaged"] in get_args(OnDamaged)
     fits["displayed"] = len(take["displayed"]) == 2
     fits["placement"] = placement is None or placement.box[2:] == take["output"].size
-    for name in fits:
-        if not fits[name]:
-            raise _refuse(key + name)
+    for name in [name for name in fits if not fits[name]]:
+        raise _refuse(key + name)
     return take
 
 
@@ -139,9 +126,6 @@ def _refuse(key: str) -> UsageError:
     return UsageError(f"{key}: is not what clip.to_json() writes: {_ADVICE}")
 
 
-# --- values -------------------------------------------------------------------------------------------
-
-
 def _write(value: Any) -> Any:
     """Write a value by its type."""
     if isinstance(value, bytes):
@@ -153,7 +137,7 @@ def _write(value: Any) -> Any:
     if isinstance(value, Fraction):
         return value.as_integer_ratio()
     if isinstance(value, OutputSpec):
-        return {name: each for name, each in asdict(value).items() if each != _SPEC[name]}
+        return {name: each for name, each in asdict(value).items() if each != getattr(OutputSpec(), name)}
     if isinstance(value, ImageSequence):
         return {"folder": value.folder, "paths": value.paths, "fps": _write(value.fps), "timestamps": value.timestamps}
     if not isinstance(value, np.ndarray):
@@ -203,20 +187,17 @@ def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda given: None if given is None else read(given)
 
 
-_INTEGERS, _FLOATS, _BOOLS = (partial(_read_column, dtype) for dtype in (np.int64, np.float64, np.bool_))
 _TAKE: dict[str, Callable[[Any], Any]] = {
     "source": _read_source,
     "bytes": _optional(_read_count),
     "fingerprint": _optional(str),
     "time_base": lambda given: Fraction(*_read_integers(given)),
-    "indices": _INTEGERS,
-    "pts": _INTEGERS,
-    "seconds": _optional(_FLOATS),
+    **dict.fromkeys(("indices", "pts", "segment"), partial(_read_column, np.int64)),
+    "seconds": _optional(partial(_read_column, np.float64)),
     "end_seconds": lambda given: nan if given is None else float(given),
-    "pick_error_seconds": _FLOATS,
-    "valid": _BOOLS,
-    "segment": _INTEGERS,
-    "damaged": _optional(_BOOLS),
+    "pick_error_seconds": partial(_read_column, np.float64),
+    "valid": partial(_read_column, np.bool_),
+    "damaged": _optional(partial(_read_column, np.bool_)),
     "on_damaged": str,
     "flipped": bool,
     "output": lambda given: OutputSpec(**given, dimension_order="NCHW"),  # plans deliver no other
