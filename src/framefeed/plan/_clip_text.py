@@ -29,6 +29,7 @@ FORMAT = 1
 """Rises if a text has other keys, or one of them another meaning."""
 _ADVICE = "the text is damaged or was edited: make it again with clip.to_json()"
 _TOO_MANY = f"a text has at most {MOST_FRAMES:,} frames, of all streams together"
+_SPEC = asdict(OutputSpec())
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _dump = partial(json.dumps, separators=(",", ":"), allow_nan=False)
 
@@ -137,14 +138,15 @@ def _write(value: Any) -> Any:
     if isinstance(value, Fraction):
         return value.as_integer_ratio()
     if isinstance(value, OutputSpec):
-        return {name: each for name, each in asdict(value).items() if each != getattr(OutputSpec(), name)}
+        return {name: each for name, each in asdict(value).items() if each != _SPEC[name]}
     if isinstance(value, ImageSequence):
         return {"folder": value.folder, "paths": value.paths, "fps": _write(value.fps), "timestamps": value.timestamps}
     if not isinstance(value, np.ndarray):
         return asdict(value) if isinstance(value, Placement) else value
     # Integers as differences, modulo 2**64, and three values that are equal, or more, as [value, count].
-    column: list[Any] = (np.diff(value, prepend=0) if value.dtype == np.int64 else value).tolist()
-    runs = (list(run) for _, run in groupby(map(_write, column), repr))  # -0.0 is not 0.0
+    column: AnyArray = np.diff(value, prepend=0) if value.dtype == np.int64 else value
+    values = [None if isnan(each) else each for each in column.tolist()]
+    runs = (list(run) for _, run in groupby(values, repr))  # -0.0 is not 0.0
     return [each for run in runs for each in (run if len(run) < 3 else [[run[0], len(run)]])]
 
 
