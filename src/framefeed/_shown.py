@@ -132,18 +132,13 @@ def strip_url(url: str) -> str:
 
 
 def drop_query(url: str) -> str:
-    """Leave out of a URL user, password, query and fragment; keys of buckets and names of files are kept whole.
-
-    >>> drop_query("tar://a?b.mp4::https://user:password@host/x.tar?token=0#part")
-    'tar://a?b.mp4::https://host/x.tar'
-    """
-    return "::".join(map(_drop_query, _CHAIN.split(url))) if _MARK in url else url
-
-
-def _drop_query(part: str) -> str:
-    part = _strip_part(part)
-    is_name = _MARK not in part or part.partition(_MARK)[0].lower() in _LITERAL | _BUCKETS
-    return part if is_name else _QUERY.sub("", part)
+    """Leave out of a URL user, password, query and fragment; keys of buckets and names of files are kept whole."""
+    parts = []
+    for part in _CHAIN.split(strip_url(url)):
+        scheme, mark, _ = part.partition(_MARK)
+        is_name = not mark or scheme.lower() in _LITERAL | _BUCKETS
+        parts.append(part if is_name else _QUERY.sub("", part))
+    return "::".join(parts)
 
 
 def is_signed(url: str) -> bool:

@@ -138,7 +138,7 @@ def test_cameras_and_pictures_in_tables_travel(tmp_path: Path, cameras: tuple[st
 def test_bytes_are_refused() -> None:
     media = clip_bytes(ClipSpec(num_frames=3), "mp4")
     clip = plan_requests([ff.DecodeRequest(media, indices=[0])])[0]
-    with pytest.raises(UsageError, match=r"bytes in memory, .* store them as a file, and plan with its path"):
+    with pytest.raises(UsageError, match="a source is bytes in memory: store them as a file"):
         clip.to_json()
 
 
@@ -176,7 +176,7 @@ def test_a_text_has_as_many_frames_as_a_clip() -> None:
         ff.PlannedClip(0, 0, 0, {"a": take, "b": take}).to_json()
     given = json.loads(plan[0].to_json())
     given["parts"] = {"a": given["parts"][""] * 2}
-    with pytest.raises(UsageError, match="parts: expected at most 100,000 frames"):
+    with pytest.raises(UsageError, match="parts: a text has at most 100,000 frames"):
         ff.PlannedClip.from_json(json.dumps(given))
 
 
@@ -186,19 +186,16 @@ NOT_TEXTS: dict[str, tuple[Any, str]] = {
     "no text": (b"{}", "text: expected the text of a clip"),
     "nothing": ("", "text: cannot be read as JSON"),
     "no JSON": ("frame 3", "text: cannot be read as JSON"),
-    "other JSON": ('{"frames": [{"pts": 0}]}', "from clip.to_json.*, got other JSON"),
-    "a list": ("[]", "got other JSON"),
+    "other JSON": ('{"frames": [{"pts": 0}]}', "framefeed_clip: expected 1"),
+    "a list": ("[]", "framefeed_clip: expected 1"),
     "deep": ("[" * 5_000_000 + "]" * 5_000_000, "text: cannot be read as JSON"),
-    "deep in a value": ('{"framefeed_clip": ' + "[" * 900 + "]" * 900 + "}", "reads format 1"),
-    "long": ("[" + "1," * 5_000_000 + "1]", "got other JSON"),
-    "too long": (" " * 20_000_000, "text: expected at most 16,777,216 characters"),
+    "deep in a value": ('{"framefeed_clip": ' + "[" * 900 + "]" * 900 + "}", "framefeed_clip: expected 1"),
+    "long": ("[" + "1," * 5_000_000 + "1]", "framefeed_clip: expected 1"),
     "digits": ("9" * 5000, "text: cannot be read as JSON"),
-    "another format": ('{"framefeed_clip": 2}', "reads format 1, and the text has another"),
-    "true": ('{"framefeed_clip": true}', "reads format 1, and the text has another"),
-    "NaN": ('{"framefeed_clip": 1, "row": NaN}', "text: NaN is no number of JSON"),
-    "infinite": ('{"framefeed_clip": 1, "row": -Infinity}', "text: -Infinity is no number of JSON"),
-    "twice": ('{"framefeed_clip": 1, "row": 0, "row": 1}', "row: is there twice"),
-    "missing": ('{"framefeed_clip": 1}', "line: is missing"),
+    "another format": ('{"framefeed_clip": 2}', "framefeed_clip: expected 1"),
+    "true": ('{"framefeed_clip": true}', "framefeed_clip: expected 1"),
+    "NaN": ('{"framefeed_clip": NaN}', "framefeed_clip: expected 1"),
+    "missing": ('{"framefeed_clip": 1}', "versions: is not what"),
 }
 
 
@@ -211,6 +208,7 @@ def test_what_is_no_text_of_a_clip_is_refused(name: str) -> None:
 
 
 BIG = 2**63
+INF, NAN = float("inf"), float("nan")
 DEEP = json.loads("[" * 900 + "]" * 900)
 EDITS: dict[str, tuple[Any, ...]] = {
     "source": (None, 3, ["a"], {}, {"folder": "/a", "paths": None, "fps": None, "timestamps": None},
@@ -228,8 +226,8 @@ EDITS: dict[str, tuple[Any, ...]] = {
                 [BIG] * 4, [[1, 1e9]], [[1, 10**12]], [[1, -1], 1, 1, 1], [True, 1, 1, 1], ["1"] * 4, {"0": 1}, "1111",
                 DEEP, 10**4000),
     "pts": (None, [0, 1, 2], [0, 1, 2, 3, 4], [0.5, 1, 2, 3], [BIG, 0, 0, 0], [0, {}, 0, 0], [0, "1", 0, 0]),
-    "seconds": ([0.0], [0, 1, 2, 3], ["0.0"] * 4, [1e999] * 4, [[0.0, 5]], [DEEP, 0.0, 0.0, 0.0]),
-    "end_seconds": ("1", 3, [1.0], 1e999, True, 10**400),
+    "seconds": ([0.0], [0, 1, 2, 3], ["0.0"] * 4, [INF] * 4, [-INF] * 4, [NAN] * 4, [[0.0, 5]], [DEEP, 0.0, 0.0, 0.0]),
+    "end_seconds": ("1", 3, [1.0], INF, NAN, True, 10**400),
     "pick_error_seconds": (None, [[0.0, 3]], [[0, 4]], [[True, 4]], [[0.0, 10**12]], [[0.0, 2], 0.0, 0.0]),
     "valid": (None, [[1, 4]], [[True, 3]], [["true", 4]], [[None, 4]], [True, True, True, {}]),
     "segment": (None, [[0, 3]], [[0.0, 4]], [[False, 4]]),
@@ -260,9 +258,9 @@ def get_text(**values: Any) -> dict[str, Any]:
 def test_an_edited_take_is_refused_by_its_key(key: str) -> None:
     assert get_text()["parts"][""][0].keys() == EDITS.keys()
     for value in EDITS[key]:
-        edited = get_text(**{key: value})
-        with pytest.raises(UsageError, match=rf"^parts\[''\]\[0\]\.{key}: expected .*: make it again") as caught:
-            ff.PlannedClip.from_json(json.dumps(edited).replace("Infinity", "1e999"))
+        edited = json.dumps(get_text(**{key: value}))
+        with pytest.raises(UsageError, match=rf"^parts\[''\]\[0\]\.{key}: is not what .*: make it again") as caught:
+            ff.PlannedClip.from_json(edited)
         assert "Zq7Secret" not in str(caught.value)
         assert len(str(caught.value)) < 500
 
@@ -272,7 +270,7 @@ def test_an_edited_take_is_refused_by_its_key(key: str) -> None:
     [
         ("parts", (None, [], {}, {"": []}, {"": {}}, {"": [{}]}, {"": [3]}, "text")),
         ("versions", (None, {}, [], "1", {"framefeed": "0"})),
-        ("row", (None, -1, "0", 1.0, BIG, True)),
+        ("row", (None, -1, "0", 1.0, BIG, True, NAN)),
         ("line", (None, -1)),
         ("position", (None, -1)),
     ],
@@ -283,12 +281,12 @@ def test_an_edited_clip_is_refused_by_its_key(key: str, values: tuple[Any, ...])
             ff.PlannedClip.from_json(json.dumps({**get_text(), key: value}))
     edited = get_text()
     edited["parts"]["other"] = edited["parts"][""]
-    with pytest.raises(UsageError, match=r"^parts: expected takes by stream"):
+    with pytest.raises(UsageError, match=r"^parts: is not what"):
         ff.PlannedClip.from_json(json.dumps(edited))
 
 
 def test_columns_have_one_length() -> None:
-    with pytest.raises(UsageError, match=r"\.pts: expected 2 values, as many as indices, got a list of"):
+    with pytest.raises(UsageError, match=r"\.pts: is not what"):
         ff.PlannedClip.from_json(json.dumps(get_text(indices=[0, 1])))
 
 
@@ -298,9 +296,9 @@ def test_unknown_and_missing_keys_are_refused() -> None:
         take = edited["parts"][""][0]
         if take.pop(change, None) is None:
             take[change] = None
-        with pytest.raises(UsageError, match=rf"\.{change}: is (no key of this format|missing): .*to_json"):
+        with pytest.raises(UsageError, match=rf"\.{change}: is not what clip.to_json\(\) writes"):
             ff.PlannedClip.from_json(json.dumps(edited))
-    with pytest.raises(UsageError, match=r"^more: is no key of this format"):
+    with pytest.raises(UsageError, match=r"^more: is not what"):
         ff.PlannedClip.from_json(json.dumps({**get_text(), "more": 1}))
 
 
@@ -359,9 +357,8 @@ def test_sources_are_replaced_by_part() -> None:
     two = several.to_json()
     assert ff.PlannedClip.from_json(two, source=["a", "b"]).parts[""].takes[1].source == "b"
     for text, source, message in (
-        (one.to_json(), {"": "a"}, "a path, a URL or an ImageSequence, got dict"),
-        (one.to_json(), b"bytes", "a path, a URL or an ImageSequence"),
-        (one.to_json(), Path, "a path, a URL or an ImageSequence"),
+        (one.to_json(), {"": "a"}, "a path, URL, .* got dict"),
+        (one.to_json(), Path, "a path, URL"),
         (both.to_json(), "a", r"a dict by stream, of some of \['slow', 'fast'\]"),
         (both.to_json(), {"wrist": "a"}, "a dict by stream"),
         (both.to_json(), {"slow": ["a", "b"]}, "1 sources for the part 'slow', in a list"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,14 @@ from framefeed._values import Limits
 from framefeed.catalog import Catalog, make_memory_catalog
 from framefeed.decode import Decoder, Pixels, adapt_decoder, allocate_pixels, as_decoder
 from framefeed.errors import MediaError, StaleSource
-from framefeed.index import FrameIndex
 from framefeed.load._batch import ClipBatch
 from framefeed.load._finish import finish_take
 from framefeed.load._work import split_damaged
-from framefeed.media import StorageOptions, check_storage_options, source_name
+from framefeed.media import ImageSequence, StorageOptions, check_storage_options, source_name
 from framefeed.plan import ClipPart, PlannedClip, Take, iterate_takes
+
+_TIMES = ("pts_seconds", "valid", "seconds", "end_seconds")
+_ADVICE = "give from_json(source=...) the same file, use the same versions (strict=True checks them), or plan again"
 
 
 def load_clip(
@@ -50,51 +51,54 @@ def load_clip(
     if not isinstance(clip, PlannedClip):
         raise expected("clip", "a PlannedClip, such as plan[0] or ff.PlannedClip.from_json(text)", clip)
     check_storage_options(storage_options)
-    decoder = adapt_decoder(as_decoder(backend, limits))
-    takes = list(iterate_takes(clip))
+    decoder, takes = adapt_decoder(as_decoder(backend, limits)), list(iterate_takes(clip))
     try:
         catalog = make_memory_catalog([take.source for take in takes], limits, storage_options=storage_options)
     except MediaError as error:
         error.position = clip.position  # it was the number of the source
         raise
-    rows = iter(range(len(takes)))
-    parts = {name: _load_part(part, partial(_decode_take, catalog, decoder, rows)) for name, part in clip.parts.items()}
+    decoded = iter([_decode(catalog, row, decoder, take) for row, take in enumerate(takes)])
+    parts = clip.parts.values()
 
-    def join(name: str) -> Any:
-        values = {stream: part[name] for stream, part in parts.items() if part[name] is not None}
-        return values.get("", values or None)
+    def join(values: Iterable[Any]) -> Any:
+        by_name = dict(zip(clip.parts, values, strict=True))
+        return by_name.get("", by_name)
 
+    boxes = {name: np.array([part.box]) for name, part in clip.parts.items() if part.box is not None}
     return ClipBatch(
+        data=join([np.concatenate([next(decoded) for _ in part.takes])[np.newaxis] for part in parts]),
         positions=np.array([clip.position]),
         rows=np.array([clip.row]),
         columns={},
+        sources=join(map(_list_sources, parts)),
         ok=np.ones(1, np.bool_),
         errors=[None],
+        boxes=boxes.get("", boxes or None),
         flipped=np.array([takes[0].flipped]),
-        **{name: join(name) for name in next(iter(parts.values()))},
+        **{name: join([np.array([getattr(part, name)]) for part in parts]) for name in _TIMES},
     )
 
 
-def _load_part(part: ClipPart, decode: Callable[[Take], Pixels]) -> dict[str, Any]:
-    """Make what a batch of one clip has of a part, by name."""
-    names = dict.fromkeys(
-        take.source if isinstance(take.source, str | bytes) else take.source.name for take in part.takes
-    )
-    first, *others = names
-    return {
-        "data": np.concatenate(list(map(decode, part.takes)))[np.newaxis],
-        "sources": [f"{first!s} and {len(others)} more" if others else first],
-        "boxes": None if part.box is None else np.array([part.box]),
-        "end_seconds": np.array([part.end_seconds]),
-        **{name: getattr(part, name)[np.newaxis].copy() for name in ("pts_seconds", "seconds", "valid")},
-    }
+def _list_sources(part: ClipPart) -> list[Any]:
+    sources = (take.source for take in part.takes)
+    first, *others = dict.fromkeys(each.name if isinstance(each, ImageSequence) else each for each in sources)
+    return [f"{first!s} and {len(others)} more" if others else first]
 
 
-def _decode_take(catalog: Catalog, decoder: Decoder, rows: Iterator[int], take: Take) -> Pixels:
-    """Decode the frames of one source, whose row in the catalog is the next one, uint8 [T, C, H, W]."""
-    row = next(rows)
-    name, index = source_name(take.source), catalog.frame_index(row)
-    _check_frames(take, index, name)
+def _decode(catalog: Catalog, row: int, decoder: Decoder, take: Take) -> Pixels:
+    """Decode the frames of one source, uint8 [T, C, H, W], if it is the file that was planned."""
+    name, index, facts = source_name(take.source), catalog.frame_index(row), take.facts
+    now, change = index.identity, ""
+    if now is not None and facts.fingerprint not in (None, now.fingerprint):
+        change = f"is another file than the one that was planned ({facts.bytes} bytes, now {now.bytes})"
+    elif (
+        int(take.indices.max()) >= len(index)
+        or (take.displayed, facts.time_base) != (index.stream.displayed, index.time_base)
+        or (facts.pts != index.pts[take.indices]).any()
+    ):
+        change = "its frames have other numbers, times or sizes here than where they were planned"
+    if change:
+        raise StaleSource(f"{name}: {change}: {_ADVICE}", source=name, stage="index")
     decoded = allocate_pixels((len(take), *take.output.shape(*take.displayed)), f"{name}: {len(take)} frames")
     for mask, slot in split_damaged(take, decoded):
         decoder.decode(catalog.media_source(row), index, [slot]).raise_first()
@@ -105,21 +109,3 @@ def _decode_take(catalog: Catalog, decoder: Decoder, rows: Iterator[int], take: 
     if take.skipped is not None:
         out[take.skipped] = 0
     return out
-
-
-def _check_frames(take: Take, index: FrameIndex, name: str) -> None:
-    """Raise StaleSource unless the source has the frames that were planned."""
-    facts, now = take.facts, index.identity
-    if facts.fingerprint is not None and now is not None and facts.fingerprint != now.fingerprint:
-        message = (
-            f"{name}: is another file than the one that this clip was planned for ({facts.bytes} bytes, now "
-            f"{now.bytes}): give from_json(source=...) a path or URL of that file, or plan again"
-        )
-        raise StaleSource(message, source=name, stage="open")
-    is_same = int(take.indices.max()) < len(index) and take.displayed == index.stream.displayed
-    if not is_same or facts.time_base != index.time_base or (index.pts[take.indices] != facts.pts).any():
-        message = (
-            f"{name}: its frames have other numbers, times or sizes here than in the process that planned this clip: "
-            "use the same versions of framefeed and PyAV in both, which from_json(strict=True) checks, or plan again"
-        )
-        raise StaleSource(message, source=name, stage="index")

@@ -30,10 +30,6 @@ def list_versions() -> dict[str, str]:
     """List what pixels depend on besides media: the versions of framefeed, PyAV and libavcodec, and the CPU family."""
     from importlib.metadata import version  # with the package email, 15 ms
 
-    numbers = ".".join(map(str, av.library_versions["libavcodec"]))
-    return {
-        "framefeed": version("framefeed"),
-        "pyav": av.__version__,
-        "libavcodec": numbers,
-        "machine": platform.machine(),
-    }
+    codec = ".".join(map(str, av.library_versions["libavcodec"]))
+    own = {"framefeed": version("framefeed"), "pyav": av.__version__, "libavcodec": codec}
+    return {**own, "machine": platform.machine()}

@@ -16,24 +16,17 @@ from framefeed._values import MISSING_PTS
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import ImageSequence, source_name
-from framefeed.plan._clip_text import NUMBERS, read_clip, replace_sources, write_clip
+from framefeed.plan._clip_text import read_clip, replace_sources, write_clip
 from framefeed.request import Box, OnDamaged, OutputSpec, Placement, Size
 
 
 class FrameFacts(NamedTuple):
-    """What pickles and texts of a take keep of its frame index.
+    """What pickles and texts of a take keep of its frame index."""
 
-    Attributes:
-        pts: Of each frame in ticks of ``time_base``, int64 [T]; ``MISSING_PTS`` where unknown.
-        time_base: Seconds in one tick.
-        bytes: Size of the source; None where unknown.
-        fingerprint: Hash of the source, as catalogs have it; None where unknown.
-    """
-
-    pts: IntArray
-    time_base: Fraction
-    bytes: int | None
-    fingerprint: str | None
+    pts: IntArray  # of each frame in ticks of the time base, int64 [T]; MISSING_PTS where unknown
+    time_base: Fraction  # seconds in one tick
+    bytes: int | None  # of the source; None where unknown
+    fingerprint: str | None  # of the source, as catalogs have it; None where unknown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,10 +80,9 @@ class Take:
         """Exact times of the frames, and what identifies the source."""
         if isinstance(self.index, FrameFacts):
             return self.index
-        size, fingerprint = None, None
-        if self.index.identity is not None:
-            size, fingerprint = self.index.identity.bytes, self.index.identity.fingerprint or None
-        return FrameFacts(self.index.pts[self.indices], self.index.time_base, size, fingerprint)
+        pts, identity = self.index.pts[self.indices], self.index.identity
+        known = (None, None) if identity is None else (identity.bytes, identity.fingerprint or None)
+        return FrameFacts(pts, self.index.time_base, *known)
 
     @property
     def key(self) -> Hashable:
@@ -131,16 +123,8 @@ def _restore_take(*values: Any) -> Take:
     return Take(*values)
 
 
-def _describe_take(take: Take) -> dict[str, Any]:
-    """List what a text says of a take, by name: not its times in seconds, which are those in ticks."""
-    values = {name: getattr(take, name) for name in _TAKE_FIELDS} | take.facts._asdict()
-    if take.seconds.tobytes() == take.pts_seconds.tobytes():
-        values["seconds"] = None
-    return values
-
-
 def _make_take(values: dict[str, Any]) -> Take:
-    """Make a take of what a text says."""
+    """Make a take of what a text says, which has no times that follow from others."""
     facts = FrameFacts(*(values[name] for name in FrameFacts._fields))
     # As `FrameIndex.to_seconds`: each is rounded once.
     times = np.array([nan if tick == MISSING_PTS else float(tick * facts.time_base) for tick in facts.pts.tolist()])
@@ -327,29 +311,31 @@ class PlannedClip(ClipPart):
         return super().__len__() if "" in self.parts else len(self.parts)
 
     def to_json(self) -> str:
-        """Write the clip as a text, which `from_json` reads in another process: the same frames, with the same times.
-
-        It has no secrets of URLs: neither user nor password, query or fragment.
+        """Write the clip as a text without secrets of URLs, which `from_json` reads in another process.
 
         Raises:
             UsageError: A source is bytes, or there are more than 100,000 frames.
         """
-        parts = {name: list(map(_describe_take, part.takes)) for name, part in self.parts.items()}
-        return write_clip({name: int(getattr(self, name)) for name in NUMBERS}, parts)
+        parts: dict[str, list[dict[str, Any]]] = {name: [] for name in self.parts}
+        for name, part in self.parts.items():
+            for take in part.takes:
+                values = {each: getattr(take, each) for each in _TAKE_FIELDS} | take.facts._asdict()
+                is_same = take.seconds.tobytes() == take.pts_seconds.tobytes()
+                parts[name].append(values | {"seconds": None} if is_same else values)
+        return write_clip({name: int(getattr(self, name)) for name in ("position", "row", "line")}, parts)
 
     @classmethod
     def from_json(cls, text: str, *, source: Any = None, strict: bool = False) -> PlannedClip:
         """Read a clip that `to_json` wrote; no file is opened.
 
         Args:
-            text: All of it is checked, but a path or URL in it may be any: of texts from others, look at ``source``.
+            text: All of it is checked, but it may name any path or URL: of texts from others, look at ``source``.
             source: Another path or URL of the same file, such as a presigned one; of several streams, a dict by
                 stream; of a part with several sources, a list of them. None for those of the text.
             strict: Refuse a text of another version of framefeed, PyAV or libavcodec, or of another CPU family.
 
         Raises:
-            UsageError: The text is not one of `to_json`, or ``source`` does not fit it, or with ``strict``, versions
-                differ.
+            UsageError: It is no text of `to_json`, ``source`` does not fit it, or with ``strict``, versions differ.
         """
         if not isinstance(strict, bool):
             raise expected("strict", "True or False", strict)
