@@ -1,7 +1,7 @@
-"""Draw the picture of docs/video-language-models.md: the second that a prompt says, against the true one.
+"""Make picture and table of docs/video-language-models.md: the second that a prompt says, against the true one.
 
     .venv-vlm/bin/python -m benchmarks.vlm_chart --measure [--media ../shared/media]    asks the readers again
-    .venv/bin/python -m benchmarks.vlm_chart                                            draws what they answered
+    .venv/bin/python -m benchmarks.vlm_chart                                            draws, and fills the table
 
 What is installed beside .venv-vlm, and what told and true are, is in `benchmarks.vlm_truth`. The true second of a
 picture is the one nearest to the told second at which that picture is on the screen.
@@ -10,12 +10,26 @@ picture is the one nearest to the told second at which that picture is on the sc
 from __future__ import annotations
 
 import argparse
+import csv
+import re
 import tempfile
 from pathlib import Path
+from statistics import mean
 
 from benchmarks.epoch_picture import place_text
 from benchmarks.reading import RESULTS
 
+PAGE = RESULTS.parents[1] / "docs" / "video-language-models.md"
+RESULTS_OF = {"uneven": "vlm-truth-2026-11-30.tsv", "plain": "vlm-truth-2026-11-30-plain.tsv"}
+TITLES = {
+    "hf-torchcodec": "transformers, TorchCodec",
+    "hf-pyav": "transformers, PyAV",
+    "hf-decord": "transformers, decord",
+    "hf-opencv": "transformers, OpenCV",
+    "qwen-torchcodec": "qwen-vl-utils, TorchCodec",
+    "qwen-decord": "qwen-vl-utils, decord",
+    "framefeed": "framefeed",
+}
 FILE = "napari/auto-fill-labels.webm"
 SECONDS = 7.5
 TABLE = RESULTS / "vlm-chart-2026-11-30.tsv"
@@ -126,8 +140,33 @@ def draw(points: dict[str, list[tuple[float, float]]]) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
+def tabulate() -> str:
+    """Make the page's table: a row for each reader, over both selections of files."""
+    cells = {reader: [title] for reader, title in TITLES.items()}
+    for name in RESULTS_OF.values():
+        with (RESULTS / name).open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+        for reader, line in cells.items():
+            mine = [row for row in rows if row["reader"] == reader]
+            read = [row for row in mine if not row["error"]]
+            wrong, came = (sum(int(row[column]) for row in read) for column in ("wrong", "came"))
+            line += [f"{len(read)} of {len(mine)}", f"{wrong} of {came}"]
+            line += [f"{mean(float(row['mean']) for row in read):.3f} s"]
+            line += [f"{max(abs(float(row['worst'])) for row in read):.3f} s"]
+    head = [
+        "reader",
+        *(f"{what}{each}" for what in ("", "plain: ") for each in ("files", "told wrong", "mean", "worst")),
+    ]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *cells.values())) + "\n"
+
+
+def fill(text: str) -> str:
+    """Return the text of the page with the table that the results give."""
+    return re.sub(r"(?<=<!-- figures: vlm -->\n\n)(?s:.*?)(?=\n<!-- end -->)", lambda _: tabulate(), text)
+
+
 def main() -> None:
-    """Draw the picture, after asking the readers with --measure."""
+    """Draw the picture and fill the table, after asking the readers with --measure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--measure", action="store_true", help="ask the readers again")
     parser.add_argument("--media", default="../shared/media", help="the folder of the file")
@@ -135,6 +174,7 @@ def main() -> None:
     if options.measure:
         measure(options.media)
     PICTURE.write_text(draw(read_points()), encoding="utf-8")
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
