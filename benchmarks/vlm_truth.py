@@ -134,6 +134,9 @@ def decode_in_order(path: str) -> tuple[np.ndarray, list[tuple[float, float]], f
             pictures.append(shrink(frame.to_ndarray(format="rgb24")))
             times.append(float(time))
             ends.append(float(time) + length)
+    # Decoders give frames in the order in which they are shown. Where libavformat guesses times of an AVI file with
+    # B-frames, it mixes them up: the k-th frame has the k-th of the times.
+    times.sort()
     start = times[0]
     last = max(ends[-1], times[-1] + (times[-1] - start) / max(len(times) - 1, 1))
     spans = [(time - start, end - start) for time, end in zip(times, [*times[1:], last], strict=True)]
@@ -161,13 +164,18 @@ def measure_off(told: float, span: tuple[float, float]) -> float:
     return told - end if told >= end + TOLERANCE else 0.0
 
 
-def compare(pictures: np.ndarray, told: Told, truth: np.ndarray, spans: list[tuple[float, float]]) -> dict[str, Any]:
-    """Compare what a reader told with what is true."""
-    distances = find_distances(pictures, truth)
+def list_offs(pictures: np.ndarray, told: Told, truth: np.ndarray, spans: list[tuple[float, float]]) -> list[float]:
+    """Say of each picture that came how far its told second lies outside of its time on the screen."""
     offs = []
-    for row, second in zip(distances, told, strict=False):
+    for row, second in zip(find_distances(pictures, truth), told, strict=False):
         alike = np.flatnonzero(row <= max(float(row.min()), 0.0) * ALIKE + 0.05)
         offs.append(min((measure_off(second, spans[index]) for index in alike), key=abs))
+    return offs
+
+
+def compare(pictures: np.ndarray, told: Told, truth: np.ndarray, spans: list[tuple[float, float]]) -> dict[str, Any]:
+    """Compare what a reader told with what is true."""
+    offs = list_offs(pictures, told, truth, spans)
     wrong = sum(off != 0 for off in offs)
     worst = max(offs, key=abs)
     mean = statistics.mean(map(abs, offs))

@@ -291,6 +291,10 @@ def test_other_rules_sizes_and_sources(videos: Path, tmp_path: Path) -> None:
     with ff.VideoDecoder(videos / "long.mp4", size=ff.Cover(32, 48), filter="bicubic") as decoder:
         assert np.array_equal(uniform.frames, decoder.get_frames_at(uniform.indices).data)
     assert vlm.load_video((videos / "short.mp4").read_bytes(), fps=2, min_frames=4).frames.shape[0] == 4
+    with pytest.raises(UsageError, match="no processor="):
+        vlm.load_video(videos / "long.mp4", processor=make_processor("gemma4"), fps=2)
+    own_size = vlm.load_video(videos / "long.mp4", processor=make_processor("gemma4"), fps=2, size=(96, 48))
+    assert own_size.frames.shape[1:] == (3, 96, 48)
     still = tmp_path / "still.png"
     with ff.VideoDecoder(videos / "short.mp4") as decoder:
         from PIL import Image

@@ -15,15 +15,15 @@ from framefeed.decode import Decoder, VideoDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, Timeline, build_index, count_seconds, find_end_seconds, read_seconds
 from framefeed.media import StorageOptions
-from framefeed.plan import ClipRule, WholeVideo, choose_by
-from framefeed.request import AnySize, ClipContext, Filter, PictureRule, PixelBudget, Size, read_bounds
-from framefeed.vlm._metadata import USUAL_FPS, Origin, describe_frames
+from framefeed.plan import ClipRule, choose_by
+from framefeed.request import AnySize, ClipContext, Filter, PictureRule, read_bounds
+from framefeed.vlm._metadata import Origin, describe_frames
 from framefeed.vlm._processors import (
     find_filter,
+    find_rule,
     find_size,
     get_video_processor,
     make_metadata,
-    rules,
     sample_frames,
 )
 
@@ -110,9 +110,8 @@ def load_video(  # noqa: PLR0913 - public: what its users ask for
         raise UsageError("give either rule=, or fps=, min_frames= and max_frames=, but not both")
     own = None if processor is None else get_video_processor(processor)
     if rule is None:
-        rule, own_size = _read_rules(own, fps, min_frames, max_frames)
-        size = own_size if size is None else size
-    elif size is None and own is not None:
+        rule = find_rule(own, fps, min_frames, max_frames)
+    if size is None and own is not None:
         size = find_size(own)
     index = build_index(video, limits=limits, storage_options=storage_options)
     chosen = choose_by(rule, _open_window(index, rule, start, end), ClipContext(0, 0, 0))
@@ -131,14 +130,6 @@ def load_video(  # noqa: PLR0913 - public: what its users ask for
         frames = decoder.get_frames_at(chosen.ordinals).data
     seconds = count_seconds(index, chosen.ordinals) if chosen.seconds is None else chosen.seconds
     return _make_clip(index, chosen.ordinals, frames, seconds, origin)
-
-
-def _read_rules(
-    own: Any, fps: float | None, min_frames: int | None, max_frames: int | None
-) -> tuple[WholeVideo, PixelBudget | Size | None]:
-    if own is not None:
-        return rules(own, fps=fps, min_frames=min_frames, max_frames=max_frames, batch_size=1)
-    return WholeVideo(fps or USUAL_FPS, min_frames=min_frames or 1, max_frames=max_frames), None
 
 
 def _open_window(index: FrameIndex, rule: ClipRule, start: float | None, end: float | None) -> Timeline:

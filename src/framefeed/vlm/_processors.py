@@ -24,7 +24,7 @@ from framefeed.vlm._metadata import USUAL_FPS
 
 _FILTERS: dict[int, Filter] = {2: "bilinear", 3: "bicubic"}
 """Filters by their numbers in Pillow, which ``resample`` of a processor has."""
-_OWN_SIZE = "give plan_clips size=None, and the processor do_resize=True"
+_OWN_SIZE = "give plan_clips size=None, load_video rule= and no processor=, and the processor do_resize=True"
 
 
 def get_video_processor(processor: Any) -> Any:
@@ -63,22 +63,27 @@ def rules(
         UsageError: None of these values gives its sizes, or it stacks videos of different T.
     """
     video = get_video_processor(processor)
-    multiple = getattr(video, "temporal_patch_size", None) or 1
-    rate = fps if fps is not None else getattr(video, "fps", None) or USUAL_FPS
-    most = max_frames if max_frames is not None else getattr(video, "max_frames", None)
-    least = min_frames if min_frames is not None else getattr(video, "min_frames", None) or 1
-    if most is not None and min_frames is None:
-        least = min(least, most)
-    rule = WholeVideo(rate, min_frames=least, max_frames=most, multiple=multiple)
+    rule = find_rule(video, fps, min_frames, max_frames)
     size = find_size(video)
     if isinstance(size, tuple) and rule.num_frames is None and batch_size != 1:
-        count = getattr(video, "num_frames", None) or most or 32
+        count = getattr(video, "num_frames", None) or rule.max_frames or 32
         raise UsageError(
             f"{type(video).__name__} gives all pictures one size, and stacks the videos of a call, which must have one "
             f"number of frames: plan with ff.Uniform({count}) and size={size}; or call it for one clip at a time, and "
             "give batch_size=1 here"
         )
     return rule, size
+
+
+def find_rule(video: Any, fps: float | None, min_frames: int | None, max_frames: int | None) -> WholeVideo:
+    """Find the rule of a video processor; what is given comes before its own values."""
+    multiple = getattr(video, "temporal_patch_size", None) or 1
+    rate = fps if fps is not None else getattr(video, "fps", None) or USUAL_FPS
+    most = max_frames if max_frames is not None else getattr(video, "max_frames", None)
+    least = min_frames if min_frames is not None else getattr(video, "min_frames", None) or 1
+    if most is not None and min_frames is None:
+        least = min(least, most)
+    return WholeVideo(rate, min_frames=least, max_frames=most, multiple=multiple)
 
 
 def find_size(video: Any) -> PixelBudget | Size:
