@@ -40,7 +40,7 @@ TYPED = ("plan", "load", "lerobot", "adapters")
 """Rooms in which a type that says nothing is counted."""
 # (concern, most lines, what it buys the user, its modules); the longest name that fits a module counts.
 CONCERNS = [
-    ("frames of one source", 7_690, "any frame by number or time, exactly the one that was asked for",
+    ("frames of one source", 7_900, "any frame by number or time, exactly the one that was asked for",
      "index request decode"),
     ("frames proved by headers", 3_724, "an index without decoding, which is still right",
      "bitstreams index.proofs index._provers"),
@@ -57,12 +57,12 @@ CONCERNS = [
     ("other engines", 1_038, "OpenCV, TorchCodec, decord and DALI by name, checked against the index frame by frame",
      "decode.backends._engine decode.backends._engine_facts decode.backends._standard_error decode.backends.opencv "
      "decode.backends.torchcodec decode.backends.decord decode.backends.dali"),
-    ("sources and containers", 2_742, "files, bytes, URLs and every container that FFmpeg reads", "media"),
+    ("sources and containers", 2_760, "files, bytes, URLs and every container that FFmpeg reads", "media"),
     ("sequences of pictures", 501, "a folder of numbered frames as a video", "media._sequence media._sequence_files"),
     ("catalogs", 4_600, "a million files as one table that opens at once and can be filtered and split", "catalog"),
     ("scans", 3_986, "folders, lists and tables; failed files are rows; goes on after a crash", "scanning"),
-    ("plans", 5_300, "which frames an epoch reads, from seed and position alone: shuffle, shards, resume", "plan"),
-    ("loading", 3_980, "batches in order from any number of workers; faults and state of a run", "load"),
+    ("plans", 5_650, "which frames an epoch reads, from seed and position alone: shuffle, shards, resume", "plan"),
+    ("loading", 4_090, "batches in order from any number of workers; faults and state of a run", "load"),
     ("workers", 2_619, "threads and processes that end, survive forks and shortages", "parallel"),
     ("cache", 1_830, "decoded frames are kept for the next epoch, on any disk", "cache"),
     ("cache: codecs", 644, "smaller stored frames, exact or lossy", "cache.codecs"),
@@ -73,14 +73,14 @@ CONCERNS = [
     ("PyTorch", 3_370, "data sets, a drop-in `DataLoader` and `VideoDecoder`", "adapters.torch torch"),
     ("other frameworks", 2_340, "batches in TensorFlow, JAX and DALI", "adapters tensorflow jax dali ray lerobot"),
     ("data sets of LeRobot", 2_379, "robots are trained from their data as they are, with exact frames", "lerobot"),
-    ("video language models", 900, "processors get the pictures that are on the screen at the seconds they are told",
+    ("video language models", 960, "processors get the pictures that are on the screen at the seconds they are told",
      "vlm compat.qwen_vl_utils"),
     ("scripts of other libraries", 1_799, "one import is changed, and frames are exact", "compat"),
     ("command line", 3_784, "all of it without Python", "cli __main__"),
     ("measuring on own files", 4_634, "which way is fastest here, against the libraries that are installed", "bench"),
     ("reports", 1_621, "a page that shows what is in a data set", "report"),
-    ("exams for other people's parts", 1_521, "a decoder or codec of one's own is checked as ours are", "testing"),
-    ("shared values, messages, errors", 2_795, "errors that name file, reason and next step", "errors _absence _arrays "
+    ("exams for other people's parts", 1_530, "a decoder or codec of one's own is checked as ours are", "testing"),
+    ("shared values, messages, errors", 2_830, "errors that name file, reason and next step", "errors _absence _arrays "
      "_at_exit _cached _callers _checks _compute _files _live_set _lru _names _nearest _outcome _per_process _shortage "
      "_shown _stopping _units _values"),
 ]  # fmt: skip

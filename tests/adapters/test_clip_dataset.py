@@ -107,7 +107,18 @@ def test_an_item_is_a_clip_and_its_target() -> None:
 def test_an_item_without_a_target_is_a_dict() -> None:
     plan = plan_of(AtIndices([0, 29, 30]), shuffle=False, rank=1, world_size=2)
     item = ClipDataset(plan)[2]
-    assert list(item) == ["data", "pts_seconds", "valid", "position", "row", "source", "ok", "label"]
+    assert list(item) == [
+        "data",
+        "pts_seconds",
+        "seconds",
+        "end_seconds",
+        "valid",
+        "position",
+        "row",
+        "source",
+        "ok",
+        "label",
+    ]
     assert (item["ok"].dtype, bool(item["ok"])) == (torch.bool, True)
     assert (item["position"].dtype, int(item["position"])) == (torch.int64, 5)
     assert (item["pts_seconds"].dtype, item["valid"].tolist()) == (torch.float64, [True, True, False])

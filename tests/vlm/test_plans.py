@@ -37,7 +37,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> ff.Catalog:
 
 
 def plan_of(catalog: ff.Catalog, **options: Any) -> ff.EpochPlan:
-    return ff.plan_clips(catalog, RULE, size=BUDGET, filter="bicubic", unequal=True, **{"seed": 3, **options})
+    given = {"seed": 3, "size": BUDGET, **options}
+    return ff.plan_clips(catalog, RULE, filter="bicubic", unequal=True, **given)
 
 
 def load(plan: ff.EpochPlan, **options: Any) -> Iterator[tuple[int, Any, Any]]:
@@ -99,12 +100,18 @@ def test_cached_is_fresh(catalog: ff.Catalog, expected: list[Any], tmp_path: Pat
 
 def test_items_of_a_data_set(catalog: ff.Catalog, expected: list[Any]) -> None:
     torch = pytest.importorskip("torch")
-    from framefeed.torch import ClipDataset, list_clips
+    from framefeed.torch import ClipDataset, list_clips, pad_clips
 
     data_set = ClipDataset(plan_of(catalog))
     loader = torch.utils.data.DataLoader(data_set, batch_size=3, collate_fn=list_clips)
-    clips = [clip.numpy().tobytes() for batch in loader for clip in batch["data"]]
-    assert clips == [data for _, data, _ in expected]
+    batches = list(loader)
+    assert [clip.numpy().tobytes() for batch in batches for clip in batch["data"]] == [data for _, data, _ in expected]
+    assert [facts for batch in batches for facts in vlm.metadata(batch)] == [facts for *_, facts in expected]
+    padded = next(
+        iter(torch.utils.data.DataLoader(ClipDataset(plan_of(catalog, size=(32, 32))), 4, collate_fn=pad_clips))
+    )
+    with pytest.raises(UsageError, match=r"use ff\.torch\.list_clips"):
+        vlm.metadata(padded)
 
 
 def test_a_plan_pickles_and_describes_itself(catalog: ff.Catalog) -> None:
@@ -114,7 +121,7 @@ def test_a_plan_pickles_and_describes_itself(catalog: ff.Catalog) -> None:
     assert "PixelBudget" in str(plan.state_dict()["options"])
     described = ff.plan_clips(catalog, ff.WholeVideo(60, max_frames=40), unequal=True, seed=0, size=(32, 32)).describe()
     assert described.repeated_frames > 0
-    assert "frames delivered again" in str(described)
+    assert "frames that repeat the one before" in str(described)
 
 
 def test_pictures_and_videos_in_one_plan(catalog: ff.Catalog, tmp_path: Path) -> None:

@@ -257,6 +257,28 @@ def test_a_failed_clip_has_no_metadata(videos: Path, tmp_path: Path) -> None:
         vlm.metadata([batch])  # type: ignore[arg-type]
 
 
+def test_a_rate_that_depends_on_the_duration_is_asked_for() -> None:
+    with pytest.raises(UsageError, match=r"give fps=, or plan with ff\.vlm\.AsTrained"):
+        vlm.rules(make_processor("glm4v"))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (TypeError("int / None"), UsageError, "give fps= or num_frames="),
+        (ValueError("32 of 9"), FrameNotFound, "32 of 9"),
+        (ZeroDivisionError("by zero"), FrameNotFound, "among 9 frames"),
+    ],
+)
+def test_what_a_processor_cannot_sample_is_said(error: Exception, kind: type[Exception], message: str) -> None:
+    class Failing(VideoProcessor):
+        def sample_frames(self, metadata: Any, **arguments: Any) -> Any:
+            raise error
+
+    with pytest.raises(kind, match=message):
+        choose_by(vlm.AsTrained(Failing("qwen2_vl")), Timeline.whole(steady_index(9)), ClipContext(0, 0, 0))
+
+
 def test_streams_are_refused(catalog: ff.Catalog) -> None:
     plan = ff.plan_clips(streams={"a": catalog, "b": catalog}, rule=ff.Uniform(2), on="source", seed=0, size=(32, 32))
     batch = next(load(plan, workers=0))

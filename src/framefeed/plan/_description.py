@@ -39,7 +39,7 @@ class PlanDescription:
         sampled_frames: Number of frames of the sampled clips.
         damaged_frames: How many of these frames the index knows as damaged, see ``on_damaged``.
         past_end_frames: How many of these frames replace frames past the end, see ``policy``.
-        repeated_frames: How many of these frames are the one before in the clip, still on the screen.
+        repeated_frames: How many of these frames are the one before in the clip again.
         waits: How unequal the ranks are; None for one rank.
         short_videos: Number of planned videos that are shorter than the rule's clips.
     """
@@ -82,10 +82,7 @@ class PlanDescription:
                 "False there, by the rule's policy)"
             )
         if self.repeated_frames:
-            lines.append(
-                f"frames delivered again: {self.repeated_frames} of {self.sampled_frames} sampled (on the screen at "
-                "two requested times)"
-            )
+            lines.append(f"frames that repeat the one before: {self.repeated_frames} of {self.sampled_frames} sampled")
         if self.waits is not None:
             lines.append(str(self.waits))
         return "\n".join(lines)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framefeed.vlm._clips import VideoClip, fetch_videos, load_video
 from framefeed.vlm._metadata import describe_frames, fps, metadata
-from framefeed.vlm._processors import AsTrained, count_tokens, rules
+from framefeed.vlm._processors import AsTrained, count_tokens, find_filter, rules
 
 __all__ = [
     "AsTrained",
@@ -15,6 +15,7 @@ __all__ = [
     "count_tokens",
     "describe_frames",
     "fetch_videos",
+    "find_filter",
     "fps",
     "load_video",
     "metadata",

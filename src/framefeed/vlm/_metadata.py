@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ _SAME = 1e-6
 """Seconds that differ by less are written alike: texts of seconds have one decimal, indices are microseconds."""
 
 
-def metadata(batch: ClipBatch, *, origin: Origin = "video") -> list[dict[str, Any]]:
+def metadata(batch: ClipBatch | Mapping[str, Any], *, origin: Origin = "video") -> list[dict[str, Any]]:
     """Describe the clips of a batch for ``processor(videos=batch.data, video_metadata=..., do_sample_frames=False)``.
 
     What a processor computes from each dict, ``frames_indices / fps``, are ``batch.seconds``. Seconds 0, s, 2 s, ...
@@ -28,7 +29,7 @@ def metadata(batch: ClipBatch, *, origin: Origin = "video") -> list[dict[str, An
     their quotient.
 
     Args:
-        batch: From `ClipLoader`, of clips of one stream.
+        batch: From `ClipLoader`, or from ``ff.torch.list_clips`` of a `ClipDataset`; of clips of one stream.
         origin: What seconds count from: "video" for the file's first frame, "window" for the first second of the clip.
 
     Returns:
@@ -39,14 +40,17 @@ def metadata(batch: ClipBatch, *, origin: Origin = "video") -> list[dict[str, An
         UsageError: A clip of the batch failed, its frames have no times, or clips have several streams.
     """
     check_choice("origin", origin, ("video", "window"))
-    seconds, ends = _list_seconds(batch), batch.end_seconds
-    sizes = [clip.shape[-2:] for clip in batch.data]
+    seconds = _list_seconds(batch)
+    ends, clips = (
+        batch[name] if isinstance(batch, Mapping) else getattr(batch, name) for name in ("end_seconds", "data")
+    )
+    sizes = [clip.shape[-2:] for clip in clips]
     return [
         describe_frames(times, float(end), size, origin) for times, end, size in zip(seconds, ends, sizes, strict=True)
     ]
 
 
-def fps(batch: ClipBatch) -> float:
+def fps(batch: ClipBatch | Mapping[str, Any]) -> float:
     """Compute the frames per second of the clips of a batch, for processors that take one ``fps=`` a call.
 
     A clip of one frame agrees with any; if all are, it is 2, the usual rate.
@@ -64,28 +68,32 @@ def fps(batch: ClipBatch) -> float:
     return float(rates[0])  # type: ignore[arg-type]
 
 
-def _list_seconds(batch: ClipBatch) -> list[FloatArray]:
+def _list_seconds(batch: ClipBatch | Mapping[str, Any]) -> list[FloatArray]:
     """List the seconds of each clip, float64 [T]."""
-    if not isinstance(batch, ClipBatch):
-        raise expected("batch", "a ClipBatch of ff.ClipLoader", batch)
-    if isinstance(batch.seconds, dict):
-        raise UsageError(f"this batch has the streams {list(batch.seconds)}: a processor takes the frames of one")
-    failed = [slot for slot, is_ok in enumerate(batch.ok) if not is_ok]
-    if failed:
-        raise UsageError(
-            f"clip {failed[0]} of this batch failed, and has no seconds ({batch.errors[failed[0]]}): use "
-            "on_error='substitute', or leave out the clips where batch.ok is False",
-            source=str(batch.sources[failed[0]]),
-        )
-    seconds = list(batch.seconds)
-    for slot, times in enumerate(seconds):
+    if isinstance(batch, ClipBatch):
+        seconds, is_ok, sources = batch.seconds, batch.ok, batch.sources
+    elif isinstance(batch, Mapping) and {"seconds", "ok", "source"} <= batch.keys():
+        seconds, is_ok, sources = batch["seconds"], batch["ok"], batch["source"]
+    else:
+        raise expected("batch", "a ClipBatch of ff.ClipLoader, or a dict of ff.torch.list_clips", batch)
+    if isinstance(seconds, dict):
+        raise UsageError(f"this batch has the streams {list(seconds)}: a processor takes the frames of one")
+    listed = [np.asarray(times, np.float64) for times in seconds]
+    for slot, times in enumerate(listed):
+        source = str(sources[slot])
+        if not is_ok[slot]:
+            raise UsageError(
+                f"clip {slot} of this batch failed, and has no seconds ({source}): use on_error='substitute', or "
+                "describe the other clips alone with ff.vlm.describe_frames",
+                source=source,
+            )
         if np.isnan(times).any():
             raise UsageError(
-                f"clip {slot} of this batch, of {batch.sources[slot]}, has no times: scan with assume_fps=, or leave "
-                "it out",
-                source=str(batch.sources[slot]),
+                f"clip {slot} of this batch, of {source}, has no times: scan with assume_fps=, or leave it out; of "
+                "batches that are padded, use ff.torch.list_clips",
+                source=source,
             )
-    return seconds
+    return listed
 
 
 def _find_rate(seconds: FloatArray) -> float | None:

@@ -16,7 +16,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, expected
-from framefeed.errors import UsageError
+from framefeed.errors import FrameNotFound, UsageError
 from framefeed.index import Timeline
 from framefeed.plan import EpochPlan, WholeVideo
 from framefeed.request import ClipContext, Filter, PixelBudget, Size
@@ -60,7 +60,8 @@ def rules(
         The rule, and the size: `PixelBudget`, or (height, width).
 
     Raises:
-        UsageError: None of these values gives its sizes, or it stacks videos of different T.
+        UsageError: None of these values gives its sizes, it stacks videos of different T, or its rate depends on the
+            duration and ``fps`` is not given.
     """
     video = get_video_processor(processor)
     rule = find_rule(video, fps, min_frames, max_frames)
@@ -77,6 +78,11 @@ def rules(
 
 def find_rule(video: Any, fps: float | None, min_frames: int | None, max_frames: int | None) -> WholeVideo:
     """Find the rule of a video processor; what is given comes before its own values."""
+    if fps is None and getattr(video, "max_duration", None):
+        raise UsageError(
+            f"{type(video).__name__} samples long videos at another rate than short ones: give fps=, or plan with "
+            "ff.vlm.AsTrained(processor)"
+        )
     multiple = getattr(video, "temporal_patch_size", None) or 1
     rate = fps if fps is not None else getattr(video, "fps", None) or USUAL_FPS
     most = max_frames if max_frames is not None else getattr(video, "max_frames", None)
@@ -153,8 +159,13 @@ def _check_sizes(video: Any, budget: PixelBudget, capped: bool) -> None:
             )
 
 
-def find_filter(video: Any) -> Filter:
-    """Find the filter of a video processor's resize; of one that says none, bicubic."""
+def find_filter(processor: Any) -> Filter:
+    """Find the ``filter=`` of a plan with which pictures are resized as by a processor; of one that says none, bicubic.
+
+    Raises:
+        UsageError: It resizes by another filter.
+    """
+    video = get_video_processor(processor)
     number = getattr(video, "resample", None)
     name = "bicubic" if number is None else _FILTERS.get(int(number))
     if name is None:
@@ -187,7 +198,13 @@ def sample_frames(sample: Any, timeline: Timeline, **arguments: Any) -> IntArray
         "duration": float(seconds),
         "video_backend": "framefeed",
     }
-    chosen = np.array([int(number) for number in sample(metadata=make_metadata(facts), **arguments)], dtype=np.int64)
+    try:
+        sampled = sample(metadata=make_metadata(facts), **arguments)
+    except TypeError as error:  # as some do where they have no rate of their own
+        raise UsageError(f"the processor cannot choose frames ({error}): give fps= or num_frames=") from error
+    except (ValueError, ZeroDivisionError) as error:
+        raise FrameNotFound(f"the processor cannot choose among {count} frames: {error}") from error
+    chosen = np.array([int(number) for number in sampled], dtype=np.int64)
     if len(chosen) and chosen.max() >= count:
         warnings.warn(
             f"the processor asks for frame {chosen.max()} of {count} frames, which there is not: it gets the last one",

@@ -100,21 +100,22 @@ IDLE_BATCHES = 2
 """Idle batches of memory that each process keeps: the one that is being collated, and one more."""
 _MOST_REMEMBERED = 1_000_000
 """Positions that a worker remembers to have delivered, so that it notices the next epoch."""
-ITEM_KEYS = ("data", "pts_seconds", "valid", "position", "row", "source", "ok")
+ITEM_KEYS = ("data", "pts_seconds", "seconds", "end_seconds", "valid", "position", "row", "source", "ok")
 
 
 class ClipDataset(Dataset[Any]):
     """Map-style dataset of the clips of a plan, for any sampler. Workers of the DataLoader decode the clips.
 
     An item is ``(clip, target)``: the clip is uint8 [T, C, H, W] or the result of the transform, the target an int64
-    scalar. Without ``target=`` it is a dict with data, pts_seconds (float64 [T]), valid (bool [T]), position (global,
-    int64), row (of the plan's catalog, int64), source, ok (bool), for a plan with a Letterbox box (int64 [4]), with a
-    horizontal_flip flipped (bool), and one key for each column of the plan. ``torch.utils.data.default_collate`` takes
-    both. Of a plan of several streams, the clip, pts_seconds, valid, source and box are dicts by stream, and the
-    transform gets and returns such a dict; row is that of the first stream.
+    scalar. Without ``target=`` it is a dict with data, pts_seconds and seconds (float64 [T]), end_seconds (float64), as
+    `ClipBatch` has them, valid (bool [T]), position (global, int64), row (of the plan's catalog, int64), source, ok
+    (bool), for a plan with a Letterbox box (int64 [4]), with a horizontal_flip flipped (bool), and one key for each
+    column of the plan. ``torch.utils.data.default_collate`` takes both. Of a plan of several streams, the clip, times,
+    valid, source and box are dicts by stream, and the transform gets and returns such a dict; row is that of the first
+    stream.
 
     With ``on_error="skip"``, a clip that fails is zeros: its target is -100 (the ``ignore_index`` of torch's losses);
-    in a dict, ``ok`` is False, pts_seconds NaN and valid False. With "substitute", it is another clip of the epoch,
+    in a dict, ``ok`` is False, times are NaN and valid False. With "substitute", it is another clip of the epoch,
     with the target, row and source of that clip. ``ledger`` lists the failed clips of all workers. Frames that a plan's
     ``on_damaged="skip"`` leaves out are no failures: a picture is then black and keeps its target, so leave such rows
     out by ``catalog.filter(num_damaged_frames=0)``.
@@ -347,6 +348,11 @@ class ClipDataset(Dataset[Any]):
         return {
             "data": clip,
             "pts_seconds": take_tensor(batch.pts_seconds, slot, None if is_ok else torch.nan),
+            "seconds": take_tensor(batch.seconds, slot, None if is_ok else torch.nan),
+            "end_seconds": map_streams(
+                lambda ends: torch.tensor(float(ends[slot]) if is_ok else torch.nan, dtype=torch.float64),
+                batch.end_seconds,
+            ),
             "valid": take_tensor(batch.valid, slot, None if is_ok else False),
             "position": torch.tensor(position),
             "row": torch.tensor(int(batch.rows[slot])),

@@ -13,7 +13,7 @@ from torch.utils.data import default_collate, get_worker_info
 from framefeed._checks import describe_value
 from framefeed.errors import UsageError
 
-_FILLS = {"data": 0, "pts_seconds": torch.nan, "valid": False}
+_FILLS = {"data": 0, "pts_seconds": torch.nan, "seconds": torch.nan, "valid": False}
 """Keys of an item that have an axis of T, and what stands behind the last frame."""
 
 
@@ -25,9 +25,9 @@ def pad_clips(items: Sequence[Any]) -> Any:
 
     Returns:
         Of pairs ``(clip, target)``: clips [B, T, ...], targets int64 [B], and a mask, bool [B, T], True where a clip
-        has a frame. Of dicts, a dict: data [B, T, ...], pts_seconds (NaN behind the last frame), valid (False there),
-        mask, and the other keys as torch's ``default_collate`` makes them. Of several streams, data, pts_seconds, valid
-        and mask are dicts by stream.
+        has a frame. Of dicts, a dict: data [B, T, ...], pts_seconds and seconds (NaN behind the last frame), valid
+        (False there), mask, and the other keys as torch's ``default_collate`` makes them. Of several streams, data,
+        times, valid and mask are dicts by stream.
 
     Raises:
         UsageError: There are no items, or clips differ in more than T.
@@ -39,9 +39,9 @@ def list_clips(items: Sequence[Any]) -> Any:
     """Collate items of a `ClipDataset` without stacking their clips, which may differ in any way.
 
     Returns:
-        Of pairs ``(clip, target)``: a list of B clips, and targets int64 [B]. Of dicts, a dict: data, pts_seconds and
-        valid are lists of B, and the other keys as torch's ``default_collate`` makes them. Of several streams, data,
-        pts_seconds and valid are dicts of lists by stream.
+        Of pairs ``(clip, target)``: a list of B clips, and targets int64 [B]. Of dicts, a dict: data, pts_seconds,
+        seconds and valid are lists of B, and the other keys as torch's ``default_collate`` makes them. Of several
+        streams, these four are dicts of lists by stream.
 
     Raises:
         UsageError: There are no items.
