@@ -36,7 +36,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> ff.Catalog:
     return ff.scan(folder, out=folder / "cat.parquet", progress=False)
 
 
-def plan_of(catalog: ff.Catalog, **options: Any) -> ff.EpochPlan:
+def plan_whole_videos(catalog: ff.Catalog, **options: Any) -> ff.EpochPlan:
     given = {"seed": 3, "size": BUDGET, **options}
     return ff.plan_clips(catalog, RULE, filter="bicubic", unequal=True, **given)
 
@@ -51,11 +51,11 @@ def load(plan: ff.EpochPlan, **options: Any) -> Iterator[tuple[int, Any, Any]]:
 
 @pytest.fixture(scope="module")
 def expected(catalog: ff.Catalog) -> list[tuple[int, Any, Any]]:
-    return list(load(plan_of(catalog)))
+    return list(load(plan_whole_videos(catalog)))
 
 
 def test_clips_are_those_of_one_video_alone(catalog: ff.Catalog, expected: list[Any]) -> None:
-    plan = plan_of(catalog)
+    plan = plan_whole_videos(catalog)
     for position, (_, data, facts) in enumerate(expected):
         alone = vlm.load_video(plan[position].source, rule=RULE, size=BUDGET)
         assert (alone.frames.tobytes(), alone.metadata) == (data, facts)
@@ -68,16 +68,16 @@ def test_ranks_have_all_clips(catalog: ff.Catalog, expected: list[Any], world_si
     found = [
         clip
         for rank in range(world_size)
-        for clip in load(plan_of(catalog, rank=rank, world_size=world_size, balance=balance))
+        for clip in load(plan_whole_videos(catalog, rank=rank, world_size=world_size, balance=balance))
     ]
     assert sorted(found, key=lambda each: each[0]) == expected
 
 
 def test_resumed_is_uninterrupted(catalog: ff.Catalog, expected: list[Any]) -> None:
-    with ff.ClipLoader(plan_of(catalog), batch_size=2, workers=0) as loader:
+    with ff.ClipLoader(plan_whole_videos(catalog), batch_size=2, workers=0) as loader:
         next(iter(loader))
         state = json.loads(json.dumps(loader.state_dict()))
-    with ff.ClipLoader(plan_of(catalog), batch_size=2, workers=2) as loader:
+    with ff.ClipLoader(plan_whole_videos(catalog), batch_size=2, workers=2) as loader:
         loader.load_state_dict(state)
         rest = [clip.tobytes() for batch in loader for clip in batch.data]
     assert rest == [data for _, data, _ in expected[2:]]
@@ -88,7 +88,7 @@ def test_resumed_is_uninterrupted(catalog: ff.Catalog, expected: list[Any]) -> N
 
 def test_cached_is_fresh(catalog: ff.Catalog, expected: list[Any], tmp_path: Path) -> None:
     cache = ff.FrameCache(tmp_path / "cache")
-    plan = plan_of(catalog)
+    plan = plan_whole_videos(catalog)
     for _ in range(2):
         assert list(load(plan, cache=cache)) == expected
     frames, nbytes = count_planned(plan, "output")
@@ -102,20 +102,22 @@ def test_items_of_a_data_set(catalog: ff.Catalog, expected: list[Any]) -> None:
     torch = pytest.importorskip("torch")
     from framefeed.torch import ClipDataset, list_clips, pad_clips
 
-    data_set = ClipDataset(plan_of(catalog))
+    data_set = ClipDataset(plan_whole_videos(catalog))
     loader = torch.utils.data.DataLoader(data_set, batch_size=3, collate_fn=list_clips)
     batches = list(loader)
     assert [clip.numpy().tobytes() for batch in batches for clip in batch["data"]] == [data for _, data, _ in expected]
     assert [facts for batch in batches for facts in vlm.metadata(batch)] == [facts for *_, facts in expected]
     padded = next(
-        iter(torch.utils.data.DataLoader(ClipDataset(plan_of(catalog, size=(32, 32))), 4, collate_fn=pad_clips))
+        iter(
+            torch.utils.data.DataLoader(ClipDataset(plan_whole_videos(catalog, size=(32, 32))), 4, collate_fn=pad_clips)
+        )
     )
     with pytest.raises(UsageError, match=r"use ff\.torch\.list_clips"):
         vlm.metadata(padded)
 
 
 def test_a_plan_pickles_and_describes_itself(catalog: ff.Catalog) -> None:
-    plan = plan_of(catalog)
+    plan = plan_whole_videos(catalog)
     again = pickle.loads(pickle.dumps(plan))
     assert (again.fingerprint, again.shapes()) == (plan.fingerprint, plan.shapes())
     assert "PixelBudget" in str(plan.state_dict()["options"])
