@@ -86,8 +86,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
         rank: Number of this process, from 0 to ``world_size`` - 1.
         world_size: Number of processes that share an epoch.
         tail: "pad" repeats global positions 0, 1, ... until all ranks have the same length, "drop" leaves out the rest.
-        size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide or Letterbox; None for
-            no resize.
+        size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide, Letterbox, Cover or
+            PixelBudget; None for no resize.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop; it comes
             before the resize. A warning says if the resize enlarges it.
         within: Names of two columns with start and end in seconds from the first frame; clips are chosen as if the
@@ -97,8 +97,8 @@ def plan_clips(  # noqa: PLR0913 - public: what its users ask for
             pick="played" and no tolerance, and the policy is "repeat_last"; for others make the requests yourself:
             ``plan_requests`` takes pick, tolerance_seconds and policy. A warning says if floats look like frame
             numbers, or if all frames of a row lie past the end.
-        unequal: Let clips differ in the size of their pictures and, with ``at`` or a rule of your own, in their number
-            of frames; ``ClipBatch.data`` is then a list of clips.
+        unequal: Let clips differ in the size of their pictures and, with ``at``, WholeVideo or a rule of your own, in
+            their number of frames; ``ClipBatch.data`` is then a list of clips.
         on_damaged: For frames that a scan with ``verify="full"`` found damaged: "error" plans them, and loading raises
             CorruptMedia; "skip" delivers zeros, with ``valid`` False; "deliver" delivers the picture that the decoder
             gives. One warning counts the damaged frames that "error" may plan, or the rows that were not scanned so,

@@ -76,8 +76,8 @@ def plan_requests(  # noqa: PLR0913 - public: what its users ask for
             of requests by stream each, with the same names: a clip then has one source of each stream, and batches
             have ``data``, ``pts_seconds``, ``valid`` and ``sources`` as dicts by stream; ``size`` and ``crop`` may be
             dicts too, and one draw of a crop or flip serves all streams.
-        size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide or Letterbox; None for
-            no resize, or for the ``output`` of the requests.
+        size: (height, width) of the pictures, an int for their short side, ResizeCrop, LongSide, Letterbox, Cover or
+            PixelBudget; None for no resize, or for the ``output`` of the requests.
         crop: (top, left, height, width) in displayed pixels, CenterCrop, RandomCrop or RandomResizedCrop, before size.
         columns: Dict from a name to one value per request: numbers, text or None, lists of numbers of one shape, or
             lists of text. Text is delivered as text, and "label" as int64 codes.
