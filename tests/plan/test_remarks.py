@@ -14,7 +14,17 @@ import pytest
 
 from framefeed.decode import VideoDecoder
 from framefeed.index import FrameIndex
-from framefeed.plan import AtIndices, Dense, EpochPlan, EveryFrame, RandomSegments, Uniform, plan_clips, plan_requests
+from framefeed.plan import (
+    AtIndices,
+    Dense,
+    EpochPlan,
+    EveryFrame,
+    RandomSegments,
+    Uniform,
+    WholeVideo,
+    plan_clips,
+    plan_requests,
+)
 from framefeed.request import (
     CenterCrop,
     ClipContext,
@@ -103,6 +113,12 @@ def test_D01_damage_outside_the_window_is_no_matter() -> None:
     assert within(0.0, 0.4) == within(0.48, 0.8) == []
     assert within(0.4, 0.48)[0].startswith("2 damaged frames in 1 of 3 rows")
     assert within(5.0, 6.0) == []  # No frame: its clips raise FrameNotFound.
+
+
+def test_D01_a_damaged_frame_that_is_on_the_screen_at_the_begin_of_a_window_is_said() -> None:
+    made = catalog(start=[0.81] * 3, end=[0.85] * 3)  # frame 20 is on the screen to 0.84 s, and no other begins before
+    (message,) = list_warnings(WholeVideo(25, max_frames=1, min_frames=1), made, within=("start", "end"))
+    assert message.startswith("1 damaged frames in 1 of 3 rows")
 
 
 def test_D01_damage_outside_the_column_is_no_matter(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from framefeed.plan._rules import (
     Uniform,
     WholeVideo,
     choose_by,
+    open_window,
 )
 from framefeed.plan._shard import Tail
 from framefeed.plan._sources import Sources
@@ -82,6 +83,7 @@ __all__ = [
     "join_clips",
     "mean_clip_bytes",
     "mix_plans",
+    "open_window",
     "order_by_catalog",
     "plan_clips",
     "plan_requests",

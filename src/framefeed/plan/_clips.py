@@ -263,7 +263,7 @@ class CatalogClips:
         check_plannable(catalog)
         if isinstance(rule, Requests):
             return _make_request_clips(catalog, rule, options)
-        windows = None if options.within is None else Windows.of(catalog, options.within)
+        windows = None if options.within is None else Windows.of(catalog, options.within, rule)
         rows, pictures = catalog.plannable_rows if some is None else some, options.pictures
         if pictures.needs_frames and rule.num_frames is None and not options.unequal:
             raise UsageError(
@@ -460,9 +460,7 @@ class CatalogClipsAt:
             source, index = read_row(clips.catalog, row)
             timeline = None
             if clips.still_frames is None or not has_still_timeline(index):
-                timeline = (
-                    Timeline.whole(index) if clips.windows is None else clips.windows.timeline(index, row, clips.rule)
-                )
+                timeline = Timeline.whole(index) if clips.windows is None else clips.windows.timeline(index, row)
             height, width = int(clips.catalog.heights[row]), int(clips.catalog.widths[row])
             self._facts = facts = _RowFacts(row, index, timeline, source, height, width)
         return facts

@@ -18,7 +18,7 @@ from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, check_integer, expected, is_finite
 from framefeed.errors import FrameNotFound, UsageError
-from framefeed.index import ExactTimes, Pick, Timeline
+from framefeed.index import ExactTimes, FrameIndex, Pick, Timeline
 from framefeed.request import ClipContext, ClipFrames, Picking, Policy, choose_frames, choose_times
 
 MOST_FRAMES = 100_000
@@ -459,6 +459,12 @@ class WholeVideo:
 
 
 _PLAYED = Picking()
+
+
+def open_window(index: FrameIndex, rule: ClipRule, start_seconds: float, end_seconds: float) -> Timeline:
+    """Open what a rule chooses from in a window: its frames, or all of the video for a rule that takes windows."""
+    make = Timeline.around if getattr(rule, "takes_windows", False) else Timeline.within
+    return make(index, start_seconds, end_seconds)
 
 
 def choose_by(rule: ClipRule, timeline: Timeline, context: ClipContext) -> ClipFrames:

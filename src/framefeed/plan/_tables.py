@@ -14,6 +14,7 @@ from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import NO_TIMES, FrameIndex, Timeline
 from framefeed.media import source_name as media_name
 from framefeed.plan._options import ClipOptions
+from framefeed.plan._rules import ClipRule, open_window
 from framefeed.request import PictureRule, Size
 
 ROWS_AT_ONCE = 65_536
@@ -160,11 +161,13 @@ class Windows:
 
     starts: FloatArray  # [R]; NaN if the window begins with the video
     ends: FloatArray  # [R]; NaN if it ends with the video
+    rule: ClipRule  # what chooses from them
 
     @classmethod
-    def of(cls, catalog: Catalog, names: tuple[str, str]) -> Windows:
+    def of(cls, catalog: Catalog, names: tuple[str, str], rule: ClipRule) -> Windows:
         """Read two columns of a catalog, which must hold numbers."""
-        return cls(*(_read_seconds(catalog, name) for name in names))
+        start, end = names
+        return cls(_read_seconds(catalog, start), _read_seconds(catalog, end), rule)
 
     @property
     def has_bounds(self) -> BoolArray:
@@ -172,10 +175,9 @@ class Windows:
         has_bounds: BoolArray = ~(np.isnan(self.starts) & np.isnan(self.ends))
         return has_bounds
 
-    def timeline(self, index: FrameIndex, row: int, rule: object = None) -> Timeline:
-        """Make the timeline of a row's window: of its frames, or of all for a rule that takes windows itself."""
-        make = Timeline.around if getattr(rule, "takes_windows", False) else Timeline.within
-        return make(index, float(self.starts[row]), float(self.ends[row]))
+    def timeline(self, index: FrameIndex, row: int) -> Timeline:
+        """Make the timeline of a row's window."""
+        return open_window(index, self.rule, float(self.starts[row]), float(self.ends[row]))
 
 
 def _read_seconds(catalog: Catalog, name: str) -> FloatArray:

@@ -15,7 +15,7 @@ from framefeed.decode import Decoder, VideoDecoder
 from framefeed.errors import UsageError
 from framefeed.index import FrameIndex, Timeline, build_index, count_seconds, find_end_seconds, read_seconds
 from framefeed.media import StorageOptions
-from framefeed.plan import ClipRule, choose_by
+from framefeed.plan import ClipRule, choose_by, open_window
 from framefeed.request import AnySize, ClipContext, Filter, PictureRule, read_bounds
 from framefeed.vlm._metadata import Origin, describe_frames
 from framefeed.vlm._processors import (
@@ -114,7 +114,8 @@ def load_video(  # noqa: PLR0913 - public: what its users ask for
     if size is None and own is not None:
         size = find_size(own)
     index = build_index(video, limits=limits, storage_options=storage_options)
-    chosen = choose_by(rule, _open_window(index, rule, start, end), ClipContext(0, 0, 0))
+    timeline = open_window(index, rule, *read_bounds("start, end", start, end))
+    chosen = choose_by(rule, timeline, ClipContext(0, 0, 0))
     if filter is None:
         filter = "bicubic" if own is None else find_filter(own)
     with VideoDecoder(
@@ -130,12 +131,6 @@ def load_video(  # noqa: PLR0913 - public: what its users ask for
         frames = decoder.get_frames_at(chosen.ordinals).data
     seconds = count_seconds(index, chosen.ordinals) if chosen.seconds is None else chosen.seconds
     return _make_clip(index, chosen.ordinals, frames, seconds, origin)
-
-
-def _open_window(index: FrameIndex, rule: ClipRule, start: float | None, end: float | None) -> Timeline:
-    bounds = read_bounds("start, end", start, end)
-    open_timeline = Timeline.around if getattr(rule, "takes_windows", False) else Timeline.within
-    return open_timeline(index, *bounds)
 
 
 def _make_clip(
