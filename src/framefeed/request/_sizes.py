@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil, floor, sqrt
 from typing import Any, Protocol, TypeVar
 
@@ -151,9 +150,33 @@ class LongSide:
         return (max(1, self.length * height // width), self.length), None
 
 
+@dataclass(frozen=True)
+class _FixedSize:
+    """A size of fixed height and width; of one number, a square."""
+
+    height: int | Size
+    width: int | None = None
+
+    def __post_init__(self) -> None:
+        size = _check_size("height", self.height)
+        if self.width is not None:
+            if isinstance(size, tuple):
+                raise UsageError(f"height: expected a number of rows where width={self.width!r} is given, got {size}")
+            size = size, check_integer("width", self.width, least=1, most=MOST_SIDE)
+        height, width = (size, size) if isinstance(size, int) else size
+        object.__setattr__(self, "height", height)
+        object.__setattr__(self, "width", width)
+
+    @property
+    def common(self) -> Size:
+        """(height, width) of every delivered picture."""
+        assert isinstance(self.height, int) and self.width is not None  # by __post_init__
+        return self.height, self.width
+
+
 @refuse_torchvisions("Letterbox(640) or Letterbox(height, width)")
 @dataclass(frozen=True)
-class Letterbox:
+class Letterbox(_FixedSize):
     """A picture that is resized to fit into a size, with its proportions kept, and lies in the middle of that size.
 
     The side that does not fill the size is rounded to the nearest pixel, and is at least 1. Of an odd number of pixels
@@ -167,19 +190,11 @@ class Letterbox:
         fill: Value around the picture, from 0 to 255, or those of red, green and blue; kept as a tuple of three.
     """
 
-    height: int | Size
-    width: int | None = None
     fill: int | tuple[int, int, int] = 0
 
     def __post_init__(self) -> None:
-        _set_size(self)
+        super().__post_init__()
         object.__setattr__(self, "fill", _check_fill(self.fill))
-
-    @property
-    def common(self) -> Size:
-        """(height, width) of every delivered picture."""
-        assert isinstance(self.height, int) and self.width is not None  # by __post_init__
-        return self.height, self.width
 
     def fit(self, height: int, width: int) -> tuple[Size, None]:
         """Choose the largest size inside; the whole picture is resized."""
@@ -197,7 +212,7 @@ class Letterbox:
 
 @refuse_torchvisions("Cover(224) or Cover(height, width)")
 @dataclass(frozen=True)
-class Cover:
+class Cover(_FixedSize):
     """A size that a picture fills, with its proportions kept: what is too long is cut off at both ends.
 
     The box in the source is rounded to whole pixels; of an odd number of pixels that are cut off, the last one is at
@@ -209,18 +224,6 @@ class Cover:
         height: Rows of the delivered picture, or (height, width).
         width: Columns of the delivered picture; None for the same as ``height``.
     """
-
-    height: int | Size
-    width: int | None = None
-
-    def __post_init__(self) -> None:
-        _set_size(self)
-
-    @property
-    def common(self) -> Size:
-        """(height, width) of every delivered picture."""
-        assert isinstance(self.height, int) and self.width is not None  # by __post_init__
-        return self.height, self.width
 
     def fit(self, height: int, width: int) -> tuple[Size, Box]:
         """Choose the size, and the largest box of its proportions in the middle of the source."""
@@ -280,7 +283,6 @@ class PixelBudget:
         """Whether the size depends on the number of frames."""
         return self.min_total is not None or self.max_total is not None
 
-    @lru_cache(maxsize=1024)  # noqa: B019 - of frozen values
     def for_frames(self, num_frames: int) -> PixelBudget:
         """Return the budget of each picture of a clip of T frames."""
         least, most = self.min_pixels, self.max_pixels
@@ -355,17 +357,6 @@ def _check_size(name: str, size: Any) -> int | Size:
         except UsageError:
             raise expected(name, f"(height, width), from 1 to {MOST_SIDE}", size) from None
     raise expected(name, "(height, width), or an integer", size)
-
-
-def _set_size(rule: Letterbox | Cover) -> None:
-    size = _check_size("height", rule.height)
-    if rule.width is not None:
-        if isinstance(size, tuple):
-            raise UsageError(f"height: expected a number of rows where width={rule.width!r} is given, got {size}")
-        size = size, check_integer("width", rule.width, least=1, most=MOST_SIDE)
-    height, width = (size, size) if isinstance(size, int) else size
-    object.__setattr__(rule, "height", height)
-    object.__setattr__(rule, "width", width)
 
 
 def _check_fill(fill: Any) -> tuple[int, int, int]:
