@@ -47,10 +47,14 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", DESCRIBED)
 def test_sizes_and_tokens_are_those_of_the_installed_processor(name: str) -> None:
     processor = make_video_processor(name)
-    rule, size = ff.vlm.rules(processor, fps=2, max_frames=64)
+    _, size = ff.vlm.rules(processor, fps=2, max_frames=64)
     assert isinstance(size, ff.PixelBudget)
     capped = bool(getattr(processor, "cap_pixels_per_frame", None))
-    options = {"factor": size.multiple, "temporal_factor": rule.multiple, "resample": processor.resample}
+    options = {
+        "factor": size.multiple,
+        "temporal_factor": processor.temporal_patch_size,
+        "resample": processor.resample,
+    }
     options |= {"cap_pixels_per_frame": True} if capped else {}
     generator = np.random.default_rng(0)
     for _ in range(60):
@@ -89,7 +93,7 @@ def test_a_processor_writes_the_seconds_at_which_pictures_are_on_the_screen(vide
 
     processors = make_whole_processors()
     clip = ff.vlm.load_video(
-        video, processor=processors["Qwen3VLProcessor"], fps=2, max_frames=16, start=1.25, origin=origin
+        video, processor=processors["Qwen3VLProcessor"], fps=2, max_frames=16, start=1.25, end=6.5, origin=origin
     )
     times = clip.seconds - (clip.seconds[0] if origin == "window" else 0)
     texts = {name: write_text(each, clip.metadata, 56 if "Glm" in name else 64) for name, each in processors.items()
@@ -117,7 +121,7 @@ def test_a_processor_takes_what_is_loaded_and_loads_by_itself(name: str, video: 
     result = processor(videos=[clip.frames], video_metadata=[clip.metadata], do_sample_frames=False, do_resize=False)
     _, height, width = clip.frames.shape[1:]
     patch = processor.patch_size
-    expected = [[len(clip.frames) // processor.temporal_patch_size, height // patch, width // patch]]
+    expected = [[-(-len(clip.frames) // processor.temporal_patch_size), height // patch, width // patch]]
     assert np.asarray(result["video_grid_thw"]).tolist() == expected
     processor.fetch_videos = ff.vlm.fetch_videos
     own = processor(videos=[str(video)], do_sample_frames=True, return_metadata=True, fps=2)

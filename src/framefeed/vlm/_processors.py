@@ -47,7 +47,7 @@ def rules(
 
     They are for ``processor(..., do_sample_frames=False, do_resize=False)``. The frames are those on the screen at the
     rate, not those at ``index / average rate``; of files of constant rate they are as many. T is a multiple of
-    ``temporal_patch_size``: a processor that pads an odd T would repeat the last frame.
+    ``temporal_patch_size``, unless the processor itself samples others, and pads them by repeating the last frame.
 
     Args:
         processor: Of a video language model, or its video processor; it is not kept.
@@ -84,12 +84,23 @@ def find_rule(video: Any, fps: float | None, min_frames: int | None, max_frames:
             "ff.vlm.AsTrained(processor)"
         )
     multiple = getattr(video, "temporal_patch_size", None) or 1
+    if _samples_any_count(video, multiple):
+        multiple = 1
     rate = fps if fps is not None else getattr(video, "fps", None) or USUAL_FPS
     most = max_frames if max_frames is not None else getattr(video, "max_frames", None)
     least = min_frames if min_frames is not None else getattr(video, "min_frames", None) or 1
     if most is not None and min_frames is None:
         least = min(least, most)
     return WholeVideo(rate, min_frames=least, max_frames=most, multiple=multiple)
+
+
+def _samples_any_count(video: Any, multiple: int) -> bool:
+    """Whether a video processor samples counts that are no multiples: it is asked for 9.5 seconds at 2 a second."""
+    facts = {"total_num_frames": 190, "fps": 20.0, "duration": 9.5, "width": 64, "height": 64}
+    try:
+        return len(video.sample_frames(metadata=make_metadata(facts), fps=2)) % multiple != 0
+    except (AttributeError, TypeError, ValueError):  # it needs other facts
+        return False
 
 
 def find_size(video: Any) -> PixelBudget | Size:
