@@ -122,6 +122,9 @@ def _fit_size(area: int, ratio: Fraction, multiple: int) -> Size:
     if ratio == 1:
         side = isqrt(area) // multiple * multiple
         return side, side
+    if ratio < 1:
+        columns, rows = _fit_size(area, 1 / ratio, multiple)
+        return rows, columns
     height, width = sqrt(area / ratio) / multiple, sqrt(area * ratio) / multiple
     pairs = [
         (max(1, rows) * multiple, max(1, columns) * multiple)
