@@ -209,6 +209,18 @@ def test_keys_are_of_contents_and_forms(catalog: ff.Catalog, videos: Path, tmp_p
     assert set(make_plan(catalog, start=0, rank=1, world_size=2).keys()) < set(keys)
 
 
+def test_a_mixture_takes_them_as_clips_of_any_shape_alone(catalog: ff.Catalog) -> None:
+    parts = [(make_plan(catalog), 1), (make_plan(catalog, seed=2), 1)]
+    with pytest.raises(UsageError, match=r"weights= or repeats= of ff\.plan_buckets"):
+        ff.mix_plans(parts, num_clips=12, seed=0)
+    mixture = ff.mix_plans(parts, num_clips=12, seed=0, unequal=True)
+    for batch in load(mixture, batch_size=4):
+        assert batch.bucket is None
+        for clip, row in zip(batch.data, batch.rows.tolist(), strict=True):
+            assert (len(clip), *clip.shape[2:]) in BUCKETS
+            assert 0 <= row < len(catalog)
+
+
 @pytest.fixture(scope="module")
 def stills(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     from PIL import Image

@@ -195,9 +195,9 @@ class EpochPlan:
         """Shape of every delivered picture, (C, H, W).
 
         Raises:
-            UsageError: The plan has no clips, ``unequal=True``, or several streams.
+            UsageError: The plan has no clips, ``unequal=True``, several streams, or buckets.
         """
-        if "" not in self.clips.forms:
+        if "" not in self.clips.forms or self.clips.buckets:
             raise self._refuse_shape("picture_shape")
         return self.clips.forms[""].picture_shape
 
@@ -206,9 +206,9 @@ class EpochPlan:
         """Shape of every clip, (T, C, H, W).
 
         Raises:
-            UsageError: The plan has no clips, ``unequal=True``, several streams, or clips of different lengths.
+            UsageError: The plan has no clips, ``unequal=True``, streams, buckets, or clips of different lengths.
         """
-        if "" not in self.clips.forms:
+        if "" not in self.clips.forms or self.clips.buckets:
             raise self._refuse_shape("clip_shape")
         picture_shape = self.picture_shape
         if self.frames_per_clip is None:
@@ -242,6 +242,10 @@ class EpochPlan:
         return [self[position].key for position in range(len(self))]
 
     def _refuse_shape(self, what: str) -> UsageError:
+        if self.clips.buckets:
+            return UsageError(
+                f"{what}: each batch of this plan has the shape of its bucket: use batch.bucket or shapes()"
+            )
         return UsageError(f"this plan has several streams: take plan.streams[{next(iter(self.streams))!r}].{what}")
 
     @property
