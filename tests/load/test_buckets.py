@@ -16,7 +16,9 @@ import pytest
 import framefeed as ff
 from framefeed.errors import UsageError
 from framefeed.testing import ClipSpec, write_clip
+from tests.corpus import corpus_file
 from tests.load.laws import check_resume, content
+from tests.remote import served
 
 SIZES = ((48, 80), (80, 48), (64, 64))
 BUCKETS = [(length, *size) for length in (5, 9) for size in ((32, 48), (48, 32), (32, 32))]
@@ -242,3 +244,48 @@ def test_stills_are_of_one_frame_and_videos_never(stills: Path) -> None:
     with pytest.warns(UserWarning, match="3 a still picture, and no bucket has T = 1"):
         plan = ff.plan_buckets(catalog, [(5, 32, 48)], fps=12, global_batch=1, seed=0)
     assert {Path(str(batch.sources[0])).name for batch in load(plan)} == {"9.mp4"}
+
+
+UNUSUAL = (
+    "vfr.mp4", "vfr.mkv", "edit_list.mp4", "edit_list_twice.mp4", "header_count.avi", "start_8s.mp4",
+    "negative_pts.mkv", "fields.mp4", "ntsc.mp4", "shuffled_pts.mkv", "late_key.mp4", "wrap.ts",
+    "hidden_vp8.webm", "rotated_90.mp4",
+)  # fmt: skip
+"""Of variable rate, cut by edit lists, begun late, with wrong counts in headers, with frames that never come."""
+
+
+def test_clips_of_unusual_files_are_on_the_screen_at_their_times(tmp_path: Path) -> None:
+    folder = tmp_path / "unusual"
+    folder.mkdir()
+    for name in UNUSUAL:
+        (folder / name).symlink_to(corpus_file(name))
+    catalog = ff.scan(folder, progress=False)
+    assert not len(catalog.errors)
+    buckets = [(length, *size) for length in range(5, 64, 4) for size in ((32, 48), (48, 32))]
+    plan = ff.plan_buckets(catalog, buckets, fps=10, batch_size=1, seed=0, start=0, max_crop=0.5)
+    assert len(plan) == len(UNUSUAL)
+    for batch in load(plan):
+        entry = catalog[int(batch.rows[0])]
+        index, (length, height, width) = entry.frame_index, batch.bucket
+        assert (height < width) == (Path(str(entry.source)).name != "rotated_90.mp4")
+        wanted = index.pts_seconds[0] + np.arange(length) / 10
+        ends = float(index.end_pts * index.time_base)
+        assert wanted[-1] < ends <= wanted[-1] + 0.4 + 1e-9 or length == 61
+        numbers = index.index_at(wanted)
+        with ff.VideoDecoder(entry, size=ff.Cover(height, width)) as decoder:
+            np.testing.assert_array_equal(batch.data[0], decoder.get_frames_at(numbers).data)
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_clips_of_urls_are_those_of_the_files(catalog: ff.Catalog, videos: Path, kind: Any) -> None:
+    pytest.importorskip("urllib3", reason="objects are read by ranges with it")
+    paths = sorted(videos.glob("*.m*"))
+    with served({f"/{path.name}": path.read_bytes() for path in paths}) as server:
+        table = ff.scan([f"{server}/{path.name}" for path in paths], progress=False)
+        given = load(make_plan(table, columns=()), workers=1, kind=kind)
+    own = load(make_plan(catalog, columns=()))
+    for one, other in zip(given, own, strict=True):
+        assert one.bucket == other.bucket
+        assert one.positions.tolist() == other.positions.tolist()
+        np.testing.assert_array_equal(one.data, other.data)
+        assert [Path(str(name)).name for name in one.sources] == [Path(str(name)).name for name in other.sources]
