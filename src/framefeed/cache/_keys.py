@@ -43,19 +43,12 @@ EXACT = "exact"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All facts besides the source that decide the pixels of a stored frame.
+    """All facts besides the source that decide the pixels of a stored frame."""
 
-    Attributes:
-        form: "output" for pixels after crop and resize, "planes" for the decoder's own pictures.
-        output: Size, crop and dimension order; None for planes.
-        decoder: Recipe of the decoder.
-        pixels: "exact", or the recipe of a lossy codec.
-    """
-
-    form: Form
-    output: OutputSpec | None
-    decoder: str
-    pixels: str = EXACT
+    form: Form  # "output" for pixels after crop and resize, "planes" for the decoder's own pictures
+    output: OutputSpec | None  # size, crop and dimension order; None for planes
+    decoder: str  # recipe of the decoder
+    pixels: str = EXACT  # "exact", or the recipe of a lossy codec
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,21 +16,15 @@ from framefeed.pictures._undecoded import name_undecoded_format
 
 
 class PlugIn(NamedTuple):
-    """A plug-in of Pillow.
+    """A plug-in of Pillow."""
 
-    Attributes:
-        kind: Kind of the pictures, for messages.
-        format: Pillow's name of the format.
-        register: Registers the format, from the module; without threads of its own, since many pictures are decoded
-            at once.
-        read_header: Reads a header, where the plug-in would decode the picture to do so.
-    """
-
-    kind: str
-    format: str
+    kind: str  # kind of the pictures, for messages
+    format: str  # Pillow's name of the format
     package: str
     module: str
+    # Registers the format, from the module; without threads of its own, since many pictures are decoded at once.
     register: Callable[[Any], object]
+    # Reads a header, where the plug-in would decode the picture to do so.
     read_header: Callable[[bytes, More], StillHeader] | None = None
 
 

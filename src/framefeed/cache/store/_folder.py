@@ -41,16 +41,11 @@ class BudgetReached(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A segment that is being written.
-
-    Attributes:
-        data: Its data file, open for reading and writing; holds the lock that says that its writer lives.
-        directory: The file that will be its directory.
-    """
+    """A segment that is being written."""
 
     name: str
-    data: Descriptor
-    directory: Descriptor
+    data: Descriptor  # its data file, open for reading and writing; holds the lock that says that its writer lives
+    directory: Descriptor  # the file that will be its directory
     max_bytes: int
 
 
