@@ -16,8 +16,6 @@ from framefeed._values import ByteReader, Limits, announce_reads, read_bytes
 _HEADER = Struct(">I4s")
 _LARGE = Struct(">Q")
 _LARGE_HEADER_BYTES = 16
-MAX_DEPTH = 10
-"""Levels of boxes inside each other; libav's own bound."""
 MAX_BOXES = 4096
 """Most boxes of one parent."""
 BOX_COST = 2**13

@@ -28,16 +28,12 @@ class PlugIn(NamedTuple):
     read_header: Callable[[bytes, More], StillHeader] | None = None
 
 
-def _register_heif(module: Any) -> None:
-    module.register_heif_opener(decode_threads=1)
-
-
 def _register_jxl(module: Any) -> None:
     module.JpegXLImagePlugin.DECODE_THREADS = 0  # registered by the import
 
 
 PLUG_INS = (
-    PlugIn("HEIC", "HEIF", "pillow-heif", "pillow_heif", _register_heif),
+    PlugIn("HEIC", "HEIF", "pillow-heif", "pillow_heif", lambda module: module.register_heif_opener(decode_threads=1)),
     PlugIn("JPEG XL", "JXL", "pillow-jxl-plugin", "pillow_jxl", _register_jxl, read_jpeg_xl_header),
 )
 PLUGGED_CODECS = frozenset(each.format.lower() for each in PLUG_INS)

@@ -41,7 +41,7 @@ class ClipFrames:
 class Picking:
     """Options for picking a frame for a time, and for replacing frames past the end."""
 
-    pick: Pick = "played"  # "played", "nearest", "previous" or "next"
+    pick: Pick = "played"
     tolerance_seconds: float | None = None  # largest allowed distance between requested and picked time, or None
     # "repeat_last": the frame before it in the clip, and the video's last frame where there is none; "wrap": the clip's
     # own frames again from its first; "error": FrameNotFound.

@@ -65,7 +65,7 @@ class ArchiveOptions:
     limits: Limits = DEFAULT_LIMITS  # what an archive may claim
     workers: int | None = None  # archives that are walked at once; None for a number that fits
     template: Sequence[TemplatePart] = ()  # parts of ``path_template``, to fit names of members
-    label_from: Literal["parent"] | None = None  # "parent" or None
+    label_from: Literal["parent"] | None = None
     storage_options: StorageOptions | None = field(default=None, repr=False)  # options by URL prefix, or None
     # Names of the columns of archives and Parquet files, and the folder where their relative paths start.
     lists: ListOptions = field(default_factory=ListOptions)

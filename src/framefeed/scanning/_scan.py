@@ -182,9 +182,9 @@ class ScanRequest:
 
     options: SurveyOptions  # depth of the survey, and its number of workers
     out: StrPath | None = None  # path of the new catalog, or None
-    label_from: Literal["parent"] | None = None  # "parent" or None
+    label_from: Literal["parent"] | None = None
     resume: bool = True  # whether to reuse earlier results
-    image_folders: ImageFolders = "image"  # "image" or "video"
+    image_folders: ImageFolders = "image"
     # Options for reading lists; paths below their folder are stored relative to it.
     lists: ListOptions = field(default_factory=ListOptions)
     classes: tuple[Label, ...] | None = None  # all labels in the order of their numbers, or None
