@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from framefeed.errors import UsageError
 from framefeed.plan import Buckets, Dense, plan_buckets, plan_clips, text_key
-from framefeed.plan._buckets import choose_sizes, read_buckets
+from framefeed.plan._buckets import CUT_OFF, ENLARGED, choose_sizes, read_buckets
 from tests.fakes import FakeCatalog, index_of, steady_index
 
 BUCKETS = [(5, 48, 64), (9, 48, 64), (9, 64, 48), (5, 32, 32), (13, 96, 128)]
@@ -75,22 +75,24 @@ def test_a_picture_gets_the_largest_area_that_it_fills_and_there_the_least_cut(
     """Against a slow one, with Fractions."""
     buckets = read_buckets(shapes)
     heights, widths = (np.array(sides, dtype=np.int64) for sides in zip(*pictures, strict=True))
-    chosen = choose_sizes(buckets, heights, widths, max_crop, enlarge=enlarge)
-    for row, (height, width) in enumerate(pictures):
-        for number, length in enumerate(chosen.lengths):
-            possible = []
-            for bucket, (area, (frames, rows, columns)) in enumerate(buckets):
+    for length in {shape[0] for _, shape in buckets}:
+        own = [number for number, (_, shape) in enumerate(buckets) if shape[0] == length]
+        chosen = choose_sizes(buckets, own, heights, widths, max_crop, enlarge=enlarge).tolist()
+        for found, (height, width) in zip(chosen, pictures, strict=True):
+            possible, are_enlarged = {}, []
+            for bucket in own:
+                area, (_, rows, columns) = buckets[bucket]
                 scale = max(Fraction(rows, height), Fraction(columns, width))
-                cut = 1 - Fraction(rows * columns) / (scale * scale * height * width)
-                if frames == length and float(cut) <= max_crop and (enlarge or scale <= 1):
-                    possible.append((-area, float(cut), bucket))
-            found = int(chosen.buckets[number, chosen.pictures[row]])
+                cut = float(1 - Fraction(rows * columns) / (scale * scale * height * width))
+                if cut <= max_crop and (enlarge or scale <= 1):
+                    possible[bucket] = (-area, cut)
+                elif cut <= max_crop:
+                    are_enlarged.append(bucket)
             if possible:
-                assert found >= 0
-                area, cut, _ = min(possible)
-                assert next(each for each in possible if each[2] == found)[:2] == (area, pytest.approx(cut, abs=1e-12))
+                area, cut = min(possible.values())
+                assert possible[found] == (area, pytest.approx(cut, abs=1e-12))
             else:
-                assert found < 0
+                assert found == (ENLARGED if are_enlarged else CUT_OFF)
 
 
 # --- which bucket ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -13,10 +14,18 @@ import numpy as np
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed.catalog import Catalog, check_plannable, read_plan_column
-from framefeed.errors import FrameNotFound, TimeUnavailable
+from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Pick, Timeline
 from framefeed.plan._bucket_order import BucketOrder
-from framefeed.plan._buckets import Bucket, choose_sizes, count_repeats, fits_in
+from framefeed.plan._buckets import (
+    CUT_OFF,
+    ENLARGED,
+    REPEATS,
+    TOO_SHORT,
+    Bucket,
+    choose_sizes,
+    fill_size,
+)
 from framefeed.plan._clips import CatalogClips, CatalogClipsAt, ClipFacts, Clips, Draws, PartForm, Shape, hash_text
 from framefeed.plan._layouts import Located, VideoClips
 from framefeed.plan._options import ClipOptions
@@ -30,7 +39,6 @@ PerVideo = Literal["longest", "all"]
 
 _VERSION = 1
 """Rises if a position of the same plan gets another clip."""
-_NO_STILLS = "UsageError: a still picture, and no bucket has T = 1"
 _NO_SIZE = "UsageError: the size of its pictures is not known"
 
 
@@ -59,8 +67,8 @@ class Division:
 
     shapes: tuple[tuple[int, Bucket], ...]  # area, as a number, and (T, H, W)
     rows: tuple[IntArray, ...]  # of each bucket; a row that is repeated comes several times
-    left_out: tuple[tuple[IntArray, str], ...]  # rows, and the reason of all of them
     cuts: tuple[float, ...]  # share of the pictures that each bucket cuts off, the mean of its clips
+    left_out: tuple[tuple[IntArray, str], ...]  # rows, and the reason of all of them
 
     @cached_property
     def text(self) -> str:
@@ -72,159 +80,129 @@ class Division:
 
 
 class _Divider:
-    """Divides the rows of a catalog among buckets."""
+    """Divides the rows of a catalog among buckets; ``rows`` are those that may have one, and have numbers [N]."""
 
     def __init__(
         self, catalog: Catalog, shapes: Sequence[tuple[int, Bucket]], rule: BucketRule, options: ClipOptions
     ) -> None:
         check_plannable(catalog)
-        self.catalog, self.shapes, self.rule = catalog, tuple(shapes), rule
-        self.left_out: list[tuple[IntArray, str]] = []
-        dense = rule.dense(2)
-        self.windows = None if options.within is None else Windows.of(catalog, options.within, dense)
-        rows = catalog.plannable_rows
-        durations = catalog.column_values("duration_seconds").astype(np.float64)
-        is_still = (catalog.num_frames[rows] == 1) & np.isnan(durations[rows])
-        stills = self._leave_out_failing(rows[is_still], rule.dense(1), options)
-        videos = self._leave_out_failing(rows[~is_still], dense, options)
-        rows = np.sort(np.concatenate([stills, videos]))
+        self.shapes, self.left_out = shapes, list[tuple[IntArray, str]]()
+        self._catalog, self._rule = catalog, rule
+        self._windows = None if options.within is None else Windows.of(catalog, options.within, rule.dense(2))
+        durations, every = catalog.column_values("duration_seconds").astype(np.float64), catalog.plannable_rows
+        is_still = (catalog.num_frames[every] == 1) & np.isnan(durations[every])
+        kept = []
+        for rows, length in ((every[is_still], 1), (every[~is_still], 2)):
+            own = replace(options, size=Cover(1, 1))
+            for is_failing, reason in find_failing(catalog, rule.dense(length), own, rows, self._windows):
+                self.left_out.append((rows[is_failing], reason))
+                rows = rows[~is_failing]
+            kept.append(rows)
+        rows = np.sort(np.concatenate(kept))
         is_known = np.minimum(catalog.heights[rows], catalog.widths[rows]) > 0
-        self._leave_out(rows[~is_known], _NO_SIZE)
+        self.left_out.append((rows[~is_known], _NO_SIZE))
         self.rows = rows = rows[is_known]
-        self.is_still = np.isin(rows, stills)
-        self.seconds = durations[rows] if self.windows is None else self._measure_windows(durations[rows])
-        self.sizes = choose_sizes(
-            self.shapes, catalog.heights[rows], catalog.widths[rows], rule.max_crop, enlarge=rule.enlarge
-        )
-
-    def _leave_out(self, rows: IntArray, reason: str) -> None:
-        if len(rows):
-            self.left_out.append((rows, reason))
-
-    def _leave_out_failing(self, rows: IntArray, rule: Dense, options: ClipOptions) -> IntArray:
-        options = replace(options, size=Cover(1, 1))
-        for is_failing, reason in find_failing(self.catalog, rule, options, rows, self.windows):
-            self._leave_out(rows[is_failing], reason)
-            rows = rows[~is_failing]
-        return rows
-
-    def _measure_windows(self, seconds: FloatArray) -> FloatArray:
-        """Measure the frames in the window of each row, float64 [R]: 0 where there are none."""
-        assert self.windows is not None
-        measured = seconds.copy()
-        for number in np.flatnonzero(self.windows.has_bounds[self.rows]).tolist():
-            row = int(self.rows[number])
+        self._is_still = np.isin(rows, kept[0])
+        self._seconds = durations[rows]
+        bounded = () if self._windows is None else np.flatnonzero(self._windows.has_bounds[rows]).tolist()
+        for number in bounded:
             try:
-                timeline = self.windows.timeline(self.catalog.frame_index(row), row)
-                measured[number] = float((timeline.end_pts - timeline.origin) * timeline.index.time_base)
+                timeline = self._open(number)
+                self._seconds[number] = float((timeline.end_pts - timeline.origin) * timeline.index.time_base)
             except (FrameNotFound, TimeUnavailable):
-                measured[number] = 0.0
-        return measured
+                self._seconds[number] = 0.0
+        packed, self._pictures = np.unique(catalog.heights[rows] << 32 | catalog.widths[rows], return_inverse=True)
+        self._heights, self._widths = packed >> 32, packed & 0xFFFFFFFF
+
+    def _open(self, number: int) -> Timeline:
+        row = int(self.rows[number])
+        index = self._catalog.frame_index(row)
+        return Timeline.whole(index) if self._windows is None else self._windows.timeline(index, row)
 
     def _find_fitting(self, length: int) -> tuple[BoolArray, BoolArray]:
-        """Find the rows that have a clip of T frames, and those that have one without too many repeated frames."""
+        """Find the rows that have a clip of T frames, bool [N], and those that have one without too many repeats."""
+        rule = self._rule
         if length == 1:
-            return self.is_still, self.is_still
-        start = 0.0 if self.rule.start == "random" else float(self.rule.start)
-        fits = ~self.is_still & fits_in(length, Fraction(self.rule.fps), start, self.seconds)
-        if self.rule.max_repeated is None:
+            return self._is_still, self._is_still
+        start = 0.0 if rule.start == "random" else float(rule.start)
+        # No frame is past the end; a nanosecond, because a time that is so near to the end means it.
+        fits = ~self._is_still & (self._seconds > float((length - 1) / Fraction(rule.fps)) + start + 1e-9)
+        if rule.max_repeated is None:
             return fits, fits
-        rates = np.nan_to_num(self.catalog.column_values("average_fps").astype(np.float64)[self.rows])
-        repeats = count_repeats(length, float(self.rule.fps), rates)
+        rates = np.nan_to_num(self._catalog.column_values("average_fps").astype(np.float64)[self.rows])
+        repeats = 1 - (np.floor((length - 1) * np.minimum(1, rates / float(rule.fps)) + 1e-9) + 1) / length
         # Of files of variable rate, those of the clip from the begin.
-        varies = self.catalog.column_values("is_variable_frame_rate")[self.rows] == 1
-        dense = replace(self.rule.dense(length), start=start)
+        varies = self._catalog.column_values("is_variable_frame_rate")[self.rows] == 1
+        dense = replace(rule.dense(length), start=start)
         for number in np.flatnonzero(fits & varies).tolist():
-            ordinals = choose_by(dense, self._open(int(self.rows[number])), ClipContext(0, 0, 0)).ordinals
+            ordinals = choose_by(dense, self._open(number), ClipContext(0, 0, 0)).ordinals
             repeats[number] = 1 - len(np.unique(ordinals)) / length
-        return fits, fits & (repeats <= self.rule.max_repeated + 1e-9)
+        return fits, fits & (repeats <= rule.max_repeated + 1e-9)
 
-    def _open(self, row: int) -> Timeline:
-        index = self.catalog.frame_index(row)
-        return Timeline.whole(index) if self.windows is None else self.windows.timeline(index, row)
+    def choose(self, buckets: Sequence[int], numbers: IntArray) -> IntArray:
+        """Choose one of some buckets for some rows: the longest T, there the best size; else a reason, int64 [n]."""
+        chosen = np.full(len(numbers), TOO_SHORT)
+        for length in sorted({self.shapes[bucket][1][0] for bucket in buckets}, reverse=True):
+            own = [bucket for bucket in buckets if self.shapes[bucket][1][0] == length]
+            fits, is_smooth = (mask[numbers] for mask in self._find_fitting(length))
+            rule = self._rule
+            sizes = choose_sizes(self.shapes, own, self._heights, self._widths, rule.max_crop, enlarge=rule.enlarge)
+            here = np.where(is_smooth, sizes[self._pictures[numbers]], np.where(fits, REPEATS, TOO_SHORT))
+            chosen = np.where(chosen < 0, np.maximum(chosen, here), chosen)
+        return chosen
 
     def divide(self) -> list[IntArray]:
-        """Give each row its buckets: the longest T that it has, in the largest area, or one for each T."""
-        found: list[list[IntArray]] = [[] for _ in self.shapes]
-        free, is_long, is_smooth = np.ones(len(self.rows), np.bool_), np.zeros(len(self.rows), np.bool_), None
-        sizes, has_bucket = self.sizes, np.zeros(len(self.rows), np.bool_)
-        is_smooth = np.zeros(len(self.rows), np.bool_)
-        worst = np.zeros(len(self.rows), np.int64)
-        for number in reversed(range(len(sizes.lengths))):
-            fits, allowed = self._find_fitting(sizes.lengths[number])
-            buckets = sizes.buckets[number][sizes.pictures]
-            is_long |= fits
-            is_smooth |= allowed
-            worst = np.where(allowed, np.minimum(worst, buckets), worst)
-            taken = free & allowed & (buckets >= 0)
-            for bucket in np.unique(buckets[taken]).tolist():
-                found[bucket].append(self.rows[taken & (buckets == bucket)])
-            has_bucket |= taken
-            if self.rule.per_video == "longest":
-                free &= ~taken
-        self._explain(~has_bucket, is_long, is_smooth, worst)
-        return [np.sort(np.concatenate(each)) if each else np.empty(0, np.int64) for each in found]
-
-    def _explain(self, is_left: BoolArray, is_long: BoolArray, is_smooth: BoolArray, worst: IntArray) -> None:
-        lengths = [length for length in self.sizes.lengths if length > 1]
-        shortest = f"no bucket has T = {self.sizes.lengths[0]}" if not lengths else (
-            f"shorter than {lengths[0]} frames at {float(self.rule.fps):g} a second"
-        )  # fmt: skip
-        repeated = f"more than {self.rule.max_repeated} of its frames would repeat at {float(self.rule.fps):g} a second"
-        enlarged = "smaller than the buckets that cut off no more than max_crop, and enlarge=False"
-        cut = f"every bucket cuts off more than max_crop={self.rule.max_crop} of its pictures"
-        for mask, reason in (
-            (is_left & self.is_still & ~is_long, _NO_STILLS),
-            (is_left & ~self.is_still & ~is_long, f"UsageError: {shortest}"),
-            (is_left & is_long & ~is_smooth, f"UsageError: {repeated}"),
-            (is_left & is_smooth & (worst == -2), f"UsageError: {enlarged}"),
-            (is_left & is_smooth & (worst != -2), f"UsageError: {cut}"),
+        """Give each row a bucket, or with ``per_video="all"`` one of each T: a list of numbers of rows by bucket."""
+        numbers, every = np.arange(len(self.rows)), range(len(self.shapes))
+        groups: list[list[int]] = [list(every)]
+        if self._rule.per_video == "all":
+            groups = [list(own) for _, own in groupby(every, lambda bucket: self.shapes[bucket][1][0])]
+        found, best = [np.empty(0, np.int64) for _ in every], np.full(len(numbers), TOO_SHORT)
+        for group in groups:
+            chosen = self.choose(group, numbers)
+            best = np.maximum(best, chosen)
+            for bucket in np.unique(chosen[chosen >= 0]).tolist():
+                found[bucket] = np.flatnonzero(chosen == bucket)
+        rule, lengths = self._rule, [length for _, (length, _, _) in self.shapes if length > 1]
+        needed = f"shorter than {min(lengths)} frames" if lengths else "a video, and all buckets have T = 1"
+        rate = f"at {float(rule.fps):g} a second"
+        for is_left, reason in (
+            ((best == TOO_SHORT) & self._is_still, "a still picture, and no bucket has T = 1"),
+            ((best == TOO_SHORT) & ~self._is_still, f"{needed} {rate}" if lengths else needed),
+            (best == REPEATS, f"more than {rule.max_repeated} of its frames would repeat {rate}"),
+            (best == CUT_OFF, f"every bucket cuts off more than max_crop={rule.max_crop} of its pictures"),
+            (best == ENLARGED, "smaller than the buckets that cut off no more than max_crop, and enlarge=False"),
         ):
-            self._leave_out(self.rows[mask], reason)
+            self.left_out.append((self.rows[is_left], f"UsageError: {reason}"))
+        return found
 
     def merge(self, found: list[IntArray], least: Sequence[int], *, keeps_last: bool) -> None:
         """Move the clips of buckets that have fewer than ``least`` to the nearest bucket that has some.
 
-        It is that of the same size with the longest T below, else the one that the rule gives among the others.
+        It is that of the same size with the longest T below, else the one that is chosen among the others.
         """
-        while small := [bucket for bucket, rows in enumerate(found) if 0 < len(rows) < least[bucket]]:
+        while small := [bucket for bucket, numbers in enumerate(found) if 0 < len(numbers) < least[bucket]]:
             bucket = min(small, key=lambda each: (len(found[each]), each))
-            others = [each for each, rows in enumerate(found) if len(rows) and each != bucket]
+            others = [each for each, numbers in enumerate(found) if len(numbers) and each != bucket]
             if not others and keeps_last:
                 return
-            rows, found[bucket] = found[bucket], np.empty(0, np.int64)
+            numbers, found[bucket] = found[bucket], np.empty(0, np.int64)
             length, *size = self.shapes[bucket][1]
-            nearest = [each for each in others if self.shapes[each][1][1:] == tuple(size) and
-                       1 < self.shapes[each][1][0] < length]  # fmt: skip
-            if nearest:
-                self._move(found, nearest[-1], rows)
-                continue
-            at = self.rows.searchsorted(rows)
-            heights, widths = self.catalog.heights[rows], self.catalog.widths[rows]
-            some = [self.shapes[each] for each in others]
-            sizes = choose_sizes(some, heights, widths, self.rule.max_crop, enlarge=self.rule.enlarge) if some else None
-            free = np.ones(len(rows), np.bool_)
-            for number in reversed(range(0 if sizes is None else len(sizes.lengths))):
-                assert sizes is not None
-                chosen = sizes.buckets[number][sizes.pictures]
-                taken = free & self._find_fitting(sizes.lengths[number])[1][at] & (chosen >= 0)
-                for each in np.unique(chosen[taken]).tolist():
-                    self._move(found, others[each], rows[taken & (chosen == each)])
-                free &= ~taken
+            shorter = [each for each in others if list(self.shapes[each][1][1:]) == size
+                       and 1 < self.shapes[each][1][0] < length]  # fmt: skip
+            chosen = np.full(len(numbers), shorter[-1]) if shorter else self.choose(others, numbers)
+            for each in np.unique(chosen[chosen >= 0]).tolist():
+                moved = numbers[chosen == each]
+                if self._rule.per_video == "all":  # a video may have a clip there
+                    moved = np.setdiff1d(moved, found[each])
+                found[each] = np.sort(np.concatenate([found[each], moved]))
             text = " x ".join(map(str, self.shapes[bucket][1]))
-            self._leave_out(rows[free], f"UsageError: its bucket {text} has fewer clips than a step, and no other fits")
+            reason = f"UsageError: its bucket {text} has fewer clips than a step, and no other fits"
+            self.left_out.append((self.rows[np.unique(numbers[chosen < 0])], reason))
 
-    def _move(self, found: list[IntArray], bucket: int, rows: IntArray) -> None:
-        if self.rule.per_video == "all":  # a video may have a clip there
-            rows = np.setdiff1d(rows, found[bucket])
-        found[bucket] = np.sort(np.concatenate([found[bucket], rows]))
-
-    def mean_cut(self, bucket: int, rows: IntArray) -> float:
+    def mean_cut(self, bucket: int, numbers: IntArray) -> float:
         """Compute the share of the pictures of some rows that a bucket cuts off."""
-        _, height, width = self.shapes[bucket][1]
-        rows_of, columns_of = self.catalog.heights[rows].astype(float), self.catalog.widths[rows].astype(float)
-        scales = np.maximum(height / rows_of, width / columns_of)
-        return float((1 - height * width / (scales * scales * rows_of * columns_of)).mean())
+        return float(fill_size(self.shapes[bucket][1], self._heights, self._widths)[0][self._pictures[numbers]].mean())
 
 
 def divide_rows(
@@ -241,16 +219,15 @@ def divide_rows(
     divider = _Divider(catalog, shapes, rule, options)
     found = divider.divide()
     if repeats is not None:
-        none = repeats[divider.rows] == 0
-        divider.left_out.append((divider.rows[none], "UsageError: the column of repeats= is 0"))
-        found = [np.repeat(rows, repeats[rows]) for rows in found]
+        divider.left_out.append((divider.rows[repeats[divider.rows] == 0], "UsageError: the column of repeats= is 0"))
+        found = [np.repeat(numbers, repeats[divider.rows[numbers]]) for numbers in found]
     divider.merge(found, least, keeps_last=keeps_last)
-    kept = [bucket for bucket, rows in enumerate(found) if len(rows)]
+    kept = [bucket for bucket, numbers in enumerate(found) if len(numbers)]
     return Division(
-        tuple(divider.shapes[bucket] for bucket in kept),
-        tuple(found[bucket] for bucket in kept),
-        tuple((rows, reason) for rows, reason in divider.left_out if len(rows)),
+        tuple(shapes[bucket] for bucket in kept),
+        tuple(divider.rows[found[bucket]] for bucket in kept),
         tuple(divider.mean_cut(bucket, found[bucket]) for bucket in kept),
+        tuple((rows, reason) for rows, reason in divider.left_out if len(rows)),
     )
 
 
@@ -416,12 +393,7 @@ class BucketClips(Clips):
         return ClipFacts(hash_text(repr(parts)), rule, options.texts, sources)
 
     def predict_costs(self, clips: IntArray) -> FloatArray:
-        costs = np.empty(len(clips))
-        buckets = self._find_buckets(clips)
-        for bucket in np.unique(buckets).tolist():
-            own = buckets == bucket
-            costs[own] = self.inner[bucket].predict_costs(clips[own] - self._offsets[bucket])
-        return costs
+        raise UsageError("the clips of buckets are not dealt by cost")
 
     def describe(self, count: int, order: str) -> str:
         return f"{count} clips, {self.facts.rule}, {order}"
@@ -437,38 +409,20 @@ class BucketClips(Clips):
         return self.at(np.array([clip], dtype=np.int64), draws)
 
 
-class BucketClipsAt:
-    """Some clips of buckets, found together."""
+class BucketClipsAt(CatalogClipsAt):
+    """Some clips of buckets, found together; ``buckets`` are theirs."""
 
     def __init__(self, clips: BucketClips, located: Located, buckets: Sequence[int], draws: Draws) -> None:
-        self._clips, self._located, self._buckets, self._draws = clips, located, buckets, draws
+        super().__init__(clips.inner[0], located, draws)
+        self._every, self._buckets = clips, buckets
         self._at: dict[int, CatalogClipsAt] = {}
 
-    def _open(self, bucket: int) -> CatalogClipsAt:
-        found = self._at.get(bucket)
-        if found is None:
-            found = self._at[bucket] = CatalogClipsAt(self._clips.inner[bucket], self._located, self._draws)
-        return found
-
-    @property
-    def rows(self) -> tuple[Sequence[int]]:
-        return (self._located.rows,)
-
     def find_shapes(self, slots: slice) -> list[list[Shape]]:
-        buckets = self._clips.buckets
-        return [[(buckets[each][0], 3, *buckets[each][1:]) for each in self._buckets[slots]]]
+        shapes = self._every.buckets
+        return [[(shapes[each][0], 3, *shapes[each][1:]) for each in self._buckets[slots]]]
 
     def make(self, slot: int) -> PlannedClip:
-        return self._open(self._buckets[slot]).make(slot)
-
-    def name_source(self, slot: int) -> str:
-        return self._open(0).name_source(slot)
-
-    def read_line(self, slot: int) -> dict[str, Any]:
-        return self._open(0).read_line(slot)
-
-    def read_columns(self, slots: slice) -> dict[str, Any]:
-        return self._open(0).read_columns(slots)
-
-    def name_rows(self, slots: slice) -> IntArray:
-        return self._open(0).name_rows(slots)
+        bucket = self._buckets[slot]
+        if bucket not in self._at:
+            self._at[bucket] = CatalogClipsAt(self._every.inner[bucket], self.located, self._draws)
+        return self._at[bucket].make(slot)

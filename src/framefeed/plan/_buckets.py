@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._arrays import BoolArray, FloatArray, IntArray
+from framefeed._arrays import FloatArray, IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_integer, expected
 from framefeed.errors import UsageError
@@ -138,47 +138,35 @@ def _fit_size(area: int, ratio: Fraction, multiple: int) -> Size:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ChosenSizes:
-    """The bucket of each distinct picture for each T: K lengths, U pictures."""
+TOO_SHORT, REPEATS, CUT_OFF, ENLARGED = -4, -3, -2, -1
+"""Why a source has no bucket, in place of the number of one: the largest that is true of any bucket."""
 
-    lengths: list[int]  # T, ascending
-    pictures: IntArray  # number of each row's picture, [R]
-    buckets: IntArray  # [K, U]; -1 where all buckets of a T cut too much, -2 where those that do not, enlarge
-    cuts: FloatArray  # share of the picture that the bucket cuts off, [K, U]
+
+def fill_size(bucket: Bucket, heights: IntArray, widths: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Compute the share that is cut off pictures that fill a bucket, and how much they are enlarged, float64 [U]."""
+    _, height, width = bucket
+    scales: FloatArray = np.maximum(height / heights, width / widths)
+    return 1 - height * width / (scales * scales * heights * widths), scales
 
 
 def choose_sizes(
-    shapes: Sequence[tuple[int, Bucket]], heights: IntArray, widths: IntArray, max_crop: float, *, enlarge: bool
-) -> ChosenSizes:
-    """Choose a bucket of each T for pictures, int64 [R]: of the largest area that fits, the one that cuts off least."""
-    distinct, numbers = np.unique(heights << 32 | widths, return_inverse=True)
-    rows, columns = (distinct >> 32).astype(np.float64), (distinct & 0xFFFFFFFF).astype(np.float64)
-    lengths = sorted({shape[0] for _, shape in shapes})
-    buckets = np.full((len(lengths), len(distinct)), -1, np.int64)
-    areas, cuts = np.full(buckets.shape, -_MOST_BUCKETS, np.int64), np.full(buckets.shape, np.inf)
-    for bucket, (area, (length, height, width)) in enumerate(shapes):
-        scales = np.maximum(height / rows, width / columns)
-        cut = 1 - height * width / (scales * scales * rows * columns)
-        own = lengths.index(length)
-        fits, is_enlarged = cut <= max_crop, scales > 1
+    shapes: Sequence[tuple[int, Bucket]], buckets: Sequence[int], heights: IntArray, widths: IntArray,
+    max_crop: float, *, enlarge: bool,
+) -> IntArray:  # fmt: skip
+    """Choose one of some buckets for each picture: of the largest area that fits it, the one that cuts off least.
+
+    Returns:
+        Their numbers, int64 [U]; `CUT_OFF` where all cut off more, `ENLARGED` where those that do not, enlarge it.
+    """
+    chosen, areas = np.full(len(heights), CUT_OFF), np.full(len(heights), -_MOST_BUCKETS)
+    cuts = np.full(len(heights), np.inf)
+    for bucket in buckets:
+        area, shape = shapes[bucket]
+        cut, scales = fill_size(shape, heights, widths)
+        fits = cut <= max_crop
         if not enlarge:
-            buckets[own] = np.where(fits & is_enlarged & (buckets[own] == -1), -2, buckets[own])
-            fits &= ~is_enlarged
-        fits &= (area > areas[own]) | ((area == areas[own]) & (cut < cuts[own]))
-        buckets[own][fits], areas[own][fits], cuts[own][fits] = bucket, area, cut[fits]
-    return ChosenSizes(lengths, numbers.reshape(-1).astype(np.int64), buckets, cuts)
-
-
-def count_repeats(length: int, fps: float, average_fps: FloatArray) -> FloatArray:
-    """Compute the share of frames that come twice in a clip of T frames of files of constant rate, float64 [R]."""
-    distinct = np.floor((length - 1) * np.minimum(1, average_fps / fps) + 1e-9) + 1
-    repeats: FloatArray = 1 - distinct / length
-    return repeats
-
-
-def fits_in(length: int, fps: Fraction, start: float, seconds: FloatArray) -> BoolArray:
-    """Whether a clip of T frames has no frame past the end of each of some videos, bool [R]."""
-    last = float((length - 1) / fps) + start
-    fits: BoolArray = seconds > last + 1e-9
-    return fits
+            chosen = np.where(fits & (scales > 1), np.maximum(chosen, ENLARGED), chosen)
+            fits &= scales <= 1
+        fits &= (area > areas) | ((area == areas) & (cut < cuts))
+        chosen[fits], areas[fits], cuts[fits] = bucket, area, cut[fits]
+    return chosen

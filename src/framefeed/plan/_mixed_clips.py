@@ -342,8 +342,8 @@ def _check_alike(plans: Sequence[EpochPlan], unequal: bool) -> None:
             )
         if plan.clips.buckets and not unequal:
             raise UsageError(
-                f"parts[{number}] is a plan of buckets, whose steps a mixture does not keep: plan over one catalog with "
-                "weights= or repeats= of ff.plan_buckets, or give unequal=True for batches that are lists of clips"
+                f"parts[{number}] is a plan of buckets, whose steps a mixture does not keep: plan over one catalog "
+                "with weights= or repeats= of ff.plan_buckets; or give unequal=True for batches of lists"
             )
         if not unequal and any(form.unequal or form.num_frames is None for form in plan.clips.forms.values()):
             raise UsageError(
