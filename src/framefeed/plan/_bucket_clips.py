@@ -32,7 +32,7 @@ from framefeed.plan._options import ClipOptions
 from framefeed.plan._order import Order
 from framefeed.plan._planned import PlannedClip
 from framefeed.plan._rules import Dense, Seconds, Start, choose_by
-from framefeed.plan._tables import Excluded, Windows, find_failing, list_excluded, list_rows
+from framefeed.plan._tables import CHANGING_SIZE_REASON, Excluded, Windows, find_failing, list_excluded, list_rows
 from framefeed.request import ClipContext, Cover
 
 PerVideo = Literal["longest", "all"]
@@ -40,6 +40,8 @@ PerVideo = Literal["longest", "all"]
 _VERSION = 1
 """Rises if a position of the same plan gets another clip."""
 _NO_SIZE = "UsageError: the size of its pictures is not known"
+_CHANGES = "FormatChanged: the picture size changes mid-stream, and nothing says where to cut each"
+_TOO_FEW = "UsageError: its bucket has fewer clips than a step (min_steps=), and no other fits"
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class _Divider:
         for rows, length in ((every[is_still], 1), (every[~is_still], 2)):
             own = replace(options, size=Cover(1, 1))
             for is_failing, reason in find_failing(catalog, rule.dense(length), own, rows, self._windows):
-                self.left_out.append((rows[is_failing], reason))
+                self.left_out.append((rows[is_failing], _CHANGES if reason == CHANGING_SIZE_REASON else reason))
                 rows = rows[~is_failing]
             kept.append(rows)
         rows = np.sort(np.concatenate(kept))
@@ -196,9 +198,7 @@ class _Divider:
                 if self._rule.per_video == "all":  # a video may have a clip there
                     moved = np.setdiff1d(moved, found[each])
                 found[each] = np.sort(np.concatenate([found[each], moved]))
-            text = " x ".join(map(str, self.shapes[bucket][1]))
-            reason = f"UsageError: its bucket {text} has fewer clips than a step, and no other fits"
-            self.left_out.append((self.rows[np.unique(numbers[chosen < 0])], reason))
+            self.left_out.append((self.rows[np.unique(numbers[chosen < 0])], _TOO_FEW))
 
     def mean_cut(self, bucket: int, numbers: IntArray) -> float:
         """Compute the share of the pictures of some rows that a bucket cuts off."""

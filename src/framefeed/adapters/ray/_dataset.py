@@ -94,6 +94,11 @@ def dataset(
     """
     if not isinstance(plan, EpochPlan):
         raise expected("plan", "an EpochPlan (from ff.plan_clips, ff.plan_requests or ff.mix_plans)", plan)
+    if plan.clips.buckets:
+        raise UsageError(
+            "a plan of buckets has steps, which the blocks of Ray are not: give ff.ClipLoader(plan) in each training "
+            "worker, with its rank= and world_size="
+        )
     count = check_integer("batch_size", batch_size, least=1)
     most = None if concurrency is None else check_integer("concurrency", concurrency, least=1)
     check_on_error(on_error, None)
