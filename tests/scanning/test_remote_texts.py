@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("urllib3", reason="our own reader needs it")
 
 import framefeed as ff
-from framefeed.media.remote import _s3_target
 from tests.media.remote.faults import Fault, FaultServer, Stored, faulty
 from tests.pictures.made import picture, saved
 
@@ -42,15 +41,14 @@ def set_objects(server: FaultServer, files: dict[str, bytes], tags: dict[str, st
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
-    given = {"CONFIG_FILE": "/none", "SHARED_CREDENTIALS_FILE": "/none", "REGION": "us-east-1"}
+def bucket() -> Iterator[FaultServer]:
     with faulty({}) as server:
-        given |= {"ENDPOINT_URL": server.url, "ACCESS_KEY_ID": "AKIATESTTEST", "SECRET_ACCESS_KEY": "sEcReTsEcReT"}
-        for name, value in given.items():
-            monkeypatch.setenv(f"AWS_{name}", value)
-        monkeypatch.setattr(_s3_target._STATES, "value", {})
         set_objects(server, FILES)
         yield server
+
+
+def options_of(server: FaultServer) -> dict[str, Any]:
+    return {"s3://media/": {"key": "any", "secret": "sEcReT", "endpoint_url": server.url, "region": "us-east-1"}}
 
 
 def texts_of(server: FaultServer) -> list[str]:
@@ -58,8 +56,8 @@ def texts_of(server: FaultServer) -> list[str]:
     return sorted(each.target.rpartition("/")[2] for each in server.asked if each.target.endswith(".txt"))
 
 
-def scan(roots: Any, **options: Any) -> list[Any]:
-    catalog = ff.scan(roots, text_from=".txt", **options)
+def scan(server: FaultServer, roots: Any, **options: Any) -> list[Any]:
+    catalog = ff.scan(roots, text_from=".txt", storage_options=options_of(server), **options)
     assert not catalog.failures
     return catalog.table["text"].to_pylist()  # type: ignore[no-any-return]
 
@@ -69,7 +67,7 @@ MISSING_B = r"no text for 1 of 3 media: the file is missing, for example s3://me
 
 def test_texts_of_a_prefix_are_those_of_its_list(bucket: FaultServer) -> None:
     with pytest.warns(UserWarning, match="^text_from: ") as caught:
-        assert scan("s3://media/t/") == ["a dog", None, "c"]
+        assert scan(bucket, "s3://media/t/") == ["a dog", None, "c"]
     assert [str(each.message).partition(": ")[2] for each in caught] == [
         "no text for 1 of 3 media: the file is missing, for example s3://media/t/b.txt",
         "1 text (.txt) without a medium of the same name beside it, for example s3://media/t/in/d.txt: rename texts "
@@ -82,10 +80,10 @@ def test_a_pattern_finds_the_texts_of_its_matches(bucket: FaultServer) -> None:
     with pytest.warns(
         UserWarning, match=r"no text for 1 of 2 media: the file is missing, .*s3://media/t/b.txt$"
     ) as caught:
-        assert scan("s3://media/t/*.j*") == ["a dog", None]
+        assert scan(bucket, "s3://media/t/*.j*") == ["a dog", None]
     assert len(caught) == 1  # The others belong to media that do not match.
     assert texts_of(bucket) == ["a.txt"]
-    assert scan("s3://media/t/a.j*") == ["a dog"]
+    assert scan(bucket, "s3://media/t/a.j*") == ["a dog"]
     lists = [parse_qs(urlsplit(each.target).query)["prefix"] for each in bucket.asked if "prefix=" in each.target]
     assert lists == [["t/"], ["t/a"]]
 
@@ -99,14 +97,14 @@ def test_a_changed_text_is_read_again(bucket: FaultServer, tmp_path: Path) -> No
     ):
         set_objects(bucket, files, tags)
         with pytest.warns(UserWarning, match=MISSING_B):
-            assert scan("s3://media/t/", out=out) == texts
+            assert scan(bucket, "s3://media/t/", out=out) == texts
         assert texts_of(bucket) == read
 
 
 def test_objects_that_are_named_are_asked_for(bucket: FaultServer, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("s3://media/t/a.jpg\ns3://media/t/b.jpg\n")
     with pytest.warns(UserWarning, match=r"no text for 1 of 2 media: .*s3://media/t/b.txt$"):
-        assert scan(tmp_path / "list.txt") == ["a dog", None]
+        assert scan(bucket, tmp_path / "list.txt") == ["a dog", None]
     assert texts_of(bucket) == ["a.txt", "b.txt"]
 
 
@@ -117,7 +115,7 @@ def test_urls_of_http_are_asked_for_without_their_query(tmp_path: Path) -> None:
         for out in (None, tmp_path / "cat.parquet", tmp_path / "cat.parquet"):  # Nothing tells whether they changed.
             server.asked.clear()
             with pytest.warns(UserWarning, match="^text_from: ") as caught:
-                assert scan(names, out=out) == ["a dog", None, None]
+                assert scan(server, names, out=out) == ["a dog", None, None]
             said = [str(each.message) for each in caught]
             assert (
                 said[0] == f"text_from: no text for 1 of 3 media: the file is missing, for example {server.url}/b.txt"

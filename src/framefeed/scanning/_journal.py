@@ -130,9 +130,8 @@ class Journal(ClosedByWith):
         for name in self._list_parts():
             part = None
             with suppress(pa.ArrowException, OSError, ValueError):
-                part = try_again_in_shortage(
-                    partial(self._read_part, name, schema), os.fspath(self.folder / name), "read"
-                )
+                read = partial(self._read_part, name, schema)
+                part = try_again_in_shortage(read, os.fspath(self.folder / name), "read")
             if part is not None:
                 yield part
 

@@ -254,13 +254,9 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     own = frozenset[str]() if target is None else target.own
     by_parent = request.label_from == "parent"
     listing = list_roots(
-        roots,
-        image_folders=request.image_folders,
-        without=own,
-        by_parent=by_parent,
-        lists=request.lists,
+        roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists,
         text_ending=request.texts.ending,
-    )
+    )  # fmt: skip
     listing = find_named_parts(read_archives(listing, request.archive_options), request.archive_options)
     only = _check_urls(roots, listing, request.options.storage_options)
     rows = _make_rows(listing, request)
