@@ -61,7 +61,7 @@ CONCERNS = [
     ("sequences of pictures", 501, "a folder of numbered frames as a video", "media._sequence media._sequence_files"),
     ("catalogs", 4_600, "a million files as one table that opens at once and can be filtered and split", "catalog"),
     ("scans", 3_986, "folders, lists and tables; failed files are rows; goes on after a crash", "scanning"),
-    ("texts beside media", 219, "captions in files beside their media as a column, read again when they change",
+    ("texts beside media", 242, "captions in files beside their media as a column, read again when they change",
      "scanning._texts"),
     ("plans", 5_650, "which frames an epoch reads, from seed and position alone: shuffle, shards, resume", "plan"),
     ("loading", 4_090, "batches in order from any number of workers; faults and state of a run", "load"),

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import pyarrow as pa
 from framefeed._checks import describe_value
 from framefeed._compute import pc
 from framefeed._files import stat_regular
-from framefeed._names import is_url, split_part
+from framefeed._names import is_url, make_printable, split_part
 from framefeed._shown import show_name
 from framefeed._units import format_count
 from framefeed._values import SourceStat
@@ -38,7 +39,9 @@ TEXT_COLUMNS = TEXT, VERSION = "text", "text_version"
 _JOURNALED = pa.schema([("source", pa.string()), (TEXT, pa.list_(pa.string())), (VERSION, pa.string())])
 _MOST_BYTES = 2**20
 _IS_LIST = " list"  # ends the version of a text that its file gives as a list
+_FILES_AT_ONCE = 64  # of a disk, for one worker; of objects one
 _PART_SIZE = 8192  # texts that are read before they are written to the journal
+_Problem = tuple[str, str]  # why a text is not used, and an example
 _FORM = re.compile(r"(\.[^\s/:]+)(?::(.+))?")
 _MISSING = "the file is missing"
 _PACKED = "archives and Parquet files have other columns for theirs"
@@ -79,7 +82,7 @@ class TextForm:
                     f'or give that column another name, as in columns={{"caption": "{name}"}}'
                 )
 
-    def read(self, path: str, storage_options: StorageOptions | None) -> str | list[str] | tuple[str, str]:
+    def read(self, path: str, storage_options: StorageOptions | None) -> str | list[str] | _Problem:
         """Read the text or texts of a file or object; return why there are none, and an example of it."""
         try:
             source = MediaSource.of(path, storage_options)
@@ -161,12 +164,44 @@ def add_texts(
     problems = [(_MISSING if split_part(path) is None else _PACKED, show_name(path)) for path in absent]
     new = pa.table({"source": rows.source_texts, VERSION: now}).filter(pa.array(is_new))
     paths = [path for (path, _), each in zip(found, is_new, strict=True) if each]
-    if options.workers is None and any(map(is_url, paths)):
+    read, unusable, has_list = _read_texts(form, paths, new, journal, options, stats)
+    problems += unusable
+    at = np.where(is_new, len(known) + np.cumsum(is_new) - 1, at.fill_null(-1).to_numpy(zero_copy_only=False))
+    is_null = ~is_new & ~is_known.to_numpy(zero_copy_only=False)
+    taken = pa.concat_tables([known, read]).take(pa.array(at, mask=is_null))
+    if not has_list and not pc.any(pc.ends_with(taken[VERSION], _IS_LIST)).as_py():
+        taken = taken.set_column(1, TEXT, pc.list_element(taken[TEXT], 0))
+    if rows.numbers is not None:
+        taken = taken.take(pa.array(rows.numbers))
+    extra = {name: rows.extra[name] for name in rows.extra.column_names} | {name: taken[name] for name in TEXT_COLUMNS}
+    unused = listing.texts.keys() - {path for path, _ in found}
+    listing.remarks = [each for each in listing.remarks if not each.startswith("text_from:")]  # of an attempt before
+    listing.remarks += map(make_printable, _explain(problems, len(found), sorted(unused, key=os.fsencode), form.ending))
+    return replace(rows, extra=pa.table(extra))
+
+
+def _read_texts(
+    form: TextForm,
+    paths: Sequence[str],
+    new: pa.Table,
+    journal: Journal | None,
+    options: ArchiveOptions,
+    stats: ScanStats,
+) -> tuple[pa.Table, list[_Problem], bool]:
+    """Read texts, each with its row of ``new``; return what cannot be used too, and whether one is a list."""
+    is_remote, has_list, tables, problems = any(map(is_url, paths)), False, [_JOURNALED.empty_table()], list[_Problem]()
+    if options.workers is None and is_remote:
         options = replace(options, workers=OBJECTS_AT_ONCE)
-    read, has_list, tables = partial(form.read, storage_options=options.storage_options), False, [known]
+
+    def read(chunk: Sequence[str]) -> list[str | list[str] | _Problem]:
+        return [form.read(path, options.storage_options) for path in chunk]
+
     for start in range(0, len(paths), _PART_SIZE):
         part = new.slice(start, _PART_SIZE)
-        texts = map_containers(read, each := paths[start : start + _PART_SIZE], each, options, stats)
+        step, stop = 1 if is_remote else _FILES_AT_ONCE, min(start + _PART_SIZE, len(paths))
+        chunks = [paths[at : min(at + step, stop)] for at in range(start, stop, step)]
+        results = map_containers(read, [chunk[0] for chunk in chunks], chunks, options, stats)
+        texts = list(chain.from_iterable(results))
         problems += [text for text in texts if isinstance(text, tuple)]
         has_list = has_list or any(isinstance(text, list) for text in texts)
         lists = [text if isinstance(text, list) else [text] if isinstance(text, str) else None for text in texts]
@@ -177,18 +212,7 @@ def add_texts(
         tables.append(pa.Table.from_pydict({"source": part["source"], TEXT: lists, VERSION: versions}, _JOURNALED))
         if journal is not None:
             journal.add(tables[-1].to_batches(), (), _JOURNALED)
-    at = np.where(is_new, len(known) + np.cumsum(is_new) - 1, at.fill_null(-1).to_numpy(zero_copy_only=False))
-    is_null = ~is_new & ~is_known.to_numpy(zero_copy_only=False)
-    taken = pa.concat_tables(tables).take(pa.array(at, mask=is_null))
-    if not has_list and not pc.any(pc.ends_with(taken[VERSION], _IS_LIST)).as_py():
-        taken = taken.set_column(1, TEXT, pc.list_element(taken[TEXT], 0))
-    if rows.numbers is not None:
-        taken = taken.take(pa.array(rows.numbers))
-    extra = {name: rows.extra[name] for name in rows.extra.column_names} | {name: taken[name] for name in TEXT_COLUMNS}
-    unused = listing.texts.keys() - {path for path, _ in found}
-    listing.remarks = [each for each in listing.remarks if not each.startswith("text_from:")]  # of an attempt before
-    listing.remarks += _explain(problems, len(found), sorted(unused, key=os.fsencode), form.ending)
-    return replace(rows, extra=pa.table(extra))
+    return pa.concat_tables(tables), problems, has_list
 
 
 def _collect_known(earlier: RunResults, journal: Journal | None) -> pa.Table:
@@ -205,7 +229,7 @@ def _collect_known(earlier: RunResults, journal: Journal | None) -> pa.Table:
     return pa.concat_tables([_JOURNALED.empty_table(), *parts])
 
 
-def _explain(problems: Sequence[tuple[str, str]], num_media: int, unused: Sequence[str], ending: str) -> Iterator[str]:
+def _explain(problems: Sequence[_Problem], num_media: int, unused: Sequence[str], ending: str) -> Iterator[str]:
     """Explain in a line for each reason how many media have no texts, and in one how many texts have no media."""
     examples = dict(reversed(problems))
     for reason, count in Counter(reason for reason, _ in problems).items():
