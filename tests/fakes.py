@@ -231,6 +231,8 @@ class FakeCatalog:
             spans = [(index.end_pts - int(index.pts[0])) * index.time_base if index.has_timestamps else np.nan
                      for index in self.indexes]  # fmt: skip
             return np.array(spans, dtype=np.float64)
+        if name not in self.columns and name in ("average_fps", "is_variable_frame_rate"):
+            return np.array([getattr(index, name) for index in self.indexes], dtype=np.float64)
         if name not in self.columns:
             raise UsageError(f"no column {name!r}: there are {', '.join(self.columns)}")
         values = np.array(self.columns[name])

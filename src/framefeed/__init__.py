@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from framefeed.plan import (
         AtIndices,
         AtSeconds,
+        Buckets,
         Dense,
         EpochPlan,
         EveryFrame,
@@ -70,8 +71,10 @@ if TYPE_CHECKING:
         Rates,
         Uniform,
         WholeVideo,
+        plan_buckets,
         plan_clips,
         plan_requests,
+        text_key,
     )
     from framefeed.request import (
         CenterCrop,
@@ -93,6 +96,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AtIndices",
     "AtSeconds",
+    "Buckets",
     "CacheError",
     "Catalog",
     "CatalogEntry",
@@ -159,10 +163,12 @@ __all__ = [
     "map_video",
     "mix_plans",
     "parallel",
+    "plan_buckets",
     "plan_clips",
     "plan_requests",
     "probe",
     "scan",
+    "text_key",
     "vlm",
 ]
 
@@ -187,6 +193,7 @@ _DOORS = {
     "plan": (
         "AtIndices",
         "AtSeconds",
+        "Buckets",
         "Dense",
         "EpochPlan",
         "EveryFrame",
@@ -195,9 +202,11 @@ _DOORS = {
         "Rates",
         "Uniform",
         "WholeVideo",
+        "plan_buckets",
         "plan_clips",
         "mix_plans",
         "plan_requests",
+        "text_key",
     ),
     "request": (
         "CenterCrop",

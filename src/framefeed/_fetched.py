@@ -13,19 +13,12 @@ from framefeed._per_process import PerProcess
 
 @dataclass(slots=True)
 class FetchCounts:
-    """What was fetched by URL; ``+=`` adds two of them.
+    """What was fetched by URL; ``+=`` adds two of them."""
 
-    Attributes:
-        requests: Number of requests that were sent, with repeated, failed and abandoned ones.
-        nbytes: Bytes of their answers.
-        wait_seconds: Seconds that reads waited for them.
-        gap_bytes: Largest gap over which ranges were merged to one request, where ranges were last asked for; 0 if
-            none were.
-    """
-
-    requests: int = 0
-    nbytes: int = 0
-    wait_seconds: float = 0.0
+    requests: int = 0  # number of requests that were sent, with repeated, failed and abandoned ones
+    nbytes: int = 0  # bytes of their answers
+    wait_seconds: float = 0.0  # seconds that reads waited for them
+    # Largest gap over which ranges were merged to one request, where ranges were last asked for; 0 if none were.
     gap_bytes: int = 0
 
     def __iadd__(self, other: FetchCounts) -> Self:

@@ -6,6 +6,7 @@ import errno
 import gc
 from collections.abc import Callable
 from contextlib import suppress
+from types import TracebackType
 from typing import Protocol, TypeVar
 
 from framefeed._live_set import LiveSet
@@ -62,6 +63,15 @@ def find_shortage(error: BaseException | None) -> str | None:
         # Not the context, which may be an error that the caller is handling.
         error = error.__cause__
     return None
+
+
+class SuppressFaults(suppress):
+    """Suppress exceptions of some types, as of files that cannot be read, but no shortage."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        return bool(super().__exit__(kind, error, traceback)) and find_shortage(error) is None
 
 
 def make_shortage_error(resource: str, name: str, stage: str) -> ResourceExhausted:

@@ -178,19 +178,12 @@ class PictureFormat:
 
 @dataclass(frozen=True, slots=True)
 class StreamColors:
-    """Colour tags of a stream, from the container and the codec configuration.
+    """Colour tags of a stream, from the container and the codec configuration."""
 
-    Attributes:
-        primaries: ITU-T H.273 code; 2 is unspecified.
-        transfer: ITU-T H.273 code of the transfer characteristic; 2 is unspecified.
-        space: ITU-T H.273 code of the matrix; 2 is unspecified.
-        range: libav's: 0 unspecified, 1 limited, 2 full.
-    """
-
-    primaries: int = 2
-    transfer: int = 2
-    space: int = 2
-    range: int = 0
+    primaries: int = 2  # ITU-T H.273 code; 2 is unspecified
+    transfer: int = 2  # ITU-T H.273 code of the transfer characteristic; 2 is unspecified
+    space: int = 2  # ITU-T H.273 code of the matrix; 2 is unspecified
+    range: int = 0  # libav's: 0 unspecified, 1 limited, 2 full
 
     def fill(self, other: StreamColors) -> StreamColors:
         """Replace unspecified tags by those of ``other``; as in libav, the container counts before the codec."""
@@ -210,19 +203,12 @@ DISPOSABLE = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PacketTable:
-    """The packets of one stream in decode order.
+    """The packets of one stream in decode order."""
 
-    Attributes:
-        offset: Byte position in the file, int64 [P]; -1 where unknown.
-        size: Bytes, int64 [P].
-        pts: In the stream's time base, int64 [P]; ``MISSING_PTS`` where unknown.
-        flags: ``KEY | DISCARD | DISPOSABLE``, uint8 [P].
-    """
-
-    offset: IntArray
-    size: IntArray
-    pts: IntArray
-    flags: npt.NDArray[np.uint8]
+    offset: IntArray  # byte position in the file, int64 [P]; -1 where unknown
+    size: IntArray  # bytes, int64 [P]
+    pts: IntArray  # in the stream's time base, int64 [P]; ``MISSING_PTS`` where unknown
+    flags: npt.NDArray[np.uint8]  # ``KEY | DISCARD | DISPOSABLE``, uint8 [P]
 
     def __post_init__(self) -> None:
         if not self.offset.shape == self.size.shape == self.pts.shape == self.flags.shape or self.offset.ndim != 1:
@@ -268,26 +254,18 @@ class PacketTable:
 
 @dataclass(frozen=True, slots=True)
 class PacketWalk:
-    """What a demuxer says of one stream.
+    """What a demuxer says of one stream."""
 
-    Attributes:
-        packets: In demuxing order.
-        duration: Of each packet in ticks, int64 [P]; 0 where unknown.
-        is_contiguous: Each packet's bytes are those of the file at its offset, and one configuration serves all.
-        is_encrypted: Some packet is encrypted.
-        parameter_sets: Distinct ones that packets carry, in the order met, at most ``MAX_PARAMETER_SETS``.
-        is_damaged: The demuxer flags some packet as damaged.
-        is_reconfigured: Some packet comes with another codec configuration.
-        units: What the NAL units of H.264 and HEVC say; None of other codecs, and where no packet was read.
-    """
-
-    packets: PacketTable
-    duration: IntArray
+    packets: PacketTable  # in demuxing order
+    duration: IntArray  # of each packet in ticks, int64 [P]; 0 where unknown
+    # Each packet's bytes are those of the file at its offset, and one configuration serves all.
     is_contiguous: bool = False
-    is_encrypted: bool = False
+    is_encrypted: bool = False  # some packet is encrypted
+    # Distinct ones that packets carry, in the order met, at most ``MAX_PARAMETER_SETS``.
     parameter_sets: tuple[bytes, ...] = ()
-    is_damaged: bool = False
-    is_reconfigured: bool = False
+    is_damaged: bool = False  # the demuxer flags some packet as damaged
+    is_reconfigured: bool = False  # some packet comes with another codec configuration
+    # What the NAL units of H.264 and HEVC say; None of other codecs, and where no packet was read.
     units: UnitFacts | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -296,37 +274,22 @@ class PacketWalk:
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """Facts of the NAL units of packets, columns of length P in demuxing order.
+    """Facts of the NAL units of packets, columns of length P in demuxing order."""
 
-    Attributes:
-        slice_kind: NAL unit type of the first slice, int64; -1 if there is none.
-        head: Bytes behind that slice's NAL unit header, uint8 [P, HEAD_BYTES].
-        head_bytes: Count of these bytes that are the slice's, int64.
-        is_start: Its slices, or an exact recovery point, say that decoding can start here, bool.
-        is_reference: Other pictures of its own temporal layer may refer to it, or leaving it out loses more, bool.
-        layer: nal_ref_idc of an H.264 slice; HEVC's temporal sub-layer, int64.
-        has_sub_layers: ``layer`` is the latter.
-        has_unknown_messages: It has messages that may change pictures, or are not one short message, bool.
-        has_end: It has the end of a sequence or of the stream, bool.
-        kinds: All NAL unit types.
-        is_plain: Each packet is whole NAL units; those with slices hold one picture, whose slices are of one type.
-        fault: Reason why libav's parser may read the packets in its own way; empty if there is none.
-        parameter_sets: Distinct ones, in the order met.
-    """
-
-    slice_kind: IntArray
-    head: ByteArray
-    head_bytes: IntArray
-    is_start: BoolArray
+    slice_kind: IntArray  # NAL unit type of the first slice, int64; -1 if there is none
+    head: ByteArray  # bytes behind that slice's NAL unit header, uint8 [P, HEAD_BYTES]
+    head_bytes: IntArray  # count of these bytes that are the slice's, int64
+    is_start: BoolArray  # its slices, or an exact recovery point, say that decoding can start here, bool
+    # Other pictures of its own temporal layer may refer to it, or leaving it out loses more, bool.
     is_reference: BoolArray
-    layer: IntArray
-    has_sub_layers: bool
-    has_unknown_messages: BoolArray
-    has_end: BoolArray
-    kinds: frozenset[int]
-    is_plain: bool
-    fault: str
-    parameter_sets: tuple[bytes, ...]
+    layer: IntArray  # nal_ref_idc of an H.264 slice; HEVC's temporal sub-layer, int64
+    has_sub_layers: bool  # ``layer`` is the latter
+    has_unknown_messages: BoolArray  # it has messages that may change pictures, or are not one short message, bool
+    has_end: BoolArray  # it has the end of a sequence or of the stream, bool
+    kinds: frozenset[int]  # all NAL unit types
+    is_plain: bool  # each packet is whole NAL units; those with slices hold one picture, whose slices are of one type
+    fault: str  # reason why libav's parser may read the packets in its own way; empty if there is none
+    parameter_sets: tuple[bytes, ...]  # distinct ones, in the order met
 
     @property
     def is_disposable(self) -> BoolArray:

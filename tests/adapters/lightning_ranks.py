@@ -17,10 +17,11 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from framefeed.adapters.torch import ClipDataset, DataLoader
 from framefeed.load import ClipLoader
+from framefeed.plan import plan_buckets
 from tests.adapters.ranks import CHECKPOINTS, EPOCHS, WORLD_SIZE
 from tests.adapters.samples import Numbers, list_samples
 from tests.fakes import FlatDecoder
-from tests.makers import plan_of
+from tests.makers import catalog, plan_of
 
 
 class Recorder(pl.LightningModule):
@@ -109,6 +110,25 @@ def report_clip_loader(folder: Path) -> dict[str, Any]:
     }
 
 
+def bucket_loader() -> ClipLoader:
+    plan = plan_buckets(
+        catalog(), [(3, 32, 48), (5, 32, 48)], fps=15, global_batch=4, seed=7, per_video="all",
+        rank=int(os.environ["RANK"]), world_size=WORLD_SIZE,
+    )  # fmt: skip
+    return ClipLoader(plan, workers=2, backend=FlatDecoder())
+
+
+def report_buckets(folder: Path) -> dict[str, Any]:
+    """The same of a loader over buckets."""
+    with bucket_loader() as loader:
+        expected = [(epoch, list_samples(batch)) for epoch in range(EPOCHS) for batch in loader]
+    with bucket_loader() as loader:
+        whole = fit(loader, folder / "buckets", every=2)
+    with bucket_loader() as loader:
+        resumed = fit(loader, folder, resume=os.fspath(folder / "buckets" / "step=6.ckpt"))
+    return {"expected": expected, "whole": whole.seen, "resumed": resumed.seen}
+
+
 def report_data_loader(folder: Path) -> dict[str, Any]:
     """What the Trainer makes of our DataLoader, and what it sees after each of its checkpoints."""
     dataset = Numbers()
@@ -155,6 +175,7 @@ def make_report(folder: Path) -> dict[str, Any]:
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     return {
         "clips": report_clip_loader(folder),
+        "buckets": report_buckets(folder),
         "numbers": report_data_loader(folder),
         "dataset": report_clip_dataset(folder),
     }

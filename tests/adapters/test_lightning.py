@@ -27,6 +27,13 @@ def test_a_clip_loader_gives_the_trainer_what_a_loop_gets(ranks: list[Any]) -> N
         assert rank["clips"]["whole"] == rank["clips"]["expected"]
 
 
+def test_buckets_are_given_to_the_trainer_as_a_loop_gets_them(ranks: list[Any]) -> None:
+    for rank in ranks:
+        expected, whole = rank["buckets"]["expected"], rank["buckets"]["whole"]
+        assert whole == expected
+        assert rank["buckets"]["resumed"] == whole[6:]
+
+
 def test_ranks_are_disjoint_and_cover_the_epoch(ranks: list[Any]) -> None:
     for epoch in range(EPOCHS):
         positions = [[clip[0] for clip in samples_of(rank["clips"]["whole"], epoch)] for rank in ranks]

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from framefeed.load._batch import ClipBatch
 from framefeed.load._loader import ClipLoader
 from framefeed.plan import EpochPlan
@@ -23,11 +25,15 @@ MakeLoader = Callable[[int], ClipLoader]
 def content(batch: ClipBatch) -> tuple[Any, ...]:
     """All that a batch says, as a value."""
     arrays = {"data": batch.data, "pts": batch.pts_seconds, "valid": batch.valid, "positions": batch.positions}
-    arrays |= {"rows": batch.rows, "ok": batch.ok, **batch.columns}
+    arrays |= {"rows": batch.rows, "ok": batch.ok, "draw": batch.draw}
+    arrays |= {name: np.array(column) for name, column in batch.columns.items()}
     arrays |= {name: some for name in ("boxes", "flipped") if (some := getattr(batch, name)) is not None}
     errors = [error and (type(error), str(error), error.position, error.stage) for error in batch.errors]
-    parts = [(name, array.shape, array.dtype.str, array.tobytes()) for name, array in arrays.items()]
-    return (*parts, tuple(batch.sources), tuple(errors))
+    parts = [
+        (name, array.shape, array.dtype.str, repr(array.tolist()) if array.dtype == object else array.tobytes())
+        for name, array in arrays.items()
+    ]
+    return (*parts, batch.bucket, tuple(batch.sources), tuple(errors))
 
 
 def load_all(plan: EpochPlan, **options: Any) -> list[ClipBatch]:

@@ -44,23 +44,14 @@ class OddPages(Exception):
 
 
 class ColumnChunk(NamedTuple):
-    """One column of one row group, as the file's metadata describe it.
+    """One column of one row group, as the file's metadata describe it."""
 
-    Attributes:
-        start: First byte of its first page.
-        size: Bytes of its pages.
-        num_values: Values, nulls among them.
-        unpacked: Bytes of its pages when they are uncompressed.
-        num_nulls: Of the values; None if it is not known.
-        is_plain: It is not compressed, and has no dictionary.
-    """
-
-    start: int
-    size: int
-    num_values: int
-    unpacked: int
-    num_nulls: int | None
-    is_plain: bool
+    start: int  # first byte of its first page
+    size: int  # bytes of its pages
+    num_values: int  # values, nulls among them
+    unpacked: int  # bytes of its pages when they are uncompressed
+    num_nulls: int | None  # of the values; None if it is not known
+    is_plain: bool  # it is not compressed, and has no dictionary
 
 
 def read_column_chunks(metadata: bytes, leaf: int) -> list[ColumnChunk]:

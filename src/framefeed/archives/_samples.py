@@ -27,17 +27,12 @@ _LINE_END = "\n"
 
 @dataclass(frozen=True, slots=True)
 class MemberSamples:
-    """To which sample each member of a table belongs.
+    """To which sample each member of a table belongs."""
 
-    Attributes:
-        sample: Number of the sample, counted from 0 over the archive, int64 [M]; ``SKIPPED`` for members in none.
-        keys: Key of each member's sample; empty for members in none.
-        fields: Field of each member; empty for members in none.
-    """
-
+    # Number of the sample, counted from 0 over the archive, int64 [M]; ``SKIPPED`` for members in none.
     sample: IntArray
-    keys: Sequence[str]
-    fields: Sequence[str]
+    keys: Sequence[str]  # key of each member's sample; empty for members in none
+    fields: Sequence[str]  # field of each member; empty for members in none
 
 
 class SampleGrouper:

@@ -49,41 +49,28 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveDamage:
-    """What an archive lacks; the members in its table are whole.
+    """What an archive lacks; the members in its table are whole."""
 
-    Attributes:
-        offset: Byte of the header, or of the zeros in its place, where it was met.
-        member: Name of the member that is cut; None if it concerns no member.
-        error: Names the archive and what to do.
-    """
-
-    offset: int
-    member: str | None
-    error: MediaError
+    offset: int  # byte of the header, or of the zeros in its place, where it was met
+    member: str | None  # name of the member that is cut; None if it concerns no member
+    error: MediaError  # names the archive and what to do
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberTable:
-    """Members of an archive, in its order. Two may have one name.
+    """Members of an archive, in its order. Two may have one name."""
 
-    Attributes:
-        names: As the archive has them; bytes that are no UTF-8 are surrogates in those of tar. They are labels: a name
-            that climbs (``../x``, ``/x``) is no path, as nothing is ever unpacked.
-        offset: Byte of the data in the archive, int64 [M].
-        size: Bytes of the data in the archive, int64 [M]; within the archive. 0 for kinds that have none.
-        kind: `MemberKind`, uint8 [M].
-        targets: What links of tar archives link to, by row.
-        reasons: Why members that their kind does not exclude cannot be read, and what to do about it, by row, in the
-            words of ``NO_FILE``; their offset and size are 0.
-        damage: What ended the walk early, or is missing; None if nothing is, and if the walk goes on.
-    """
-
+    # As the archive has them; bytes that are no UTF-8 are surrogates in those of tar. They are labels: a name that
+    # climbs (``../x``, ``/x``) is no path, as nothing is ever unpacked.
     names: Sequence[str]
-    offset: IntArray
-    size: IntArray
-    kind: ByteArray
-    targets: dict[int, str] = field(default_factory=dict)
+    offset: IntArray  # byte of the data in the archive, int64 [M]
+    size: IntArray  # bytes of the data in the archive, int64 [M]; within the archive. 0 for kinds that have none
+    kind: ByteArray  # `MemberKind`, uint8 [M]
+    targets: dict[int, str] = field(default_factory=dict)  # what links of tar archives link to, by row
+    # Why members that their kind does not exclude cannot be read, and what to do about it, by row, in the words of
+    # ``NO_FILE``; their offset and size are 0.
     reasons: dict[int, str] = field(default_factory=dict)
+    # What ended the walk early, or is missing; None if nothing is, and if the walk goes on.
     damage: ArchiveDamage | None = None
 
     def __post_init__(self) -> None:

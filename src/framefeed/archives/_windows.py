@@ -9,19 +9,12 @@ from framefeed._values import ByteReader, read_bytes
 
 
 class ReadSizes(NamedTuple):
-    """How much to read at once.
+    """How much to read at once."""
 
-    Attributes:
-        least: Bytes of one read where headers lie far apart, from the next header on.
-        most: Bytes of one read where they lie near each other, so that the data between them are read too.
-        near: Bytes from one header to the next, on average over one read, up to which they lie near.
-        headers: Headers that are checked at once, and members of one table.
-    """
-
-    least: int
-    most: int
-    near: int
-    headers: int = 4096
+    least: int  # bytes of one read where headers lie far apart, from the next header on
+    most: int  # bytes of one read where they lie near each other, so that the data between them are read too
+    near: int  # bytes from one header to the next, on average over one read, up to which they lie near
+    headers: int = 4096  # headers that are checked at once, and members of one table
 
 
 LOCAL_READS = ReadSizes(2**12, 2**20, 2**13)

@@ -56,19 +56,12 @@ _OVER = f"lies over the member behind it, or over the directory: {_COPY}"
 
 
 class _Directory(NamedTuple):
-    """Where the directory is, and how many members the archive claims.
+    """Where the directory is, and how many members the archive claims."""
 
-    Attributes:
-        start: Its first byte.
-        size: Its bytes.
-        claimed: Members that the archive claims.
-        shift: Bytes before the archive's own first one, such as a program that unpacks it.
-    """
-
-    start: int
-    size: int
-    claimed: int
-    shift: int
+    start: int  # its first byte
+    size: int  # its bytes
+    claimed: int  # members that the archive claims
+    shift: int  # bytes before the archive's own first one, such as a program that unpacks it
 
 
 @dataclass(slots=True)

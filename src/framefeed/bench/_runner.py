@@ -69,19 +69,12 @@ def take_time(work: Callable[[], object], clock: Callable[[], Reading] = read_cl
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How often to run.
+    """How often to run."""
 
-    Attributes:
-        pairs: Rounds in all; each runs every contender once.
-        pilot: After so many rounds only those stay that could still be the best of their group.
-        slack: How much slower than the best of its group a contender may be to stay.
-        until: Reading of ``time.perf_counter`` at which all is to be done; None for no end.
-    """
-
-    pairs: int = 20
-    pilot: int = 2
-    slack: float = 1.08
-    until: float | None = None
+    pairs: int = 20  # rounds in all; each runs every contender once
+    pilot: int = 2  # after so many rounds only those stay that could still be the best of their group
+    slack: float = 1.08  # how much slower than the best of its group a contender may be to stay
+    until: float | None = None  # reading of ``time.perf_counter`` at which all is to be done; None for no end
 
     def has(self, seconds: float) -> bool:
         """Whether so much time is left."""
@@ -95,26 +88,18 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contender:
-    """One thing that is timed.
-
-    Attributes:
-        open: Gives the work of a round. What opening takes is noted, and is not in the rounds.
-        library: What must be installed for it; empty for framefeed and the bare system, whose failure ends the row.
-        rule: Key of the rule that it plays by.
-        groups: Contenders of a group compete for being its best, and leave after the pilot; those of none stay.
-        amount: Units of work in a round: clips, files, frames.
-        most_rounds: After so many rounds it leaves; None: never.
-        facts: Further columns of its line in the result.
-    """
+    """One thing that is timed."""
 
     name: str
-    open: Callable[[], Run]
+    open: Callable[[], Run]  # gives the work of a round. What opening takes is noted, and is not in the rounds
+    # What must be installed for it; empty for framefeed and the bare system, whose failure ends the row.
     library: str = ""
-    rule: str = ""
+    rule: str = ""  # key of the rule that it plays by
+    # Contenders of a group compete for being its best, and leave after the pilot; those of none stay.
     groups: tuple[str, ...] = ()
-    amount: float = 1
-    most_rounds: int | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    amount: float = 1  # units of work in a round: clips, files, frames
+    most_rounds: int | None = None  # after so many rounds it leaves; None: never
+    facts: Mapping[str, Any] = field(default_factory=dict)  # further columns of its line in the result
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,34 +189,24 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """What is measured together.
-
-    Attributes:
-        contenders: What is timed, in the same rounds; none where a row has only findings.
-        conclude: Makes the findings of the times of those contenders that are right.
-        unit: What a round has some of: "clips", "files", "frames".
-        rules: Rule -> what it means.
-        check: Compares the output of a contender with what is expected, and says what differs, a line each; None for
-            a contender that has no output.
-        recheck: The same after the rounds, of what the last of them gave.
-        clock: Of all that may be at work.
-        between: Called before each run.
-        warms_up: Whether there is a first round that does not count.
-        times_opening: Whether what opening a contender takes is part of the result.
-    """
+    """What is measured together."""
 
     key: str
     title: str
-    contenders: Sequence[Contender] = ()
+    contenders: Sequence[Contender] = ()  # what is timed, in the same rounds; none where a row has only findings
+    # Makes the findings of the times of those contenders that are right.
     conclude: Callable[[Timings], Findings] = lambda timings: Findings()
-    unit: str = ""
-    rules: Mapping[str, str] = field(default_factory=dict)
+    unit: str = ""  # what a round has some of: "clips", "files", "frames"
+    rules: Mapping[str, str] = field(default_factory=dict)  # rule -> what it means
+    # Compares the output of a contender with what is expected, and says what differs, a line each; None for a contender
+    # that has no output.
     check: Callable[[Contender], list[str] | None] = lambda contender: None
+    # The same after the rounds, of what the last of them gave.
     recheck: Callable[[Contender], list[str]] = lambda contender: []
-    clock: Callable[[], Reading] = read_clocks
-    between: Callable[[], None] | None = None
-    warms_up: bool = False
-    times_opening: bool = False
+    clock: Callable[[], Reading] = read_clocks  # of all that may be at work
+    between: Callable[[], None] | None = None  # called before each run
+    warms_up: bool = False  # whether there is a first round that does not count
+    times_opening: bool = False  # whether what opening a contender takes is part of the result
 
 
 class Failures(dict[str, str]):

@@ -23,29 +23,17 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """What to run; each suite reads what it needs.
+    """What to run; each suite reads what it needs."""
 
-    Attributes:
-        media: The user's videos and pictures, files or folders; without any some are generated.
-        work: Folder for what is generated, kept; None for one that is removed at the end.
-        rows: Keys of the rows, or () for all.
-        rounds: How often.
-        frames: cache: of the video, spread over it.
-        size: cache: (height, width) of outputs.
-        workers: cache: of a DataLoader, and threads; None for the cores.
-        disk: cache: folder on the disk to store frames on; None for the folder of what is generated.
-        crops: cache: file for the contact sheet of the lossy formats, or None.
-    """
-
-    media: tuple[Path, ...] = ()
-    work: Path | None = None
-    rows: tuple[str, ...] = ()
-    rounds: Rounds = field(default_factory=Rounds)
-    frames: int = 64
-    size: tuple[int, int] = (224, 224)
-    workers: int | None = None
-    disk: Path | None = None
-    crops: Path | None = None
+    media: tuple[Path, ...] = ()  # the user's videos and pictures, files or folders; without any some are generated
+    work: Path | None = None  # folder for what is generated, kept; None for one that is removed at the end
+    rows: tuple[str, ...] = ()  # keys of the rows, or () for all
+    rounds: Rounds = field(default_factory=Rounds)  # how often
+    frames: int = 64  # cache: of the video, spread over it
+    size: tuple[int, int] = (224, 224)  # cache: (height, width) of outputs
+    workers: int | None = None  # cache: of a DataLoader, and threads; None for the cores
+    disk: Path | None = None  # cache: folder on the disk to store frames on; None for the folder of what is generated
+    crops: Path | None = None  # cache: file for the contact sheet of the lossy formats, or None
 
 
 MakeRow = Callable[[Path, ExitStack], Row]
@@ -56,28 +44,18 @@ Begin = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """One of the benches.
+    """One of the benches."""
 
-    Attributes:
-        name: Such as "decode".
-        rows: Key -> what the row measures.
-        peers: Modules of the baselines that it loads.
-        plan: Key -> makes a row, with these options, the installed peers, and a folder; raises MissingMedia where none
-            can run. What follows a colon in a key is not in ``rows``.
-        row_seconds: Key -> least seconds that the row takes; it is not begun with less time left.
-        pairs: Rounds unless the user says otherwise.
-        settings: Further settings for the report.
-        measures_disk: Whether its rows write into the folder on the disk to measure.
-    """
-
-    name: str
-    rows: Mapping[str, str]
-    peers: Sequence[str]
+    name: str  # such as "decode"
+    rows: Mapping[str, str]  # key -> what the row measures
+    peers: Sequence[str]  # modules of the baselines that it loads
+    # Key -> makes a row, with these options, the installed peers, and a folder; raises MissingMedia where none can run.
+    # What follows a colon in a key is not in ``rows``.
     plan: Callable[[BenchOptions, Peers, Path, Begin], Mapping[str, MakeRow]]
-    row_seconds: Mapping[str, float]
-    pairs: int
-    settings: Callable[[BenchOptions], Mapping[str, Any]]
-    measures_disk: bool = False
+    row_seconds: Mapping[str, float]  # key -> least seconds that the row takes; it is not begun with less time left
+    pairs: int  # rounds unless the user says otherwise
+    settings: Callable[[BenchOptions], Mapping[str, Any]]  # further settings for the report
+    measures_disk: bool = False  # whether its rows write into the folder on the disk to measure
 
 
 def run_suite(

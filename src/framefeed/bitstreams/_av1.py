@@ -26,47 +26,30 @@ _CHROMA = {(True, True): "yuv420p", (True, False): "yuv422p", (False, False): "y
 
 
 class Sequence(NamedTuple):
-    """Facts of a sequence header.
+    """Facts of a sequence header."""
 
-    Attributes:
-        is_still: Each frame is a shown key frame, without flags for it in its header.
-        layers: Of operating point 0: temporal ones in the low 8 bits, spatial ones above; 0 if there are none.
-        has_model: Frame headers may have removal times of buffers, which are not read.
-        time_bits: Bits of the presentation time of a shown frame.
-        screen_tools: Whether frames may use tools for screen content; ``_SELECT``.
-        integer_motion: Whether motion vectors are whole; ``_SELECT``.
-        id_bits: Bits of the number of a frame.
-        order_bits: Bits of the display order of a frame.
-        format: Of a frame without its own size.
-    """
-
-    is_still: bool
-    layers: int
-    has_model: bool
-    time_bits: int
-    screen_tools: int
-    integer_motion: int
-    id_bits: int
-    order_bits: int
-    format: PictureFormat
+    is_still: bool  # each frame is a shown key frame, without flags for it in its header
+    layers: int  # of operating point 0: temporal ones in the low 8 bits, spatial ones above; 0 if there are none
+    has_model: bool  # frame headers may have removal times of buffers, which are not read
+    time_bits: int  # bits of the presentation time of a shown frame
+    screen_tools: int  # whether frames may use tools for screen content; ``_SELECT``
+    integer_motion: int  # whether motion vectors are whole; ``_SELECT``
+    id_bits: int  # bits of the number of a frame
+    order_bits: int  # bits of the display order of a frame
+    format: PictureFormat  # of a frame without its own size
     colors: StreamColors
 
 
 class FrameHeader(NamedTuple):
-    """Facts of the header of a coded frame.
-
-    Attributes:
-        has_own_size: Its size may differ from the sequence header's.
-        refreshed: Reference slots that keep it, the first in the lowest bit. If they are not read: all for a key
-            frame, none for another.
-        order: Its number in display order, of ``Sequence.order_bits``.
-    """
+    """Facts of the header of a coded frame."""
 
     is_key: bool
     is_shown: bool
-    has_own_size: bool = False
+    has_own_size: bool = False  # its size may differ from the sequence header's
+    # Reference slots that keep it, the first in the lowest bit. If they are not read: all for a key frame, none for
+    # another.
     refreshed: int = _ALL_SLOTS
-    order: int = 0
+    order: int = 0  # its number in display order, of ``Sequence.order_bits``
 
 
 def read_sequence(unit: memoryview) -> Sequence:

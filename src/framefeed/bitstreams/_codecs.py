@@ -10,37 +10,23 @@ from typing import NamedTuple
 
 
 class UnitTypes(NamedTuple):
-    """The types of NAL units of a codec: ITU-T H.264 (08/2021) table 7-1, ITU-T H.265 (08/2021) table 7-1.
+    """The types of NAL units of a codec: ITU-T H.264 (08/2021) table 7-1, ITU-T H.265 (08/2021) table 7-1."""
 
-    Attributes:
-        header_bytes: Bytes before the payload of a unit.
-        shift: Bits of its first byte behind the type.
-        mask: Bits of the type.
-        slices: Parts of pictures.
-        starts: Slices of pictures at which decoding can start.
-        harmless: Slices and units without which the others are decoded all the same: messages, delimiters, filler.
-        picture_set: The picture parameter set.
-        messages: Supplemental enhancement information.
-        ends: End of the sequence, and of the stream.
-        box: MP4's box of the configuration record, ISO/IEC 14496-15 5.3.3.1 and 8.3.3.1.
-        box_bytes: Least bytes of that record.
-        length_offset: Byte of the record whose low two bits are the bytes of each unit's length, minus one.
-    """
-
-    header_bytes: int
-    shift: int
-    mask: int
-    slices: range
-    starts: range
+    header_bytes: int  # bytes before the payload of a unit
+    shift: int  # bits of its first byte behind the type
+    mask: int  # bits of the type
+    slices: range  # parts of pictures
+    starts: range  # slices of pictures at which decoding can start
+    # Slices and units without which the others are decoded all the same: messages, delimiters, filler.
     harmless: frozenset[int]
     parameters: frozenset[int]
     sequence_set: int
-    picture_set: int
-    messages: tuple[int, ...]
-    ends: tuple[int, ...]
-    box: bytes
-    box_bytes: int
-    length_offset: int
+    picture_set: int  # the picture parameter set
+    messages: tuple[int, ...]  # supplemental enhancement information
+    ends: tuple[int, ...]  # end of the sequence, and of the stream
+    box: bytes  # MP4's box of the configuration record, ISO/IEC 14496-15 5.3.3.1 and 8.3.3.1
+    box_bytes: int  # least bytes of that record
+    length_offset: int  # byte of the record whose low two bits are the bytes of each unit's length, minus one
 
     @classmethod
     def of(cls, codec: str) -> UnitTypes:
@@ -55,48 +41,38 @@ class UnitTypes(NamedTuple):
 
 
 class Codec(NamedTuple):
-    """What is known of one codec.
+    """What is known of one codec."""
 
-    Attributes:
-        name: libav's canonical name, whichever library decodes it.
-        units: The types of its NAL units, whose headers say whether decoding can start at a packet; None of a codec
-            without such units, for which the container's key flags count.
-        mp4_tags: Sample entries of MP4 whose packets libav takes from the sample table as they are.
-        mp4_box: MP4's box of the configuration of a codec without NAL units whose first packet has all other facts.
-        is_direct: Packets of MP4 are decoded without their container, by a decoder that has their configuration.
-        has_parsed_keys: libav takes key frames of MP4 from the packets' headers, not from the container.
-        decoder: libav's decoder, where the one of the codec's own name is another, for which hardware is needed.
-        stream_formats: Demuxers of its bare streams, which have no times and no positions of packets.
-        is_withheld: libav decodes its first picture on opening, the slowest part of it, and framefeed's provers read
-            the same facts in the header of that picture.
-        is_reliable: One packet is one frame by the rules of MP4, Matroska and FLV. VP8 and VP9 hide frames (M01), and
-            the picture order of VVC is not parsed.
-        is_in_packet_order: Its decoder outputs the frame of a packet before it takes the next one.
-        is_silent: Its decoder does not report damage, and leaves old memory in a damaged part of a picture: what is
-            compared has a decoder whose memory is blank.
-        damage_messages: Beginnings of its decoder's messages about damage of a picture that it outputs without the
-            flag for damage.
-        seconds_per_byte: CPU seconds of decoding one byte of packets, fitted with the others of `index/_runs.py`.
-        size_factor: Its decoder compares so many times the pixels of a picture with the limit.
-        is_common: `framefeed doctor` says what decodes and encodes it here.
-    """
-
-    name: str
+    name: str  # libav's canonical name, whichever library decodes it
+    # The types of its NAL units, whose headers say whether decoding can start at a packet; None of a codec without such
+    # units, for which the container's key flags count.
     units: UnitTypes | None = None
+    # Sample entries of MP4 whose packets libav takes from the sample table as they are.
     mp4_tags: tuple[bytes, ...] = ()
+    # MP4's box of the configuration of a codec without NAL units whose first packet has all other facts.
     mp4_box: bytes = b""
+    # Packets of MP4 are decoded without their container, by a decoder that has their configuration.
     is_direct: bool = False
-    has_parsed_keys: bool = False
-    decoder: str = ""
+    has_parsed_keys: bool = False  # libav takes key frames of MP4 from the packets' headers, not from the container
+    decoder: str = ""  # libav's decoder, where the one of the codec's own name is another, for which hardware is needed
+    # Demuxers of its bare streams, which have no times and no positions of packets.
     stream_formats: tuple[str, ...] = ()
+    # libav decodes its first picture on opening, the slowest part of it, and framefeed's provers read the same facts in
+    # the header of that picture.
     is_withheld: bool = False
+    # One packet is one frame by the rules of MP4, Matroska and FLV. VP8 and VP9 hide frames (M01), and the picture
+    # order of VVC is not parsed.
     is_reliable: bool = False
-    is_in_packet_order: bool = False
+    is_in_packet_order: bool = False  # its decoder outputs the frame of a packet before it takes the next one
+    # Its decoder does not report damage, and leaves old memory in a damaged part of a picture: what is compared has a
+    # decoder whose memory is blank.
     is_silent: bool = False
+    # Beginnings of its decoder's messages about damage of a picture that it outputs without the flag for damage.
     damage_messages: tuple[str, ...] = ()
+    # CPU seconds of decoding one byte of packets, fitted with the others of `index/_runs.py`.
     seconds_per_byte: float = 3e-8
-    size_factor: int = 1
-    is_common: bool = False
+    size_factor: int = 1  # its decoder compares so many times the pixels of a picture with the limit
+    is_common: bool = False  # `framefeed doctor` says what decodes and encodes it here
 
     @classmethod
     def of(cls, name: str) -> Codec:

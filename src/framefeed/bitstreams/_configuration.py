@@ -25,22 +25,16 @@ _MOST_KEPT_BYTES = 4096
 
 
 class Configuration(NamedTuple):
-    """One video stream's codec configuration.
-
-    Attributes:
-        length_size: Bytes of the length before each NAL unit; 0 for start codes.
-        units: Its NAL units, without zero bytes behind them.
-        sequence_unit: The one sequence parameter set, as stored.
-        pictures: Picture parameter sets by their number; a later one replaces an earlier one. None if one of them is
-            not understood exactly.
-    """
+    """One video stream's codec configuration."""
 
     codec: str
     extradata: bytes
-    length_size: int
-    units: frozenset[bytes]
-    sequence_unit: bytes
+    length_size: int  # bytes of the length before each NAL unit; 0 for start codes
+    units: frozenset[bytes]  # its NAL units, without zero bytes behind them
+    sequence_unit: bytes  # the one sequence parameter set, as stored
     sequence: H264Sequence | HevcSequence
+    # Picture parameter sets by their number; a later one replaces an earlier one. None if one of them is not understood
+    # exactly.
     pictures: dict[int, H264Picture | HevcPicture] | None
 
 

@@ -22,55 +22,33 @@ _MOST_H264_PICTURE_SETS = 256
 
 
 class H264Sequence(NamedTuple):
-    """Facts of a sequence parameter set.
-
-    Attributes:
-        number: Its number, which picture parameter sets name.
-        number_bits: Bits of a frame's number.
-        allows_gaps: Numbers of frames may be left out on purpose.
-        order_kind: How the order of pictures is coded: 0, 1 or 2.
-        order_bits: Bits of the order, of kind 0.
-        has_fields: Pictures may be coded as two fields.
-        has_chroma: There is more than luma.
-        has_structures: Messages may say for how many ticks a picture is shown.
-        reorder: Pictures that may come before one in decode order and after it for display; None if unknown.
-        clock_rate: The rate of the stream's clock, constant or not, or None.
-        frame_rate: The constant rate that it declares, or None.
-    """
+    """Facts of a sequence parameter set."""
 
     format: PictureFormat
     colors: StreamColors
-    number: int
-    number_bits: int
-    allows_gaps: bool
-    order_kind: int
-    order_bits: int
-    has_fields: bool
-    has_chroma: bool
-    has_structures: bool = False
+    number: int  # its number, which picture parameter sets name
+    number_bits: int  # bits of a frame's number
+    allows_gaps: bool  # numbers of frames may be left out on purpose
+    order_kind: int  # how the order of pictures is coded: 0, 1 or 2
+    order_bits: int  # bits of the order, of kind 0
+    has_fields: bool  # pictures may be coded as two fields
+    has_chroma: bool  # there is more than luma
+    has_structures: bool = False  # messages may say for how many ticks a picture is shown
+    # Pictures that may come before one in decode order and after it for display; None if unknown.
     reorder: int | None = None
-    clock_rate: Fraction | None = None
-    frame_rate: Fraction | None = None
+    clock_rate: Fraction | None = None  # the rate of the stream's clock, constant or not, or None
+    frame_rate: Fraction | None = None  # the constant rate that it declares, or None
 
 
 class H264Picture(NamedTuple):
-    """Facts of a picture parameter set about slice headers.
+    """Facts of a picture parameter set about slice headers."""
 
-    Attributes:
-        number: Its number, which slices name.
-        sequence: Number of its sequence parameter set.
-        has_bottom_order: Slices say how far the order of the bottom field differs.
-        references: Pictures in the two lists, if a slice does not say.
-        has_weights: P slices have a table of weights.
-        has_weights_of_two: B slices have one.
-    """
-
-    number: int
-    sequence: int
-    has_bottom_order: bool
-    references: tuple[int, int]
-    has_weights: bool
-    has_weights_of_two: bool
+    number: int  # its number, which slices name
+    sequence: int  # number of its sequence parameter set
+    has_bottom_order: bool  # slices say how far the order of the bottom field differs
+    references: tuple[int, int]  # pictures in the two lists, if a slice does not say
+    has_weights: bool  # P slices have a table of weights
+    has_weights_of_two: bool  # B slices have one
 
 
 def read_h264_sequence(unit: bytes, given: StreamColors) -> H264Sequence:
@@ -232,41 +210,26 @@ _MOST_SEQUENCES, _MOST_HEVC_PICTURE_SETS = 16, 64
 
 
 class HevcSequence(NamedTuple):
-    """Facts of a sequence parameter set.
-
-    Attributes:
-        number: Its number, which picture parameter sets name.
-        order_bits: Bits of a picture's order.
-        reorder: Pictures that may come before one in decode order and after it for display.
-        frame_rate: The constant rate that it declares, or None.
-        references: Sets of references that slices name: each reference's order, counted from the picture's own.
-        long_term_numbers: Counts of references of long term that a slice has, 0 to 2.
-    """
+    """Facts of a sequence parameter set."""
 
     format: PictureFormat
     colors: StreamColors
-    number: int
-    order_bits: int
-    reorder: int = 0
-    frame_rate: Fraction | None = None
+    number: int  # its number, which picture parameter sets name
+    order_bits: int  # bits of a picture's order
+    reorder: int = 0  # pictures that may come before one in decode order and after it for display
+    frame_rate: Fraction | None = None  # the constant rate that it declares, or None
+    # Sets of references that slices name: each reference's order, counted from the picture's own.
     references: tuple[tuple[int, ...], ...] = ()
-    long_term_numbers: int = 0
+    long_term_numbers: int = 0  # counts of references of long term that a slice has, 0 to 2
 
 
 class HevcPicture(NamedTuple):
-    """Facts of a picture parameter set about slice headers.
+    """Facts of a picture parameter set about slice headers."""
 
-    Attributes:
-        number: Its number, which slices name.
-        sequence: Number of its sequence parameter set.
-        has_output_flag: Slices say whether their picture is shown.
-        extra_bits: Bits before the slice type.
-    """
-
-    number: int
-    sequence: int
-    has_output_flag: bool
-    extra_bits: int
+    number: int  # its number, which slices name
+    sequence: int  # number of its sequence parameter set
+    has_output_flag: bool  # slices say whether their picture is shown
+    extra_bits: int  # bits before the slice type
 
 
 def read_hevc_sequence(unit: bytes) -> HevcSequence:

@@ -31,23 +31,14 @@ _MOST_STEPS = 67
 
 
 class H264Slices(NamedTuple):
-    """Facts of slice headers, columns of length S.
+    """Facts of slice headers, columns of length S."""
 
-    Attributes:
-        number: frame_num, int64.
-        order: The coded bits of the picture's order, int64; 0 if it is not coded.
-        bottom: How far the bottom field's order lies behind the top field's, int64.
-        is_field: The picture is one field, bool.
-        is_b: Its first slice is a B slice, bool.
-        resets: It removes all references, and orders start again behind it (MMCO 5), bool.
-    """
-
-    number: IntArray
-    order: IntArray
-    bottom: IntArray
-    is_field: BoolArray
-    is_b: BoolArray
-    resets: BoolArray
+    number: IntArray  # frame_num, int64
+    order: IntArray  # the coded bits of the picture's order, int64; 0 if it is not coded
+    bottom: IntArray  # how far the bottom field's order lies behind the top field's, int64
+    is_field: BoolArray  # the picture is one field, bool
+    is_b: BoolArray  # its first slice is a B slice, bool
+    resets: BoolArray  # it removes all references, and orders start again behind it (MMCO 5), bool
 
 
 def read_h264_slices(
@@ -182,19 +173,12 @@ _MOST_SLICE = 2
 
 
 class HevcSlices(NamedTuple):
-    """Facts of slice headers, columns of length S.
+    """Facts of slice headers, columns of length S."""
 
-    Attributes:
-        order: The coded bits of the picture's order, int64; 0 of IDR pictures.
-        is_shown: The picture is output, as far as the header says, bool.
-        drops_others: Pictures before it that are not yet shown never are, bool.
-        references: Orders of the pictures that are kept for it and for later ones, counted from its own, int64 [R, S];
-            0 for none.
-    """
-
-    order: IntArray
-    is_shown: BoolArray
-    drops_others: BoolArray
+    order: IntArray  # the coded bits of the picture's order, int64; 0 of IDR pictures
+    is_shown: BoolArray  # the picture is output, as far as the header says, bool
+    drops_others: BoolArray  # pictures before it that are not yet shown never are, bool
+    # Orders of the pictures that are kept for it and for later ones, counted from its own, int64 [R, S]; 0 for none.
     references: IntArray
 
 

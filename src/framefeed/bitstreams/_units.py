@@ -41,51 +41,30 @@ _MORE_NUMBER = 255
 
 
 class _Units(NamedTuple):
-    """The NAL units of a block, columns of length U; those of one packet in their order.
+    """The NAL units of a block, columns of length U; those of one packet in their order."""
 
-    Attributes:
-        packet: Number of the packet within the block, int64.
-        at: Offset of the unit in the block, int64.
-        length: Bytes, int64.
-        first: The first four bytes, of which some may be the next unit's, uint8 [U, 4].
-    """
-
-    packet: IntArray
-    at: IntArray
-    length: IntArray
-    first: ByteArray
+    packet: IntArray  # number of the packet within the block, int64
+    at: IntArray  # offset of the unit in the block, int64
+    length: IntArray  # bytes, int64
+    first: ByteArray  # the first four bytes, of which some may be the next unit's, uint8 [U, 4]
 
 
 class _Slices(NamedTuple):
-    """The slices of a block.
+    """The slices of a block."""
 
-    Attributes:
-        unit: Numbers of their NAL units, int64 [S].
-        packet: Numbers of their packets, int64 [S].
-        kind: Types of their NAL units, int64 [S].
-        first: Number of the first slice's NAL unit of each packet, int64 [P]; -1 if there is none.
-        without: Numbers of packets without slices.
-    """
-
-    unit: IntArray
-    packet: IntArray
-    kind: IntArray
-    first: IntArray
-    without: IntArray
+    unit: IntArray  # numbers of their NAL units, int64 [S]
+    packet: IntArray  # numbers of their packets, int64 [S]
+    kind: IntArray  # types of their NAL units, int64 [S]
+    first: IntArray  # number of the first slice's NAL unit of each packet, int64 [P]; -1 if there is none
+    without: IntArray  # numbers of packets without slices
 
 
 class _Messages(NamedTuple):
-    """Units of messages of a block, columns of length M.
+    """Units of messages of a block, columns of length M."""
 
-    Attributes:
-        unit: Numbers of the NAL units, int64.
-        kind: First byte of the first message's type, int64.
-        is_short: It is plainly one message, bool.
-    """
-
-    unit: IntArray
-    kind: IntArray
-    is_short: BoolArray
+    unit: IntArray  # numbers of the NAL units, int64
+    kind: IntArray  # first byte of the first message's type, int64
+    is_short: BoolArray  # it is plainly one message, bool
 
 
 def make_table(some: Iterable[int]) -> BoolArray:
@@ -99,19 +78,12 @@ _BYTES = np.arange(256)
 
 
 class _Tables(NamedTuple):
-    """The unit types of a codec for look-ups by NumPy.
+    """The unit types of a codec for look-ups by NumPy."""
 
-    Attributes:
-        types: The same as values.
-        kinds: Type by a unit's first byte, int64 [256].
-        slices: Whether a type is a slice, bool [64].
-        messages: Whether a type holds messages, bool [64].
-    """
-
-    types: UnitTypes
-    kinds: IntArray
-    slices: BoolArray
-    messages: BoolArray
+    types: UnitTypes  # the same as values
+    kinds: IntArray  # type by a unit's first byte, int64 [256]
+    slices: BoolArray  # whether a type is a slice, bool [64]
+    messages: BoolArray  # whether a type holds messages, bool [64]
 
     @classmethod
     def of(cls, codec: str) -> _Tables:

@@ -26,11 +26,11 @@ import numpy as np
 import xxhash
 
 from framefeed._arrays import IntArray, WordArray
+from framefeed._shortage import SuppressFaults
 from framefeed._values import ByteReader, clamp_ns, read_bytes
 from framefeed.bitstreams import Codec, split_nal_units
 from framefeed.index import FrameIndex, StreamFacts, has_picture_files
 from framefeed.media import FileStamp, MediaSource, SequenceSource, SourceIdentity
-from framefeed.parallel import find_shortage
 from framefeed.request import OutputSpec
 
 KEY_VERSION = 1
@@ -43,19 +43,12 @@ EXACT = "exact"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All facts besides the source that decide the pixels of a stored frame.
+    """All facts besides the source that decide the pixels of a stored frame."""
 
-    Attributes:
-        form: "output" for pixels after crop and resize, "planes" for the decoder's own pictures.
-        output: Size, crop and dimension order; None for planes.
-        decoder: Recipe of the decoder.
-        pixels: "exact", or the recipe of a lossy codec.
-    """
-
-    form: Form
-    output: OutputSpec | None
-    decoder: str
-    pixels: str = EXACT
+    form: Form  # "output" for pixels after crop and resize, "planes" for the decoder's own pictures
+    output: OutputSpec | None  # size, crop and dimension order; None for planes
+    decoder: str  # recipe of the decoder
+    pixels: str = EXACT  # "exact", or the recipe of a lossy codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +188,7 @@ class SourceCheck:
 
 def read_stamp(path: str) -> int:
     """Hash times, inode number and size of a file; ``NO_STAMP`` if they cannot be read. Only a shortage is raised."""
-    try:
-        facts = os.stat(path)
-    except OSError as error:
-        if find_shortage(error) is not None:
-            raise
-        return NO_STAMP
-    return _hash_facts(facts)
+    return _stamp_and_age(path)[0]
 
 
 def read_lasting_stamp(path: str) -> int:
@@ -220,15 +207,12 @@ def read_lasting_stamp(path: str) -> int:
 
 def _stamp_and_age(path: str) -> tuple[int, int]:
     """Stamp a file; return (stamp, nanoseconds since its last change, less the resolution of its time)."""
-    try:
+    with SuppressFaults(OSError):
         facts = os.stat(path)
-    except OSError as error:
-        if find_shortage(error) is not None:
-            raise
-        return NO_STAMP, _TICK_NS
-    coarse = 0 if facts.st_ctime_ns % 1_000_000_000 else _COARSE_TICK_NS
-    age = time_ns() - facts.st_ctime_ns - coarse
-    return _hash_facts(facts), age
+        coarse = 0 if facts.st_ctime_ns % 1_000_000_000 else _COARSE_TICK_NS
+        age = time_ns() - facts.st_ctime_ns - coarse
+        return _hash_facts(facts), age
+    return NO_STAMP, _TICK_NS
 
 
 def _hash_facts(facts: os.stat_result) -> int:

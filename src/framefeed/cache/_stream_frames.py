@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefeed._arrays import IntArray, WordArray
+from framefeed._shortage import SuppressFaults
 from framefeed.cache._keys import NO_CONTENT, NO_STAMP, Form, SourceCheck, StreamKey
 from framefeed.cache._state import CacheState
 from framefeed.cache.store._format import FrameLocations, Kind, StoredFrame
@@ -168,15 +169,11 @@ class StreamFrames:
             return matches
         matches[doubtful] = False
         hashed, others = np.flatnonzero(doubtful & (contents != NO_CONTENT)), doubtful & (contents == NO_CONTENT)
-        try:
+        with SuppressFaults(*_READ_ERRORS):  # the decoder will raise the error of the source
             if len(hashed):
                 matches[hashed] = self.check.hash_contents(ordinals[hashed]) == contents[hashed]
             if others.any() and not self._state.options.strict:
                 matches[others] = self.check.has_fingerprint()
-        except _READ_ERRORS as error:
-            if find_shortage(error) is not None:
-                raise
-            # The decoder will raise the error of the source.
         return matches
 
     # --- storing --------------------------------------------------------------------------------------

@@ -20,14 +20,10 @@ from framefeed.decode import PlaneLayout
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawFrames:
-    """Frames of one source that a cache may have, stored raw.
-
-    Attributes:
-        numbers: Packet number of each frame, int64 [N]; N >= 1.
-    """
+    """Frames of one source that a cache may have, stored raw."""
 
     key: bytes
-    numbers: IntArray
+    numbers: IntArray  # packet number of each frame, int64 [N]; N >= 1
     stamp: int
     check: SourceCheck
     targets: Sequence[memoryview]

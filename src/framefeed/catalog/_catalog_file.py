@@ -26,13 +26,14 @@ import xxhash
 from framefeed._arrays import IntArray
 from framefeed._files import check_writable, flush_folder, holding_file, name_special_kind, remove_unlocked
 from framefeed._names import make_printable
+from framefeed._shortage import SuppressFaults
 from framefeed.catalog._arrow import find_odd_text
 from framefeed.catalog._columns import FACTS, OPTIONAL_FACTS, Facts, Label, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_frame_tables, write_frame_tables
 from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import Verify
-from framefeed.parallel import find_shortage, raise_shortage, try_again_in_shortage
+from framefeed.parallel import raise_shortage, try_again_in_shortage
 
 FORMAT = 7
 """Version of the files. Version 1 had frame tables of 62 bytes a frame, and workers copied every column for planning;
@@ -229,12 +230,9 @@ def _open_parquet(path: str) -> tuple[pq.ParquetFile, CatalogHeader]:
 
 def _is_file(path: str) -> bool:
     """Whether there is a file; `os.path.isfile` says no in a shortage, too."""
-    try:
+    with SuppressFaults(OSError):
         return stat.S_ISREG(os.stat(path).st_mode)
-    except OSError as error:
-        if find_shortage(error) is not None:
-            raise
-        return False
+    return False
 
 
 def _read_facts(path: str, file: pq.ParquetFile, plan_columns: PlanColumns | None) -> Facts:

@@ -65,22 +65,18 @@ def _read_keys(catalog: Catalog, name: str, on: str) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_integer(values.type):
-        _check_range(values, name, on)
+        largest = pc.max(values).as_py()
+        if largest is not None and largest > _LARGEST:
+            raise UsageError(
+                f"on={on!r}: the value {largest} of stream {name!r} is above {_LARGEST}, the largest that can be "
+                "joined: write the column as text in all catalogs"
+            )
         return values.cast(pa.int64())
     if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
         return values.cast(pa.string())
     if not pa.types.is_string(values.type):
         raise UsageError(f"on={on!r}: expected a column of text or integers, got {values.type} in stream {name!r}")
     return values
-
-
-def _check_range(values: pa.Array, name: str, on: str) -> None:
-    largest = pc.max(values).as_py()
-    if largest is not None and largest > _LARGEST:
-        raise UsageError(
-            f"on={on!r}: the value {largest} of stream {name!r} is above {_LARGEST}, the largest that can be joined: "
-            "write the column as text in all catalogs"
-        )
 
 
 def _read_stems(catalog: Catalog) -> pa.Array:

@@ -37,16 +37,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """All inputs of one command, in order.
-
-    Attributes:
-        folder: Folder of the outputs and their ledger; None where one input has one output.
-        failed: Folders that cannot be listed.
-    """
+    """All inputs of one command, in order."""
 
     jobs: Sequence[Job]
-    folder: str | None = None
-    failed: Sequence[Failed] = field(default=())
+    folder: str | None = None  # folder of the outputs and their ledger; None where one input has one output
+    failed: Sequence[Failed] = field(default=())  # folders that cannot be listed
 
 
 def list_jobs(inputs: Sequence[str], out: str, *, as_pictures: bool) -> Jobs:

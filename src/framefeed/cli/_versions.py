@@ -28,16 +28,11 @@ def find_version(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A distribution that framefeed requires.
-
-    Attributes:
-        floor: Lowest version that the tests run against; empty for any.
-        extra: The extra that it belongs to; empty if it is always needed.
-    """
+    """A distribution that framefeed requires."""
 
     name: str
-    floor: str
-    extra: str
+    floor: str  # lowest version that the tests run against; empty for any
+    extra: str  # the extra that it belongs to; empty if it is always needed
     installed: str | None
 
     @property

@@ -105,19 +105,13 @@ class EpochResult:
 
 @dataclass(slots=True)
 class FeedResult:
-    """Measurements of the loop.
+    """Measurements of the loop."""
 
-    Attributes:
-        waits: Seconds of waiting for each batch.
-        failed: Clips that could not be loaded, one for each source.
-        cpu_seconds: CPU time of this process in the loop.
-    """
-
-    waits: list[float] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)  # seconds of waiting for each batch
     epochs: list[EpochResult] = field(default_factory=list)
-    failed: dict[str, Failed] = field(default_factory=dict)
+    failed: dict[str, Failed] = field(default_factory=dict)  # clips that could not be loaded, one for each source
     step_seconds: float = 0.0
-    cpu_seconds: float = 0.0
+    cpu_seconds: float = 0.0  # CPU time of this process in the loop
 
     @property
     def last_share(self) -> float:

@@ -155,18 +155,12 @@ class _Written(NamedTuple):
 
 @dataclass(slots=True)
 class _Done:
-    """What the command did.
-
-    Attributes:
-        failed: Inputs that failed as a whole.
-        num_known: Number of outputs that an earlier run had finished.
-        num_known_faults: Number of frames that it left out of them, or kept as they were.
-    """
+    """What the command did."""
 
     written: list[_Written] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
-    num_known: int = 0
-    num_known_faults: int = 0
+    failed: list[Failed] = field(default_factory=list)  # inputs that failed as a whole
+    num_known: int = 0  # number of outputs that an earlier run had finished
+    num_known_faults: int = 0  # number of frames that it left out of them, or kept as they were
     ledger: str | None = None
 
     @property

@@ -58,10 +58,5 @@ def _reduce_span(first: int, count: int, length: int, reduction: int, *, is_reve
     """Reduce a span of ``length`` rows or columns, which may be stored from the last to the first."""
     if is_reversed:
         first = length - first - count
-    begin, end = _divide(first, reduction), _divide(first + count, reduction)
+    begin, end = ((2 * edge + reduction) // (2 * reduction) for edge in (first, first + count))  # halves up
     return (-(-length // reduction) - end if is_reversed else begin), end - begin
-
-
-def _divide(number: int, divisor: int) -> int:
-    """Divide, and round to the nearest integer, halves up."""
-    return (2 * number + divisor) // (2 * divisor)

@@ -25,38 +25,24 @@ _CRF, _QSCALE = "crf", "global_quality"
 
 @dataclass(frozen=True, slots=True)
 class CodecRule:
-    """How one codec is encoded.
+    """How one codec is encoded."""
 
-    Attributes:
-        name: Canonical name.
-        encoder: FFmpeg's name of the encoder.
-        pixel_format: Pixel format where the user chooses none.
-        scale: Option that takes the quality; empty for a lossless codec.
-        qualities: Smallest and largest quality; a smaller number is a better picture.
-        quality: Quality where the user chooses none; None leaves it to the encoder.
-        options: Options of the encoder: a fast preset, no B-frames.
-        has_color_tags: Whether the bitstream names its colours, so that any container keeps them.
-        has_aspect_tag: Whether the bitstream names the shape of its samples. PyAV does not pass that of a stream to
-            the muxers of Matroska and AVI.
-        is_limited: Whether samples always have the limited range, because the bitstream cannot say otherwise.
-        is_jpeg: Whether samples always have the full range and the matrix of BT.601.
-        segment_format: FFmpeg's name of the container of segments.
-        least_side: Least width and height.
-    """
-
-    name: str
-    encoder: str
-    pixel_format: str = "yuv420p"
-    scale: str = _CRF
-    qualities: tuple[int, int] = (0, 51)
-    quality: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    has_color_tags: bool = True
+    name: str  # canonical name
+    encoder: str  # FFmpeg's name of the encoder
+    pixel_format: str = "yuv420p"  # pixel format where the user chooses none
+    scale: str = _CRF  # option that takes the quality; empty for a lossless codec
+    qualities: tuple[int, int] = (0, 51)  # smallest and largest quality; a smaller number is a better picture
+    quality: int | None = None  # quality where the user chooses none; None leaves it to the encoder
+    options: Mapping[str, str] = field(default_factory=dict)  # options of the encoder: a fast preset, no B-frames
+    has_color_tags: bool = True  # whether the bitstream names its colours, so that any container keeps them
+    # Whether the bitstream names the shape of its samples. PyAV does not pass that of a stream to the muxers of
+    # Matroska and AVI.
     has_aspect_tag: bool = True
+    # Whether samples always have the limited range, because the bitstream cannot say otherwise.
     is_limited: bool = False
-    is_jpeg: bool = False
-    segment_format: str = "nut"
-    least_side: int = 1
+    is_jpeg: bool = False  # whether samples always have the full range and the matrix of BT.601
+    segment_format: str = "nut"  # FFmpeg's name of the container of segments
+    least_side: int = 1  # least width and height
 
 
 CODECS: dict[str, CodecRule] = {
@@ -121,24 +107,15 @@ _ENCODERS = {rule.encoder: rule for rule in CODECS.values()}
 
 @dataclass(frozen=True, slots=True)
 class ContainerRule:
-    """What one container holds.
+    """What one container holds."""
 
-    Attributes:
-        name: Ending of file names, without the dot.
-        format: FFmpeg's name of the muxer.
-        codec: Codec where the user chooses none.
-        codecs: Codecs that it holds and players expect in it.
-        options: Options of the muxer.
-        unwritten: Codecs of audio that libav lists, and refuses to write.
-        codes: Codes of codecs where libav's own choice is not what players expect.
-    """
-
-    name: str
-    format: str
-    codec: str
-    codecs: tuple[str, ...]
-    options: Mapping[str, str] = field(default_factory=dict)
-    unwritten: tuple[str, ...] = ()
+    name: str  # ending of file names, without the dot
+    format: str  # FFmpeg's name of the muxer
+    codec: str  # codec where the user chooses none
+    codecs: tuple[str, ...]  # codecs that it holds and players expect in it
+    options: Mapping[str, str] = field(default_factory=dict)  # options of the muxer
+    unwritten: tuple[str, ...] = ()  # codecs of audio that libav lists, and refuses to write
+    # Codes of codecs where libav's own choice is not what players expect.
     codes: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -39,18 +39,13 @@ _READ_OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """What all segments of a video have in common.
-
-    Attributes:
-        rate: Frames a second, about; None if the writer was not given it.
-        codec_tag: The encoder's own code for its profile; empty if it has none.
-    """
+    """What all segments of a video have in common."""
 
     time_base: Fraction
-    rate: Fraction | None
+    rate: Fraction | None  # frames a second, about; None if the writer was not given it
     tags: VideoTags
     pixel_format: str
-    codec_tag: str = ""
+    codec_tag: str = ""  # the encoder's own code for its profile; empty if it has none
 
     def put_into(self, container: OutputContainer) -> None:
         """Add it to the metadata of a segment that is being written."""

@@ -71,15 +71,10 @@ _PAPER, _INK, _GREY, _EMPTY = (255, 255, 255), (24, 24, 28), (96, 96, 104), (236
 
 @dataclass(frozen=True, slots=True)
 class SheetClip:
-    """One clip of a contact sheet.
+    """One clip of a contact sheet."""
 
-    Attributes:
-        title: Line above the clip, such as the name of its source and its label.
-        frames: RGB pictures, each uint8 [H, W, 3].
-    """
-
-    title: str
-    frames: Sequence[ByteArray]
+    title: str  # line above the clip, such as the name of its source and its label
+    frames: Sequence[ByteArray]  # RGB pictures, each uint8 [H, W, 3]
     captions: Sequence[str]
 
     def __post_init__(self) -> None:

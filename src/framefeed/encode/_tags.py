@@ -38,21 +38,13 @@ _MATRICES = {
 
 @dataclass(frozen=True, slots=True)
 class VideoTags:
-    """What a video says about its colours and the shape of its samples.
+    """What a video says about its colours and the shape of its samples."""
 
-    Attributes:
-        primaries: ITU-T H.273 code; 2 is unspecified.
-        transfer: ITU-T H.273 code of the transfer characteristic; 2 is unspecified.
-        space: ITU-T H.273 code of the matrix from RGB; 2 is unspecified, which is read as BT.601.
-        range: libav's: 0 unspecified, which is read as limited; 1 limited, 2 full.
-        pixel_aspect_ratio: Width to height of one sample; None where unknown.
-    """
-
-    primaries: int = _UNSPECIFIED
-    transfer: int = _UNSPECIFIED
-    space: int = _UNSPECIFIED
-    range: int = 0
-    pixel_aspect_ratio: Fraction | None = None
+    primaries: int = _UNSPECIFIED  # ITU-T H.273 code; 2 is unspecified
+    transfer: int = _UNSPECIFIED  # ITU-T H.273 code of the transfer characteristic; 2 is unspecified
+    space: int = _UNSPECIFIED  # ITU-T H.273 code of the matrix from RGB; 2 is unspecified, which is read as BT.601
+    range: int = 0  # libav's: 0 unspecified, which is read as limited; 1 limited, 2 full
+    pixel_aspect_ratio: Fraction | None = None  # width to height of one sample; None where unknown
 
     @classmethod
     def of(cls, stream: StreamFacts, pixel_aspect_ratio: Fraction | None = None) -> VideoTags:

@@ -44,21 +44,14 @@ class RunKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodeRun:
-    """Packets that a decoder sends one after the other, and the frames that it delivers.
+    """Packets that a decoder sends one after the other, and the frames that it delivers."""
 
-    Attributes:
-        kind: How they are decoded.
-        send: Packet numbers to send from a flushed state, ascending; after them the decoder is drained, int64 [S].
-        ordinals: Requested frames, ascending by packet, each once, int64 [W].
-        packets: Number of the packet that gives each of them, int64 [W].
-        before: How many frames that packet gives before each of them, int64 [W].
-    """
-
-    kind: RunKind
+    kind: RunKind  # how they are decoded
+    # Packet numbers to send from a flushed state, ascending; after them the decoder is drained, int64 [S].
     send: IntArray
-    ordinals: IntArray
-    packets: IntArray
-    before: IntArray
+    ordinals: IntArray  # requested frames, ascending by packet, each once, int64 [W]
+    packets: IntArray  # number of the packet that gives each of them, int64 [W]
+    before: IntArray  # how many frames that packet gives before each of them, int64 [W]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,15 +34,10 @@ _WITH_NAN, _WITHOUT_NAN = json.JSONDecoder(), json.JSONDecoder(parse_constant=_r
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a data set.
+    """The files of a data set."""
 
-    Attributes:
-        root: Absolute path of the folder, or its URL; other names of files are relative to it.
-        limits: ``max_header_bytes`` bounds each file of JSON, ``max_members`` the rows of a table.
-    """
-
-    root: str
-    limits: Limits
+    root: str  # absolute path of the folder, or its URL; other names of files are relative to it
+    limits: Limits  # ``max_header_bytes`` bounds each file of JSON, ``max_members`` the rows of a table
     storage_options: StorageOptions | None = field(default=None, repr=False)
 
     def join(self, name: str) -> str:

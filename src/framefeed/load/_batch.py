@@ -73,6 +73,9 @@ class ClipBatch:
             requests by time, else those of the frames.
         end_seconds: When the last picture of each clip leaves the screen, on the same clock, float64 [B]; NaN if it is
             not known, as of still pictures, or if the clip failed.
+        draw: A number from 0 to below 1 for each clip, float64 [B], drawn from seed, epoch and global position alone:
+            for a choice among captions, or to leave some out.
+        bucket: For a plan of ``plan_buckets``, (T, H, W) of the batch. Else None.
 
     For a plan of several streams, ``data``, ``pts_seconds``, ``valid``, ``sources``, ``boxes``, ``seconds`` and
     ``end_seconds`` are dicts of such values by stream; a clip that fails in one stream has failed in all. ``rows`` are
@@ -92,6 +95,9 @@ class ClipBatch:
     flipped: npt.NDArray[np.bool_] | None = None
     seconds: Any = None
     end_seconds: Any = None
+    draw: npt.NDArray[np.float64] | None = None
+    bucket: tuple[int, int, int] | None = None
+    _find_keys: Callable[[], list[str]] | None = None
 
     def __post_init__(self) -> None:
         parts: list[Any] = [self.positions, self.rows, self.errors, self.ok, *self.columns.values()]
@@ -103,6 +109,23 @@ class ClipBatch:
         times, valid = (map_streams(_find_shapes, part) for part in (self.pts_seconds, self.valid))
         if len(lengths) != 1 or times != valid:
             raise UsageError(f"expected parts of one length in a batch, got lengths {sorted(lengths)}")
+
+    @property
+    def keys(self) -> list[str]:
+        """Key of each clip, as `PlannedClip.key`: what was computed from its frames can be stored by it. A list of B.
+
+        Planned anew when it is asked for. A substitute has its own key, and a clip that failed that of its frames.
+
+        Raises:
+            UsageError: The batch was pickled, or not made by a loader.
+            FrameNotFound: A clip of the batch cannot be planned.
+        """
+        if self._find_keys is None:
+            raise UsageError("keys: this batch was pickled, or not made by a loader: ask for its keys before")
+        return self._find_keys()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ClipBatch, tuple(getattr(self, name) for name in self.__slots__[:-1]))
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -14,7 +14,7 @@ from framefeed.load._batch import ClipBatch, map_streams
 from framefeed.load._ledger import Ledger, LedgerEntry, find_failed_source, make_max_failed_error
 from framefeed.load._options import MAX_PREFETCH_BYTES, MAX_SUBSTITUTES, LoaderOptions
 from framefeed.load._pending import PendingBatch, begin_batch, drop_tracebacks, is_always_raised, suggest_skipping
-from framefeed.load._state import BatchCursor, BatchRanges
+from framefeed.load._state import BatchCursor, BatchRanges, StepRanges
 from framefeed.load._stats import Meter, WorkCost
 from framefeed.load._work import DecodeTask, Grouping, split_batch
 from framefeed.load._workers import Workers
@@ -68,7 +68,8 @@ class BatchIterator(Iterator[ClipBatch]):
         grouping = Grouping.of(options, clips_ahead)
         self._num_takes = sum(len(form.takes) for form in plan.clips.forms.values())
         self._ahead = self._work.ahead
-        tasks = _generate_tasks(plan, self._batches, workers, meter, grouping, self._tasks, self._ahead)
+        at_once = max(1, _FOUND_AT_ONCE // options.batch_size)
+        tasks = _generate_tasks(plan, self._batches, workers, meter, grouping, self._tasks, self._ahead, at_once)
         self._outcomes: OrderedOutcomes[DecodeTask, WorkCost] = ordered_outcomes(
             self._work,
             tasks,
@@ -269,16 +270,17 @@ class BatchIterator(Iterator[ClipBatch]):
 
 def _generate_tasks(
     plan: EpochPlan,
-    batches: BatchRanges,
+    batches: BatchRanges | StepRanges,
     workers: Workers,
     meter: Meter,
     grouping: Grouping,
     in_flight: deque[DecodeTask],
     ahead: ReadAhead,
+    at_once: int,
 ) -> Iterator[DecodeTask]:
     """Yield the tasks of each batch, and append each to ``in_flight`` before."""
     costs, whole = workers.find_costs(plan), plan.whole
-    for found in _find_batches(plan, batches):
+    for found in _find_batches(plan, batches, at_once):
         batch = begin_batch(whole, found, workers.buffers)
         # If the consumer waits anyway, its thread plans; otherwise the workers do. A process plans for itself.
         if meter.is_idle and not workers.are_processes:
@@ -294,10 +296,10 @@ def _generate_tasks(
             yield task
 
 
-def _find_batches(plan: EpochPlan, batches: BatchRanges) -> Iterator[PlannedClips]:
-    """Find the clips of each batch."""
-    # Several batches together: NumPy takes as long for one as Python does, and more from cold caches.
-    at_once, whole = max(1, _FOUND_AT_ONCE // batches.size), plan.whole
+def _find_batches(plan: EpochPlan, batches: BatchRanges | StepRanges, at_once: int) -> Iterator[PlannedClips]:
+    """Find the clips of each batch, of ``at_once`` batches together."""
+    # NumPy takes as long for one as Python does, and more from cold caches.
+    whole = plan.whole
     for first in range(0, len(batches), at_once):
         ranges = [batches[number] for number in range(first, min(first + at_once, len(batches)))]
         start = ranges[0].start

@@ -7,13 +7,20 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from framefeed._checks import check_integer, expected
+from framefeed._checks import check_integer
 from framefeed._values import Limits
 from framefeed.decode import Decoder
 from framefeed.errors import UsageError
 from framefeed.load._iteration import BatchIterator
 from framefeed.load._ledger import Ledger
-from framefeed.load._options import LoaderOptions, OnError, Transform, explain_useless_cache, refuse_torch_names
+from framefeed.load._options import (
+    LoaderOptions,
+    OnError,
+    Transform,
+    explain_useless_cache,
+    find_batch_size,
+    refuse_torch_names,
+)
 from framefeed.load._spec import BatchSpec, describe_batches
 from framefeed.load._state import BatchCursor, dump_cursor, load_cursor
 from framefeed.load._stats import LoadStats, Meter
@@ -43,7 +50,7 @@ class ClipLoader(ClosedByWith):
 
     Args:
         plan: From ``plan_clips`` or ``plan_requests``.
-        batch_size: Number of clips in a batch, B.
+        batch_size: Number of clips in a batch, B; left out for a plan of ``plan_buckets``, which has it.
         drop_last: Leave out the last batch if it is smaller than B.
         workers: Number of threads or processes that decode; 0 decodes in the thread that iterates, "auto" is the thread
             budget.
@@ -79,7 +86,7 @@ class ClipLoader(ClosedByWith):
         self,
         plan: EpochPlan,
         *,
-        batch_size: int,
+        batch_size: int | None = None,
         drop_last: bool = False,
         workers: int | Literal["auto"] = "auto",
         kind: Literal["threads", "processes"] = "threads",
@@ -96,12 +103,11 @@ class ClipLoader(ClosedByWith):
         max_failed: int | float | None = None,
         deadline_seconds: float | None = 60,
     ) -> None:
+        clips = find_batch_size(plan, batch_size, drop_last=drop_last)
         options = LoaderOptions(
-            batch_size, drop_last, workers, kind, prefetch, backend, cache, transform, on_error, deadline_seconds,
+            clips, drop_last, workers, kind, prefetch, backend, cache, transform, on_error, deadline_seconds,
             limits, max_failed, dtype, mean, std, read_ahead,
         )  # fmt: skip
-        if not isinstance(plan, EpochPlan):
-            raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
         options.decoder_for(plan)
         if (remark := explain_useless_cache(plan, cache)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=3)
@@ -128,7 +134,7 @@ class ClipLoader(ClosedByWith):
 
     @property
     def batch_size(self) -> int:
-        """Number of clips in a batch."""
+        """Number of clips in a batch; of a plan of buckets, the largest."""
         return self._options.batch_size
 
     @property

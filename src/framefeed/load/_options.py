@@ -15,6 +15,7 @@ from framefeed._checks import check_choice, check_integer, check_transform, expe
 from framefeed._units import parse_bytes
 from framefeed._values import Limits
 from framefeed.decode import Decoder, as_decoder
+from framefeed.errors import UsageError
 from framefeed.load._ledger import check_max_failed
 from framefeed.load._normalise import Normaliser
 from framefeed.parallel import check_deadline, thread_budget
@@ -138,6 +139,23 @@ class LoaderOptions:
     def batches_ahead(self, batch_bytes: int) -> int:
         """Limit ``prefetch`` to the batches that fit into `MAX_PREFETCH_BYTES`, and at least one."""
         return max(1, min(self.prefetch, MAX_PREFETCH_BYTES // max(1, batch_bytes)))
+
+
+def find_batch_size(plan: object, batch_size: int | None, *, drop_last: bool) -> Any:
+    """Find the most clips of a batch: what was given or, of a plan of buckets, those of its largest step."""
+    if not isinstance(plan, EpochPlan):
+        raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
+    bounds = plan.order.step_bounds
+    if bounds is None and batch_size is None:
+        raise UsageError("batch_size: give a number, such as batch_size=16; only plans of ff.plan_buckets have it")
+    if bounds is None:
+        return batch_size
+    if batch_size is not None or drop_last:
+        raise UsageError(
+            "batch_size and drop_last: this plan has the batches, so leave them out (ff.plan_buckets has "
+            "global_batch=, batch_size= and tail=)"
+        )
+    return int(np.diff(bounds).max(initial=1))
 
 
 def check_on_error(on_error: str, max_failed: int | float | None) -> None:

@@ -32,6 +32,7 @@ from framefeed.load._stats import Stopwatch
 from framefeed.media import ImageSequence, source_name
 from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, Ok, catch_error, find_shortage, make_shortage_error
 from framefeed.plan import ClipPart, EpochPlan, PlannedClip, PlannedClips, Shape, Take, iterate_takes
+from framefeed.request import draw_numbers
 
 T = TypeVar("T")
 Outcome: TypeAlias = Ok[PlannedClip] | Err
@@ -417,6 +418,7 @@ class PendingBatch:
         found = self._found if is_own else self.plan.clips_at(np.array(self.positions, dtype=np.int64))
         boxes = {name: each.boxes for name, each in zip(self.names, self.frames, strict=True) if each.boxes is not None}
         own = ("pts_seconds", "valid", "seconds", "end_seconds")
+        order, buckets = self.plan.order, self.plan.clips.buckets
         return ClipBatch(
             **{name: self.join_parts(list(map(attrgetter(name), self.frames))) for name in own},
             data=self.join_parts(data),
@@ -428,6 +430,9 @@ class PendingBatch:
             errors=errors,
             boxes=(boxes or None) if self.has_streams else boxes.get(""),
             flipped=self.frames[0].flipped,
+            draw=draw_numbers(order.seed, order.epoch, self._global_positions),
+            bucket=(self.shapes[0][0][0], *self.shapes[0][0][2:]) if buckets else None,
+            _find_keys=found.list_keys,
         )
 
     def _clear(self, clip: int) -> None:

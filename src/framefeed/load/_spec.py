@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -71,10 +71,14 @@ def describe_batches(
             "with one number of frames, without unequal=True, or take the lists of clips from ff.ClipLoader"
         )
     length = options.batch_size if options.drop_last else None
-    forms = {name: _find_form(form, options) for name, form in parts.items()}
+    buckets = plan.clips.buckets
+    forms = {name: _find_form(form, options, buckets) for name, form in parts.items()}
     if options.transform is not None and len(plan):
         results = _find_result_form(plan, options)
-        forms = {name: (shape, options.array_dtype or dtype) for name, (shape, dtype) in results.items()}
+        forms = {
+            name: ((None,) * len(shape) if buckets else shape, options.array_dtype or dtype)
+            for name, (shape, dtype) in results.items()
+        }
 
     def describe(of_parts: Mapping[str, tuple[tuple[int | None, ...], npt.DTypeLike]]) -> ByStream[ArraySpec]:
         specs = {name: ArraySpec((length, *shape), np.dtype(dtype)) for name, (shape, dtype) in of_parts.items()}
@@ -101,8 +105,13 @@ def describe_batches(
     return BatchSpec(arrays, ends, len(batches), is_restored)
 
 
-def _find_form(form: PartForm, options: LoaderOptions) -> tuple[tuple[int | None, ...], np.dtype[Any]]:
+def _find_form(
+    form: PartForm, options: LoaderOptions, buckets: Sequence[tuple[int, int, int]]
+) -> tuple[tuple[int | None, ...], np.dtype[Any]]:
     """Find shape and dtype of the clips of one part, without a transform."""
+    if buckets:
+        length, *picture = (sides[0] if len(set(sides)) == 1 else None for sides in zip(*buckets, strict=True))
+        return (length, 3, *picture), options.array_dtype or np.dtype(np.uint8)
     picture_shape = (3, *(form.picture or (None, None))) if form.unequal else form.picture_shape
     return (form.num_frames, *picture_shape), options.array_dtype or np.dtype(np.uint8)
 

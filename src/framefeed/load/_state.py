@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from framefeed._arrays import IntArray
 from framefeed._checks import check_integer, describe_value
 from framefeed.errors import UsageError
 from framefeed.load._options import LoaderOptions
@@ -33,6 +34,21 @@ class BatchRanges:
         return range(first, min(first + self.size, self.last))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class StepRanges:
+    """The same of a plan that says where batches begin: those from number ``first`` on."""
+
+    bounds: IntArray  # positions at which batches begin, and behind the last one, [S + 1]
+    first: int
+
+    def __len__(self) -> int:
+        return max(0, len(self.bounds) - 1 - self.first)
+
+    def __getitem__(self, number: int) -> range:
+        number = self.first + range(len(self))[number]
+        return range(int(self.bounds[number]), int(self.bounds[number + 1]))
+
+
 @dataclass(slots=True)
 class BatchCursor:
     """The next batch of a loader."""
@@ -43,8 +59,11 @@ class BatchCursor:
     is_restored: bool = False  # whether the next iteration begins here, not at the beginning of the epoch
     end: int | None = None  # clips of the plan at which the iteration ends; None for all
 
-    def list_batches(self, options: LoaderOptions) -> BatchRanges:
+    def list_batches(self, options: LoaderOptions) -> BatchRanges | StepRanges:
         """List the batches from here to the end of the epoch, or of the iteration."""
+        bounds = self.plan.order.step_bounds
+        if bounds is not None:
+            return StepRanges(bounds, int(bounds.searchsorted(self.clips)))
         return BatchRanges(
             self.clips, len(self.plan) if self.end is None else self.end, options.batch_size, options.drop_last
         )

@@ -20,23 +20,14 @@ from framefeed.media._container import Packet, VideoContainer, decode_packet
 
 @dataclass(frozen=True, slots=True)
 class DecodedFact:
-    """Facts about one decoded frame.
+    """Facts about one decoded frame."""
 
-    Attributes:
-        packet: Number of the frame's packet, in demuxing order; -1 if the decoder does not say.
-        format: Of the frame; frames of one format share it.
-        is_key: Flagged as a key frame.
-        is_corrupt: Flagged as damaged.
-        dts: Decoding time that the decoder copies to the frame, in ticks; None if it has none.
-        digest: Of the picture; 0 if it was not asked for.
-    """
-
-    packet: int
-    format: PictureFormat
-    is_key: bool
-    is_corrupt: bool
-    dts: int | None
-    digest: int = 0
+    packet: int  # number of the frame's packet, in demuxing order; -1 if the decoder does not say
+    format: PictureFormat  # of the frame; frames of one format share it
+    is_key: bool  # flagged as a key frame
+    is_corrupt: bool  # flagged as damaged
+    dts: int | None  # decoding time that the decoder copies to the frame, in ticks; None if it has none
+    digest: int = 0  # of the picture; 0 if it was not asked for
 
 
 class PictureHasher:

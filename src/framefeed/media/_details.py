@@ -14,25 +14,15 @@ from framefeed.media._source import MediaSource
 
 @dataclass(frozen=True, slots=True)
 class StreamDetails:
-    """Header facts of one stream; None if the header does not say.
+    """Header facts of one stream; None if the header does not say."""
 
-    Attributes:
-        num_frames: Frames that the stream holds.
-        duration_seconds: Seconds that it takes.
-        average_fps: Frames a second.
-        bit_rate: Bits a second.
-        begin_seconds: Time of the first frame, from the header.
-        pixel_aspect_ratio: Width to height of one sample.
-        colors: Colour tags.
-    """
-
-    num_frames: int | None
-    duration_seconds: float | None
-    average_fps: float | None
-    bit_rate: int | None
-    begin_seconds: float | None
-    pixel_aspect_ratio: Fraction | None
-    colors: StreamColors
+    num_frames: int | None  # frames that the stream holds
+    duration_seconds: float | None  # seconds that it takes
+    average_fps: float | None  # frames a second
+    bit_rate: int | None  # bits a second
+    begin_seconds: float | None  # time of the first frame, from the header
+    pixel_aspect_ratio: Fraction | None  # width to height of one sample
+    colors: StreamColors  # colour tags
 
 
 def read_stream_colors(container: VideoContainer) -> StreamColors:

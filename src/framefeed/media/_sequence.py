@@ -163,17 +163,12 @@ class ImageSequence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SequenceTimes:
-    """When the frames of a sequence are shown.
+    """When the frames of a sequence are shown."""
 
-    Attributes:
-        pts: In units of ``time_base``, int64 [N].
-        duration: Likewise; 0 where unknown.
-        time_base: Seconds in a tick: that of the rate, or 1 ns; for times more than 52 days from 0, the unit in the
-            last digit of the furthest as float64.
-    """
-
-    pts: IntArray
-    duration: IntArray
+    pts: IntArray  # in units of ``time_base``, int64 [N]
+    duration: IntArray  # likewise; 0 where unknown
+    # Seconds in a tick: that of the rate, or 1 ns; for times more than 52 days from 0, the unit in the last digit of
+    # the furthest as float64.
     time_base: Fraction
 
 

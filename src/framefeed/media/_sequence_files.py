@@ -35,21 +35,14 @@ _DIGITS = re.compile(rb"(\d+)")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SequenceFiles:
-    """Listing of a sequence's files.
+    """Listing of a sequence's files."""
 
-    Attributes:
-        paths: In the order of the frames.
-        sizes: Bytes of each, int64 [N].
-        mtimes_ns: Modification time of each, int64 [N].
-        folder: Stamp that changes when a file is added, removed or renamed; None for an explicit list.
-        stat: Bytes of all files; and a time, the mean of theirs to the second, whose nanoseconds are a checksum of
-            names, sizes and times in order, so that it changes with any of these.
-    """
-
-    paths: tuple[str, ...]
-    sizes: IntArray
-    mtimes_ns: IntArray
-    folder: Hashable = None
+    paths: tuple[str, ...]  # in the order of the frames
+    sizes: IntArray  # bytes of each, int64 [N]
+    mtimes_ns: IntArray  # modification time of each, int64 [N]
+    folder: Hashable = None  # stamp that changes when a file is added, removed or renamed; None for an explicit list
+    # Bytes of all files; and a time, the mean of theirs to the second, whose nanoseconds are a checksum of names, sizes
+    # and times in order, so that it changes with any of these.
     stat: SourceStat = field(init=False)
 
     def __post_init__(self) -> None:

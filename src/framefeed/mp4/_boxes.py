@@ -16,8 +16,6 @@ from framefeed._values import ByteReader, Limits, announce_reads, read_bytes
 _HEADER = Struct(">I4s")
 _LARGE = Struct(">Q")
 _LARGE_HEADER_BYTES = 16
-MAX_DEPTH = 10
-"""Levels of boxes inside each other; libav's own bound."""
 MAX_BOXES = 4096
 """Most boxes of one parent."""
 BOX_COST = 2**13
@@ -152,20 +150,13 @@ _TopBox = tuple[bytes, int, int, int]
 
 
 class FileLayout(NamedTuple):
-    """Boxes of a file's top level.
-
-    Attributes:
-        movie: Start and end of the payload of moov.
-        fragments: Start and end of each moof box, header included.
-        indexes: Start and end of the payload of each sidx box.
-        data: Start and end of each mdat box that is not empty, header included.
-    """
+    """Boxes of a file's top level."""
 
     size: int
-    movie: tuple[int, int]
-    fragments: tuple[tuple[int, int], ...] = ()
-    indexes: tuple[tuple[int, int], ...] = ()
-    data: tuple[tuple[int, int], ...] = ()
+    movie: tuple[int, int]  # start and end of the payload of moov
+    fragments: tuple[tuple[int, int], ...] = ()  # start and end of each moof box, header included
+    indexes: tuple[tuple[int, int], ...] = ()  # start and end of the payload of each sidx box
+    data: tuple[tuple[int, int], ...] = ()  # start and end of each mdat box that is not empty, header included
 
 
 def read_layout(reader: ByteReader, size: int, limits: Limits, head: bytes = b"") -> FileLayout:

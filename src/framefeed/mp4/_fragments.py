@@ -28,20 +28,13 @@ _MOST = 2**62
 
 
 class MovieSegmentIndex(NamedTuple):
-    """One sidx box.
+    """One sidx box."""
 
-    Attributes:
-        offset: Byte offset of its payload.
-        track_id: Track of its samples.
-        end_time: End of its last segment, in ticks.
-        is_complete: Its segments end with the file: libav's header ends with it, or at the samples behind it.
-    """
-
-    offset: int
-    track_id: int
+    offset: int  # byte offset of its payload
+    track_id: int  # track of its samples
     time_scale: int
-    end_time: int
-    is_complete: bool
+    end_time: int  # end of its last segment, in ticks
+    is_complete: bool  # its segments end with the file: libav's header ends with it, or at the samples behind it
 
 
 def read_segment_indexes(reader: ByteReader, movie: Movie) -> list[MovieSegmentIndex]:
@@ -102,37 +95,22 @@ class Defaults(NamedTuple):
 
 
 class TrackRun(NamedTuple):
-    """One track run, columns of length P.
+    """One track run, columns of length P."""
 
-    Attributes:
-        moof_offset: Byte offset of its moof box.
-        track_id: Track of the samples.
-        offset: Byte offset in the file, int64.
-        size: Bytes, int64.
-        dts: Decode time in ticks, int64.
-        duration: In ticks, int64.
-        composition: Presentation time minus decode time, int64.
-        is_sync: Key frame according to the fragment, bool.
-    """
-
-    moof_offset: int
-    track_id: int
-    offset: IntArray
-    size: IntArray
-    dts: IntArray
-    duration: IntArray
-    composition: IntArray
-    is_sync: BoolArray
+    moof_offset: int  # byte offset of its moof box
+    track_id: int  # track of the samples
+    offset: IntArray  # byte offset in the file, int64
+    size: IntArray  # bytes, int64
+    dts: IntArray  # decode time in ticks, int64
+    duration: IntArray  # in ticks, int64
+    composition: IntArray  # presentation time minus decode time, int64
+    is_sync: BoolArray  # key frame according to the fragment, bool
 
 
 class Fragments(NamedTuple):
-    """The fragments of one track.
+    """The fragments of one track."""
 
-    Attributes:
-        walk: All their samples, as their boxes describe them.
-    """
-
-    walk: PacketWalk
+    walk: PacketWalk  # all their samples, as their boxes describe them
     runs: tuple[TrackRun, ...]
     indexes: tuple[MovieSegmentIndex, ...]
 

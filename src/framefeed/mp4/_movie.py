@@ -53,53 +53,33 @@ class Edit(NamedTuple):
 
 
 class Track(NamedTuple):
-    """One trak box.
+    """One trak box."""
 
-    Attributes:
-        number: libav's stream index.
-        track_id: Number by which fragments refer to it.
-        kind: Handler type, such as ``b"vide"``.
-        is_enabled: A default stream for libav.
-        matrix: The movie's and the track's display matrix as one.
-        duration: In ticks, from the media header.
-        tables: Its boxes by kind.
-        entry: The one sample description; an empty box in a track without it that is no video.
-        groups: Kinds of sample groups, such as ``b"roll"``, without those for seeking.
-        chapters: Numbers of the tracks that are its chapters.
-    """
-
-    number: int
-    track_id: int
-    kind: bytes
-    is_enabled: bool
-    matrix: Matrix
+    number: int  # libav's stream index
+    track_id: int  # number by which fragments refer to it
+    kind: bytes  # handler type, such as ``b"vide"``
+    is_enabled: bool  # a default stream for libav
+    matrix: Matrix  # the movie's and the track's display matrix as one
     time_scale: int
-    duration: int
+    duration: int  # in ticks, from the media header
     edits: tuple[Edit, ...]
     samples: Box
-    tables: dict[bytes, Box]
-    entry: Box
-    groups: frozenset[bytes]
-    chapters: tuple[int, ...]
+    tables: dict[bytes, Box]  # its boxes by kind
+    entry: Box  # the one sample description; an empty box in a track without it that is no video
+    groups: frozenset[bytes]  # kinds of sample groups, such as ``b"roll"``, without those for seeking
+    chapters: tuple[int, ...]  # numbers of the tracks that are its chapters
 
 
 @dataclass(frozen=True)
 class Movie:
-    """The moov box and its file.
+    """The moov box and its file."""
 
-    Attributes:
-        data: Its payload; the boxes of the tracks point into it.
-        time_scale: Ticks a second of edit lists.
-        extends: The mvex box of a fragmented file.
-        chosen: The video track that counts; None if the header does not say.
-    """
-
-    data: bytes
+    data: bytes  # its payload; the boxes of the tracks point into it
     layout: FileLayout
-    time_scale: int
+    time_scale: int  # ticks a second of edit lists
     tracks: tuple[Track, ...]
-    extends: Box | None
-    chosen: Track | None = None
+    extends: Box | None  # the mvex box of a fragmented file
+    chosen: Track | None = None  # the video track that counts; None if the header does not say
 
     @property
     def is_fragmented(self) -> bool:

@@ -34,23 +34,14 @@ MAX_DELTA = 2**31
 
 @dataclass(frozen=True, slots=True)
 class MovieSamples:
-    """One track's samples in decode order, columns of length P.
+    """One track's samples in decode order, columns of length P."""
 
-    Attributes:
-        offset: Byte offset in the file, int64.
-        size: Bytes, int64.
-        dts: Decode time in ticks, from 0, int64.
-        duration: In ticks, int64; that of the last one may be 0.
-        composition: Presentation time minus decode time, int64; None if the two are equal.
-        is_sync: Key frame according to the container, bool.
-    """
-
-    offset: IntArray
-    size: IntArray
-    dts: IntArray
-    duration: IntArray
-    composition: IntArray | None
-    is_sync: BoolArray
+    offset: IntArray  # byte offset in the file, int64
+    size: IntArray  # bytes, int64
+    dts: IntArray  # decode time in ticks, from 0, int64
+    duration: IntArray  # in ticks, int64; that of the last one may be 0
+    composition: IntArray | None  # presentation time minus decode time, int64; None if the two are equal
+    is_sync: BoolArray  # key frame according to the container, bool
 
     def __len__(self) -> int:
         return len(self.size)
@@ -204,14 +195,10 @@ def _read_chunk_offsets(movie: Movie, track: Track) -> npt.NDArray[Any]:
 
 
 class _ChunkRuns(NamedTuple):
-    """Runs of chunks.
-
-    Attributes:
-        counts: Samples of each chunk of a run.
-    """
+    """Runs of chunks."""
 
     lengths: IntArray | list[int]
-    counts: IntArray | tuple[int, ...]
+    counts: IntArray | tuple[int, ...]  # samples of each chunk of a run
     num_samples: int
     most: int
 

@@ -29,15 +29,10 @@ _V1_MOUNTS = ("sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/c
 
 @dataclass(frozen=True, slots=True)
 class ThreadBudget:
-    """Number of threads that this process should keep busy, with the reasons.
+    """Number of threads that this process should keep busy, with the reasons."""
 
-    Attributes:
-        threads: The budget; at least 1.
-        reasons: One line for each limit that was found; the last one decides.
-    """
-
-    threads: int
-    reasons: tuple[str, ...]
+    threads: int  # the budget; at least 1
+    reasons: tuple[str, ...]  # one line for each limit that was found; the last one decides
 
 
 def thread_budget() -> ThreadBudget:

@@ -16,26 +16,16 @@ from framefeed.pictures._undecoded import name_undecoded_format
 
 
 class PlugIn(NamedTuple):
-    """A plug-in of Pillow.
+    """A plug-in of Pillow."""
 
-    Attributes:
-        kind: Kind of the pictures, for messages.
-        format: Pillow's name of the format.
-        register: Registers the format, from the module; without threads of its own, since many pictures are decoded
-            at once.
-        read_header: Reads a header, where the plug-in would decode the picture to do so.
-    """
-
-    kind: str
-    format: str
+    kind: str  # kind of the pictures, for messages
+    format: str  # Pillow's name of the format
     package: str
     module: str
+    # Registers the format, from the module; without threads of its own, since many pictures are decoded at once.
     register: Callable[[Any], object]
+    # Reads a header, where the plug-in would decode the picture to do so.
     read_header: Callable[[bytes, More], StillHeader] | None = None
-
-
-def _register_heif(module: Any) -> None:
-    module.register_heif_opener(decode_threads=1)
 
 
 def _register_jxl(module: Any) -> None:
@@ -43,7 +33,7 @@ def _register_jxl(module: Any) -> None:
 
 
 PLUG_INS = (
-    PlugIn("HEIC", "HEIF", "pillow-heif", "pillow_heif", _register_heif),
+    PlugIn("HEIC", "HEIF", "pillow-heif", "pillow_heif", lambda module: module.register_heif_opener(decode_threads=1)),
     PlugIn("JPEG XL", "JXL", "pillow-jxl-plugin", "pillow_jxl", _register_jxl, read_jpeg_xl_header),
 )
 PLUGGED_CODECS = frozenset(each.format.lower() for each in PLUG_INS)

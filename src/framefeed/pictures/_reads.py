@@ -21,23 +21,15 @@ MAX_PART_BYTES = 2**18
 
 
 class StillHeader(NamedTuple):
-    """Facts that the header of a still picture claims.
+    """Facts that the header of a still picture claims."""
 
-    Attributes:
-        container: Pillow's name of the format, in lower case.
-        codec: Codec name; "mjpeg" for JPEG.
-        mode: Pillow's mode of the picture: its colour type.
-        orientation: Orientation for display, 1 to 8 as in EXIF; 1 if the file has none.
-        num_frames: Pictures that the header claims.
-    """
-
-    container: str
-    codec: str
+    container: str  # Pillow's name of the format, in lower case
+    codec: str  # codec name; "mjpeg" for JPEG
     width: int
     height: int
-    mode: str
-    orientation: int
-    num_frames: int
+    mode: str  # Pillow's mode of the picture: its colour type
+    orientation: int  # orientation for display, 1 to 8 as in EXIF; 1 if the file has none
+    num_frames: int  # pictures that the header claims
 
 
 class OddHeader(Exception):

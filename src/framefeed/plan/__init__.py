@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from framefeed.plan._buckets import Bucket, Buckets
 from framefeed.plan._checkpoint import STATE_VERSION
 from framefeed.plan._clips import CatalogClips, Clips, PartForm, Shape
 from framefeed.plan._found import PlannedClips
@@ -10,9 +11,10 @@ from framefeed.plan._mixed_clips import PLAN_COLUMN, mix_plans
 from framefeed.plan._options import ClipOptions
 from framefeed.plan._order import Balance, Order, Shuffle
 from framefeed.plan._plan import EpochPlan
+from framefeed.plan._plan_buckets import plan_buckets
 from framefeed.plan._plan_clips import find_remarks, plan_clips
 from framefeed.plan._plan_requests import plan_requests
-from framefeed.plan._planned import ClipPart, PlannedClip, Take, iterate_takes
+from framefeed.plan._planned import ClipPart, PlannedClip, Take, iterate_takes, text_key
 from framefeed.plan._request_rule import Requests
 from framefeed.plan._rules import (
     AtIndices,
@@ -47,6 +49,8 @@ __all__ = [
     "AtIndices",
     "AtSeconds",
     "Balance",
+    "Bucket",
+    "Buckets",
     "CatalogClips",
     "ClipOptions",
     "ClipPart",
@@ -85,7 +89,9 @@ __all__ = [
     "mix_plans",
     "open_window",
     "order_by_catalog",
+    "plan_buckets",
     "plan_clips",
     "plan_requests",
     "sample_windows",
+    "text_key",
 ]

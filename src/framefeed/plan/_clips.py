@@ -38,7 +38,7 @@ from framefeed.plan._balance import estimate_row_costs
 from framefeed.plan._checkpoint import keep_effective_options
 from framefeed.plan._layouts import Layout, Located, RequestRows, VideoClips, VideoFrames
 from framefeed.plan._options import ClipOptions
-from framefeed.plan._order import MOST_POSITIONS
+from framefeed.plan._order import MOST_POSITIONS, Order
 from framefeed.plan._planned import ClipPart, PlannedClip, Take
 from framefeed.plan._request_rule import Requests, make_row_requests
 from framefeed.plan._rules import ALIKE_IN_STILLS, ClipRule, EveryFrame, choose_by
@@ -204,6 +204,15 @@ class Clips(Protocol):
     def mixed(self) -> Sequence[object]:
         """The plans of a mixture, which are an `EpochPlan` each; none of other clips."""
         return ()
+
+    @property
+    def buckets(self) -> Sequence[tuple[int, int, int]]:
+        """Shapes (T, H, W), one of which all clips of a batch have; none if a batch may have others."""
+        return ()
+
+    def count_buckets(self, order: Order) -> Any:
+        """Count clips and steps of each bucket; None if there are no buckets."""
+        return None
 
     def split_streams(self) -> Mapping[str, Clips]:
         """Split the clips of several streams into those of each, by its name; none of clips of one stream."""
@@ -372,7 +381,10 @@ class CatalogClips:
         )
         return ClipFacts(hash_text(repr(parts)), repr(self.rule), options.texts, sources)
 
-    inner = mixed = ()
+    inner = mixed = buckets = ()
+
+    def count_buckets(self, order: Order) -> None:
+        return None
 
     def split_streams(self) -> Mapping[str, Clips]:
         return {}

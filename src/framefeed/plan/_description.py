@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,7 @@ class PlanDescription:
         repeated_frames: How many of these frames are the one before in the clip again.
         waits: How unequal the ranks are; None for one rank.
         short_videos: Number of planned videos that are shorter than the rule's clips.
+        buckets: Clips and steps of each bucket, and the rows that have none; None for plans without buckets.
     """
 
     clips: int
@@ -57,6 +59,7 @@ class PlanDescription:
     repeated_frames: int = 0
     waits: Waits | None = None
     short_videos: int = 0
+    buckets: Any = None
 
     def __str__(self) -> str:
         frames = f"frames of each: {self.frames_per_clip}"
@@ -83,8 +86,7 @@ class PlanDescription:
             )
         if self.repeated_frames:
             lines.append(f"frames that repeat the one before: {self.repeated_frames} of {self.sampled_frames} sampled")
-        if self.waits is not None:
-            lines.append(str(self.waits))
+        lines += [str(each) for each in (self.waits, self.buckets) if each is not None]
         return "\n".join(lines)
 
 

@@ -71,6 +71,10 @@ class PlannedClips:
             with suppress(FrameNotFound, TimeUnavailable):
                 yield slot, self.plan(slot)
 
+    def list_keys(self) -> list[str]:
+        """List `PlannedClip.key` of each clip."""
+        return [self.plan(slot).key for slot in range(len(self))]
+
     def read_columns(self) -> dict[str, Any]:
         """Read the columns of the clips as batches have them, [N] or [N, ...] each; those of text are lists of N."""
         return self._at.read_columns(slice(self._slots.start, self._slots.stop))

@@ -340,6 +340,11 @@ def _check_alike(plans: Sequence[EpochPlan], unequal: bool) -> None:
                 f"parts[{first}] and parts[{number}] are the same plan, which would give each of its clips twice: add "
                 "their weights, or give one of them another seed"
             )
+        if plan.clips.buckets and not unequal:
+            raise UsageError(
+                f"parts[{number}] is a plan of buckets, whose steps a mixture does not keep: plan over one catalog with "
+                "weights= or repeats= of ff.plan_buckets, or give unequal=True for batches that are lists of clips"
+            )
         if not unequal and any(form.unequal or form.num_frames is None for form in plan.clips.forms.values()):
             raise UsageError(
                 f"parts[{number}] has pictures of different sizes, or clips of different lengths: give it "

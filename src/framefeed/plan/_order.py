@@ -22,7 +22,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import MAX_INT64, check_choice, check_integer, check_position, expected
 from framefeed.errors import UsageError
 from framefeed.plan._balance import CostOrder
-from framefeed.plan._shard import MOST_RANKS, Delivery, Rest, Shard, Tail
+from framefeed.plan._shard import MOST_RANKS, Delivery, Rest, Shard, StepTail
 from framefeed.request import ORDER, SUBSTITUTES, WORD, check_seed, generator_at, hash_words
 
 Shuffle = bool | Literal["videos"]
@@ -101,7 +101,7 @@ def _scatter(values: npt.NDArray[np.uint64], key: int, below: np.uint64) -> npt.
     return scaled
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def make_permutation(size: int, seed: int, epoch: int) -> Permutation:
     """Make the permutation of [0, size) that belongs to (seed, epoch); size up to `MOST_POSITIONS`."""
     if not 1 <= size <= MOST_POSITIONS:
@@ -137,7 +137,7 @@ class Order:
     epoch: int = 0
     rank: int = 0
     world_size: int = 1
-    tail: Tail = "pad"
+    tail: StepTail = "pad"
     balance: Balance | None = None
     unit: int = 1
     deliveries: tuple[Delivery, ...] = ()
@@ -149,11 +149,29 @@ class Order:
         object.__setattr__(self, "shuffle", "videos" if self.shuffle == "videos" else bool(self.shuffle))
         for name, most in (("epoch", MAX_INT64), ("rank", MOST_RANKS), ("world_size", MOST_RANKS)):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), 0, most))
-        Shard(0, self.rank, self.world_size, self.tail)
         check_choice("balance", self.balance, (None, *get_args(Balance)))
+        self._check_ranks()
+
+    def _check_ranks(self) -> None:
+        Shard(0, self.rank, self.world_size, self.tail)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Order, tuple(getattr(self, each.name) for each in fields(self)))
+        return (type(self), tuple(getattr(self, each.name) for each in fields(self)))
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What determines the clip at a global position, except the epoch, the ranks, and what they delivered."""
+        return (self.count, self.seed, self.shuffle, self.unit)
+
+    @property
+    def num_clips(self) -> int:
+        """Number of clips that have a number."""
+        return self.count
+
+    @property
+    def step_bounds(self) -> IntArray | None:
+        """Positions of this rank at which batches begin, and behind the last one; None if a loader chooses them."""
+        return None
 
     def deal(self, predict: Predict) -> Shard:
         """Deal the positions to the ranks; ``predict`` gives the cost of clips, where they are dealt by cost."""

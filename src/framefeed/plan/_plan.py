@@ -195,9 +195,9 @@ class EpochPlan:
         """Shape of every delivered picture, (C, H, W).
 
         Raises:
-            UsageError: The plan has no clips, ``unequal=True``, or several streams.
+            UsageError: The plan has no clips, ``unequal=True``, several streams, or buckets.
         """
-        if "" not in self.clips.forms:
+        if "" not in self.clips.forms or self.clips.buckets:
             raise self._refuse_shape("picture_shape")
         return self.clips.forms[""].picture_shape
 
@@ -206,9 +206,9 @@ class EpochPlan:
         """Shape of every clip, (T, C, H, W).
 
         Raises:
-            UsageError: The plan has no clips, ``unequal=True``, several streams, or clips of different lengths.
+            UsageError: The plan has no clips, ``unequal=True``, streams, buckets, or clips of different lengths.
         """
-        if "" not in self.clips.forms:
+        if "" not in self.clips.forms or self.clips.buckets:
             raise self._refuse_shape("clip_shape")
         picture_shape = self.picture_shape
         if self.frames_per_clip is None:
@@ -233,7 +233,19 @@ class EpochPlan:
                 shapes.append((length, height, width))
         return shapes
 
+    def keys(self) -> list[str]:
+        """List `PlannedClip.key` of the clip at each position of this rank, each planned for it.
+
+        Raises:
+            FrameNotFound: A clip cannot be planned, as for ``plan[position]``.
+        """
+        return [self[position].key for position in range(len(self))]
+
     def _refuse_shape(self, what: str) -> UsageError:
+        if self.clips.buckets:
+            return UsageError(
+                f"{what}: each batch of this plan has the shape of its bucket: use batch.bucket or shapes()"
+            )
         return UsageError(f"this plan has several streams: take plan.streams[{next(iter(self.streams))!r}].{what}")
 
     @property
@@ -268,9 +280,7 @@ class EpochPlan:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of all that determines the clip at a global position, except the epoch."""
-        order = self.order
-        parts = (self.clips.facts.fingerprint, order.count, order.seed, order.shuffle, order.unit)
-        return hash_text(repr(parts))
+        return hash_text(repr((self.clips.facts.fingerprint, *self.order.identity)))
 
     def _make_state(self) -> dict[str, Any]:
         order, facts = self.order, self.clips.facts
@@ -280,7 +290,7 @@ class EpochPlan:
             "fingerprint": self.fingerprint,
             **{name: getattr(order, name) for name in _OPTIONS_OF_STATE},
             "deliveries": [delivery.dump() for delivery in order.deliveries],
-            "num_clips": order.count,
+            "num_clips": order.num_clips,
             "rule": shorten(facts.rule),
             "options": {**options, **facts.options},
             "catalog": facts.sources,
@@ -310,4 +320,5 @@ class EpochPlan:
             waits = measure_waits(order, clips, self._shard, plain, balanced)
         # Of several streams those of the first, which alone has such a rule.
         short_videos = sum(len(find_short_rows(each)[0]) for each in clips.list_plain())
-        return describe_clips(order, clips, self._shard, self.frames_per_clip, waits, short_videos)
+        described = describe_clips(order, clips, self._shard, self.frames_per_clip, waits, short_videos)
+        return replace(described, buckets=clips.count_buckets(order))

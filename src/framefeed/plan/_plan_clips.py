@@ -217,11 +217,16 @@ def _warn_of_unjoined(clips: StreamClips) -> None:
         warnings.warn("the plan has no clips: check the catalogs' filters", UserWarning, stacklevel=4)
 
 
+def check_catalog(catalog: object) -> None:
+    """Check that it is a Catalog."""
+    if isinstance(catalog, type) or not hasattr(catalog, "usable_rows"):
+        raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
+
+
 def _check_rule(
     catalog: object, rule: ClipRule | None, at: str | None, options: ClipOptions, order: Order
 ) -> ClipRule | str:
-    if isinstance(catalog, type) or not hasattr(catalog, "usable_rows"):
-        raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
+    check_catalog(catalog)
     if at is not None:
         if rule is not None:
             raise UsageError(f"expected a rule or at={at!r}, got both: each says which frames make a clip")
@@ -245,13 +250,18 @@ def _check_rule(
 def find_remarks(plan: EpochPlan) -> Iterator[str]:
     """Yield a warning for each matter; no media are opened, and nothing is drawn."""
     for clips in plan.clips.list_plain():
-        if isinstance(clips.rule, Requests) and clips.rule.at is not None:
-            yield from find_mistakes(clips.catalog, clips.rule)
-        is_error = clips.options.on_damaged == "error"
-        remark = _describe_known_damage(clips, plan.order) if is_error else _describe_unknown_damage(clips)
-        for each in (remark, explain_enlarged_crop(clips), explain_short_rows(clips)):
-            if each is not None:
-                yield each
+        yield from find_remarks_on(clips, plan.order)
+
+
+def find_remarks_on(clips: CatalogClips, order: Order) -> Iterator[str]:
+    """Yield the warnings of the clips of one catalog."""
+    if isinstance(clips.rule, Requests) and clips.rule.at is not None:
+        yield from find_mistakes(clips.catalog, clips.rule)
+    is_error = clips.options.on_damaged == "error"
+    remark = _describe_known_damage(clips, order) if is_error else _describe_unknown_damage(clips)
+    for each in (remark, explain_enlarged_crop(clips), explain_short_rows(clips)):
+        if each is not None:
+            yield each
 
 
 def explain_enlarged_crop(clips: CatalogClips) -> str | None:

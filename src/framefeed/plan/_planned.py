@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from hashlib import blake2b
 from math import nan
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ from framefeed.index import FrameIndex
 from framefeed.media import ImageSequence, source_name
 from framefeed.plan._clip_text import read_clip, replace_sources, write_clip
 from framefeed.request import Box, OnDamaged, OutputSpec, Placement, Size
+
+_KEY_VERSION = 1
+"""Rises if the same frames and form get other pixels."""
 
 
 class FrameFacts(NamedTuple):
@@ -261,6 +265,17 @@ class ClipPart:
         return f"{type(self).__name__}({self.name!r}, {len(self)} frames, {self.output}{flipped})"
 
 
+def text_key(text: str) -> str:
+    """Return a text of 32 characters by which to store what is computed from a text, such as its embedding.
+
+    Raises:
+        UsageError: It is no text.
+    """
+    if not isinstance(text, str):
+        raise expected("text", "a text", text)
+    return blake2b(f"text {_KEY_VERSION} {text}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 class PlannedClip(ClipPart):
     """The clip at one position of a plan, made by ``plan[i]``: hashable and picklable, without media.
 
@@ -309,6 +324,23 @@ class PlannedClip(ClipPart):
 
     def __len__(self) -> int:
         return super().__len__() if "" in self.parts else len(self.parts)
+
+    @property
+    def key(self) -> str:
+        """A text of 32 characters by which to store what is computed from the clip's frames, such as latents.
+
+        It is a hash of the sources' contents, frame numbers, and form of the pixels with crop and flip; where a content
+        has no fingerprint, of the name. The same frames in the same form have one key in any plan, epoch or process,
+        also after files moved; a file that changed has another.
+        """
+        parts = []
+        for name, part in self.parts.items():
+            for take in part.takes:
+                skipped = b"" if take.skipped is None else take.skipped.tobytes()
+                source = take.facts.fingerprint or source_name(take.source)
+                form = (take.output, take.flipped, take.placement)
+                parts.append((name, source, take.indices.tobytes(), skipped, form))
+        return blake2b(repr((_KEY_VERSION, parts)).encode(), digest_size=16).hexdigest()
 
     def to_json(self) -> str:
         """Write the clip as a text without secrets of URLs, which `from_json` reads in another process.

@@ -22,6 +22,8 @@ from framefeed.errors import UsageError
 from framefeed.plan._balance import CostOrder
 
 Tail = Literal["pad", "drop"]
+StepTail = Literal["pad", "drop", "stream"]
+"""Of plans of buckets, which are dealt by steps and not by a `Shard`."""
 
 MOST_RANKS = 1 << 20
 """Ranks of a run, and so of a plan: more than any cluster has."""
@@ -133,7 +135,9 @@ class Shard:
     count: int  # a multiple of unit
     rank: int = 0
     world_size: int = 1
-    tail: Tail = "pad"  # if units do not divide evenly: "pad" goes on at global position 0, "drop" leaves out the rest
+    tail: StepTail = (
+        "pad"  # if units do not divide evenly: "pad" goes on at global position 0, "drop" leaves out the rest
+    )
     unit: int = 1  # positions that stay together on a rank: the clips of a video, or 1
     rest: Rest | None = None  # the positions that are dealt; None for all
     order: CostOrder | None = None  # in which units are dealt; None for ascending

@@ -93,19 +93,14 @@ def list_bars(
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The bins of a histogram, and their names.
-
-    Attributes:
-        edges: All edges that bins may have, ascending: the same for all catalogs, so that reports can be compared.
-        names: Names of some values, for the bins in which they lie.
-        is_whole: Whether all values are whole numbers, so that a bin is named by its first and last.
-    """
+    """The bins of a histogram, and their names."""
 
     unit: str
+    # All edges that bins may have, ascending: the same for all catalogs, so that reports can be compared.
     edges: tuple[float, ...]
     show: Callable[[float], str] = format_number
-    names: tuple[tuple[float, str], ...] = ()
-    is_whole: bool = False
+    names: tuple[tuple[float, str], ...] = ()  # names of some values, for the bins in which they lie
+    is_whole: bool = False  # whether all values are whole numbers, so that a bin is named by its first and last
 
     def name_bin(self, low: float, high: float) -> str:
         """Name a bin: ``10 s to 20 s``; of whole numbers ``8`` or ``8 to 11``; with names ``1.73 to 1.83 (16:9)``."""

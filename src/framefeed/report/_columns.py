@@ -170,19 +170,12 @@ MILLISECONDS_PER_MEGAPIXEL = 1.9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Costs:
-    """Predicted costs of files.
+    """Predicted costs of files."""
 
-    Attributes:
-        rows: Rows of the files, int64 [F].
-        gop: Frames per key frame, float64 [F]; NaN where unknown.
-        random_megapixels: Megapixels to decode for one random frame, float64 [F]; NaN where unknown.
-        all_megapixels: Megapixels to decode for all frames in order, float64 [F]; NaN where unknown.
-    """
-
-    rows: IntArray
-    gop: FloatArray
-    random_megapixels: FloatArray
-    all_megapixels: FloatArray
+    rows: IntArray  # rows of the files, int64 [F]
+    gop: FloatArray  # frames per key frame, float64 [F]; NaN where unknown
+    random_megapixels: FloatArray  # megapixels to decode for one random frame, float64 [F]; NaN where unknown
+    all_megapixels: FloatArray  # megapixels to decode for all frames in order, float64 [F]; NaN where unknown
 
 
 def predict_costs(columns: Columns) -> Costs:

@@ -53,19 +53,13 @@ EQUALLY_OFTEN = "Share of the total cost if one frame of each file is read."
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell of a table of files.
+    """One cell of a table of files."""
 
-    Attributes:
-        shown: Text of the cell.
-        value: Number to sort by; None sorts by the text, NaN comes last.
-        title: The full text, if ``shown`` is a part of it.
-        kind: "name" of a file, which is written left to right in any script; "sentence", which needs a wide column;
-            None for all others.
-    """
-
-    shown: str
-    value: float | None = None
-    title: str | None = None
+    shown: str  # text of the cell
+    value: float | None = None  # number to sort by; None sorts by the text, NaN comes last
+    title: str | None = None  # the full text, if ``shown`` is a part of it
+    # "name" of a file, which is written left to right in any script; "sentence", which needs a wide column; None for
+    # all others.
     kind: str | None = None
 
 

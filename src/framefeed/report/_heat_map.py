@@ -30,17 +30,11 @@ MAX_OCTAVES = 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Counts of files by width and height, in cells of equal size on a logarithmic scale.
+    """Counts of files by width and height, in cells of equal size on a logarithmic scale."""
 
-    Attributes:
-        edges: Edges on both axes, in pixels, float64 [C + 1]; the first and the last are powers of 2.
-        counts: Number of files by width and height, int64 [C, C].
-        num_smaller: Number of files that are in no cell, because a side is before the first edge.
-    """
-
-    edges: FloatArray
-    counts: IntArray
-    num_smaller: int = 0
+    edges: FloatArray  # edges on both axes, in pixels, float64 [C + 1]; the first and the last are powers of 2
+    counts: IntArray  # number of files by width and height, int64 [C, C]
+    num_smaller: int = 0  # number of files that are in no cell, because a side is before the first edge
 
     @property
     def low(self) -> int:

@@ -22,17 +22,11 @@ UNEQUAL = 10
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One thing that deserves a look.
+    """One thing that deserves a look."""
 
-    Attributes:
-        anchor: Id of the section that shows more of it.
-        fact: What it is, with its count.
-        step: What to do about it; code is in backquotes.
-    """
-
-    anchor: str
-    fact: str
-    step: str
+    anchor: str  # id of the section that shows more of it
+    fact: str  # what it is, with its count
+    step: str  # what to do about it; code is in backquotes
 
     def make_node(self) -> Node:
         """Make the item of the list."""

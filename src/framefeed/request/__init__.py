@@ -14,6 +14,7 @@ from framefeed.request._crops import (
     as_crop,
 )
 from framefeed.request._random import (
+    BUCKETS,
     MIXING,
     ORDER,
     SUBSTITUTES,
@@ -21,11 +22,13 @@ from framefeed.request._random import (
     ClipContext,
     SharedDraw,
     check_seed,
+    draw_numbers,
     generator_at,
     hash_words,
     is_flipped,
 )
 from framefeed.request._request import (
+    MOST_SIDE,
     Box,
     DecodeRequest,
     Filter,
@@ -39,7 +42,9 @@ from framefeed.request._sizes import AnySize, Cover, Letterbox, LongSide, PixelB
 
 __all__ = [
     "BEFORES",
+    "BUCKETS",
     "MIXING",
+    "MOST_SIDE",
     "ORDER",
     "SUBSTITUTES",
     "WORD",
@@ -75,6 +80,7 @@ __all__ = [
     "check_seed",
     "choose_frames",
     "choose_times",
+    "draw_numbers",
     "generator_at",
     "hash_words",
     "is_flipped",

@@ -24,17 +24,12 @@ _PAIR = "(start, end) in seconds from the video's first frame, each a finite num
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The part of a video whose frames a clip may have: those with start <= t < end.
+    """The part of a video whose frames a clip may have: those with start <= t < end."""
 
-    Attributes:
-        start_seconds: From the video's first frame; NaN for its start.
-        end_seconds: NaN for the video's end.
-        before: What is delivered for wanted frames before the start: "repeat_first": the first frame in the bounds;
-            "error": FrameNotFound.
-    """
-
-    start_seconds: float
-    end_seconds: float
+    start_seconds: float  # from the video's first frame; NaN for its start
+    end_seconds: float  # NaN for the video's end
+    # What is delivered for wanted frames before the start: "repeat_first": the first frame in the bounds; "error":
+    # FrameNotFound.
     before: Before = "repeat_first"
 
     def choose_numbers(self, whole: Timeline, numbers: IntArray, segments: IntArray, picking: Picking) -> ClipFrames:

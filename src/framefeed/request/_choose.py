@@ -39,17 +39,12 @@ class ClipFrames:
 
 @dataclass(frozen=True, slots=True)
 class Picking:
-    """Options for picking a frame for a time, and for replacing frames past the end.
-
-    Attributes:
-        pick: "played", "nearest", "previous" or "next".
-        tolerance_seconds: Largest allowed distance between requested and picked time, or None.
-        policy: "repeat_last": the frame before it in the clip, and the video's last frame where there is none;
-            "wrap": the clip's own frames again from its first; "error": FrameNotFound.
-    """
+    """Options for picking a frame for a time, and for replacing frames past the end."""
 
     pick: Pick = "played"
-    tolerance_seconds: float | None = None
+    tolerance_seconds: float | None = None  # largest allowed distance between requested and picked time, or None
+    # "repeat_last": the frame before it in the clip, and the video's last frame where there is none; "wrap": the clip's
+    # own frames again from its first; "error": FrameNotFound.
     policy: Policy = "repeat_last"
 
     def __post_init__(self) -> None:

@@ -246,20 +246,14 @@ def _get_size(crop: _BoxOfSize | RandomResizedCrop) -> Size:
 
 @dataclass(frozen=True)
 class PictureRule:
-    """``size=`` and ``crop=`` of a plan: crop first, then resize.
+    """``size=`` and ``crop=`` of a plan: crop first, then resize."""
 
-    Attributes:
-        size: (height, width); or an int for the short side, the long one being int(size * long / short); or a rule
-            such as `ResizeCrop`; or None.
-        crop: The part of the picture, or None for all of it.
-        still_quality: Of the outputs.
-        filter: Of the outputs.
-    """
-
+    # (height, width); or an int for the short side, the long one being int(size * long / short); or a rule such as
+    # `ResizeCrop`; or None.
     size: AnySize | None = None
-    crop: Crop | None = None
-    still_quality: StillQuality = "exact"
-    filter: Filter = "bilinear"
+    crop: Crop | None = None  # the part of the picture, or None for all of it
+    still_quality: StillQuality = "exact"  # of the outputs
+    filter: Filter = "bilinear"  # of the outputs
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", as_size(self.size))

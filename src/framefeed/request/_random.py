@@ -28,6 +28,10 @@ FLIPS = 5
 """Purpose: choose the clips that are mirrored."""
 MIXING = 6
 """Purpose: order the parts of a mixture."""
+BUCKETS = 7
+"""Purpose: order the steps of buckets, and the clips of each."""
+_DRAWS = 8
+"""Purpose: one number for each clip."""
 
 
 def hash_words(*words: int) -> int:
@@ -39,6 +43,16 @@ def hash_words(*words: int) -> int:
         state = (state ^ state >> 27) * _SECOND & WORD
         state ^= state >> 31
     return state
+
+
+def draw_numbers(seed: int, epoch: int, positions: IntArray) -> FloatArray:
+    """Draw a number from 0 to below 1 for each global position, float64 [N]: those of `hash_words`, at once."""
+    key = hash_words(_epoch_key(seed, epoch, _DRAWS))
+    state = (positions.astype(np.uint64) ^ np.uint64(key)) + np.uint64(_STEP)
+    state = (state ^ state >> np.uint64(30)) * np.uint64(_FIRST)
+    state = (state ^ state >> np.uint64(27)) * np.uint64(_SECOND)
+    bits = (state ^ state >> np.uint64(31)) >> np.uint64(11)
+    return bits.astype(np.float64) * 2.0**-53
 
 
 def check_seed(seed: object) -> int:

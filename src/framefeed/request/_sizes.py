@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, sqrt
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,21 +17,6 @@ from framefeed.request._request import MOST_SIDE, Box, OutputSpec, Placement
 
 Size = tuple[int, int]
 T = TypeVar("T")
-
-
-class SizeRule(Protocol):
-    """A size that depends on the picture; its ``repr`` must differ from that of every other, for the fingerprint."""
-
-    @property
-    def common(self) -> Size | None:
-        """(height, width) of every delivered picture; None where they differ."""
-
-    def fit(self, height: int, width: int) -> tuple[Size, Box | None]:
-        """Choose the (height, width) that a picture of height x width is resized to, and the part of it that is.
-
-        Raises:
-            UsageError: The picture is too small.
-        """
 
 
 def refuse_torchvisions(example: str) -> Callable[[type[T]], type[T]]:

@@ -60,22 +60,14 @@ _NOT_PACKED = (
 
 @dataclass(frozen=True, slots=True)
 class ArchiveOptions:
-    """How archives are read.
+    """How archives are read."""
 
-    Attributes:
-        limits: What an archive may claim.
-        workers: Archives that are walked at once; None for a number that fits.
-        template: Parts of ``path_template``, to fit names of members.
-        label_from: "parent" or None.
-        storage_options: Options by URL prefix, or None.
-        lists: Names of the columns of archives and Parquet files, and the folder where their relative paths start.
-    """
-
-    limits: Limits = DEFAULT_LIMITS
-    workers: int | None = None
-    template: Sequence[TemplatePart] = ()
+    limits: Limits = DEFAULT_LIMITS  # what an archive may claim
+    workers: int | None = None  # archives that are walked at once; None for a number that fits
+    template: Sequence[TemplatePart] = ()  # parts of ``path_template``, to fit names of members
     label_from: Literal["parent"] | None = None
-    storage_options: StorageOptions | None = field(default=None, repr=False)
+    storage_options: StorageOptions | None = field(default=None, repr=False)  # options by URL prefix, or None
+    # Names of the columns of archives and Parquet files, and the folder where their relative paths start.
     lists: ListOptions = field(default_factory=ListOptions)
 
 

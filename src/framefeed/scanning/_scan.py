@@ -184,31 +184,20 @@ def count_times(catalog: Catalog) -> dict[TimesFrom, int]:
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """Arguments of `scan`.
+    """Arguments of `scan`."""
 
-    Attributes:
-        options: Depth of the survey, and its number of workers.
-        out: Path of the new catalog, or None.
-        label_from: "parent" or None.
-        resume: Whether to reuse earlier results.
-        image_folders: "image" or "video".
-        lists: Options for reading lists; paths below their folder are stored relative to it.
-        classes: All labels in the order of their numbers, or None.
-        show_line: Is called with a line if the scan waits for that of another process; None shows none.
-        journal: Absolute path of the journal's folder, or None.
-        texts: Which texts beside the media are read.
-    """
-
-    options: SurveyOptions
-    out: StrPath | None = None
+    options: SurveyOptions  # depth of the survey, and its number of workers
+    out: StrPath | None = None  # path of the new catalog, or None
     label_from: Literal["parent"] | None = None
-    resume: bool = True
+    resume: bool = True  # whether to reuse earlier results
     image_folders: ImageFolders = "image"
+    # Options for reading lists; paths below their folder are stored relative to it.
     lists: ListOptions = field(default_factory=ListOptions)
-    classes: tuple[Label, ...] | None = None
+    classes: tuple[Label, ...] | None = None  # all labels in the order of their numbers, or None
+    # Is called with a line if the scan waits for that of another process; None shows none.
     show_line: Callable[[str], object] | None = None
-    journal: str | None = None
-    texts: TextForm = field(default_factory=TextForm)
+    journal: str | None = None  # absolute path of the journal's folder, or None
+    texts: TextForm = field(default_factory=TextForm)  # which texts beside the media are read
 
     def __post_init__(self) -> None:
         if self.journal is not None and self.out is None:

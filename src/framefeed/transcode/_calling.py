@@ -21,16 +21,11 @@ STAGE = "function"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameOutcome:
-    """What came of one frame.
-
-    Attributes:
-        result: What the function returned for it, checked by `FrameCaller`; the frame itself if it was kept.
-        fault: Why it failed or could not be decoded; None if neither.
-    """
+    """What came of one frame."""
 
     frame: int
-    result: Any
-    fault: FrameFault | None = None
+    result: Any  # what the function returned for it, checked by `FrameCaller`; the frame itself if it was kept
+    fault: FrameFault | None = None  # why it failed or could not be decoded; None if neither
 
     @property
     def is_skipped(self) -> bool:

@@ -41,16 +41,11 @@ _CALLS_AHEAD = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Call:
-    """The frames of one call of the function.
-
-    Attributes:
-        pixels: Each uint8 [H, W, 3].
-        damaged: Frames before, between or behind them that could not be decoded.
-    """
+    """The frames of one call of the function."""
 
     frames: list[int]
-    pixels: list[Pixels]
-    damaged: list[FrameOutcome]
+    pixels: list[Pixels]  # each uint8 [H, W, 3]
+    damaged: list[FrameOutcome]  # frames before, between or behind them that could not be decoded
     name: str
 
     def __repr__(self) -> str:

@@ -37,16 +37,11 @@ _MOST_LOST = 3
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """Asks a process to work on a segment.
-
-    Attributes:
-        attempt: Number of the attempt to make a segment; never 0.
-        is_first: Whether it begins; else the process has begun it.
-    """
+    """Asks a process to work on a segment."""
 
     number: int
-    attempt: int
-    is_first: bool
+    attempt: int  # number of the attempt to make a segment; never 0
+    is_first: bool  # whether it begins; else the process has begun it
     board: SharedRange
     worker: int
 
@@ -56,14 +51,10 @@ class StepRequest:
 
 @dataclass(frozen=True, slots=True)
 class StepAnswer:
-    """What a process says after a step.
-
-    Attributes:
-        is_lost: Whether another process, which this one replaced, has begun the attempt.
-    """
+    """What a process says after a step."""
 
     record: SegmentRecord | None = None
-    is_lost: bool = False
+    is_lost: bool = False  # whether another process, which this one replaced, has begun the attempt
 
 
 class SegmentProcess:

@@ -36,18 +36,13 @@ _DECODING_SHARE = Fraction(1, 4)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Some pictures of an output, one after the other.
-
-    Attributes:
-        is_start: Whether decoding can begin at its first picture as cheaply as anywhere.
-        catch_up: Frames to be decoded before its first one, by a worker that did not make the segment before.
-    """
+    """Some pictures of an output, one after the other."""
 
     number: int
     first: int
     stop: int
-    is_start: bool = True
-    catch_up: int = 0
+    is_start: bool = True  # whether decoding can begin at its first picture as cheaply as anywhere
+    catch_up: int = 0  # frames to be decoded before its first one, by a worker that did not make the segment before
 
     def __len__(self) -> int:
         return self.stop - self.first

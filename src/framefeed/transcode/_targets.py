@@ -39,24 +39,17 @@ def list_existing(out: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecord:
-    """What a worker has written for a segment.
-
-    Attributes:
-        num_pictures: Pictures in each of its videos, or images.
-        count: Pictures of each frame, 0 if no frame has any.
-        size: (height, width) of the pictures of a video; None for images, and without a picture.
-        frame: Number of the first frame that has a picture; -1 if none has.
-        files: Files in the work folder, one for each video, with the hash of their bytes; or images, with their sizes.
-        faults: Frames that could not be decoded, or for which the function failed.
-    """
+    """What a worker has written for a segment."""
 
     number: int
-    num_pictures: int = 0
-    count: int = 0
+    num_pictures: int = 0  # pictures in each of its videos, or images
+    count: int = 0  # pictures of each frame, 0 if no frame has any
+    # (height, width) of the pictures of a video; None for images, and without a picture.
     size: tuple[int, int] | None = None
-    frame: int = -1
+    frame: int = -1  # number of the first frame that has a picture; -1 if none has
+    # Files in the work folder, one for each video, with the hash of their bytes; or images, with their sizes.
     files: Mapping[str, str] = field(default_factory=dict)
-    faults: tuple[FrameFault, ...] = ()
+    faults: tuple[FrameFault, ...] = ()  # frames that could not be decoded, or for which the function failed
 
     def to_json(self) -> dict[str, Any]:
         """Return it as values of JSON."""
@@ -80,17 +73,13 @@ class SegmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class VideoTarget:
-    """Videos.
+    """Videos."""
 
-    Attributes:
-        path: The output; with ``{picture}`` in its name, one for each picture of a frame.
-        displayed: (height, width) of the source's frames: only pictures of this size have its sample aspect ratio.
-    """
-
-    path: str
+    path: str  # the output; with ``{picture}`` in its name, one for each picture of a frame
     options: VideoOptions
     tags: VideoTags
     rate: Fraction | None
+    # (height, width) of the source's frames: only pictures of this size have its sample aspect ratio.
     displayed: tuple[int, int]
 
     def name_output(self, number: int) -> str:
@@ -187,17 +176,13 @@ def check_alike(first: tuple[int, int, tuple[int, int]], other: tuple[int, int, 
 
 @dataclass(frozen=True, slots=True)
 class ImageTarget:
-    """Images in a folder.
-
-    Attributes:
-        are_numbered: Whether names have the number of the picture, as with ``fps``, in place of the frame's.
-    """
+    """Images in a folder."""
 
     path: str
     folder: str
     suffix: str
     quality: int
-    are_numbered: bool
+    are_numbered: bool  # whether names have the number of the picture, as with ``fps``, in place of the frame's
 
     def name(self, frame: int, position: int, seconds: float, suffix: str) -> str:
         """Name an image of a frame, at one position of the timetable."""

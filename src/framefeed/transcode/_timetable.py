@@ -21,25 +21,16 @@ _FINE_TICKS = 1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timetable:
-    """The P pictures of an output: the frame that each shows, and its time.
+    """The P pictures of an output: the frame that each shows, and its time."""
 
-    Attributes:
-        ordinals: Number of the frame, int64 [P], never decreasing; a number repeats where ``fps`` repeats a frame.
-        pts: Time in ticks of ``time_base``, int64 [P], rising.
-        durations: Ticks that each is shown, int64 [P].
-        pts_seconds: Time on the stream's own timeline, float64 [P]; NaN without timestamps.
-        time_base: Seconds in one tick.
-        rate: Pictures a second, about; None if unknown.
-        is_variable: Whether the distances differ.
-    """
-
+    # Number of the frame, int64 [P], never decreasing; a number repeats where ``fps`` repeats a frame.
     ordinals: IntArray
-    pts: IntArray
-    durations: IntArray
-    pts_seconds: FloatArray
-    time_base: Fraction
-    rate: Fraction | None
-    is_variable: bool
+    pts: IntArray  # time in ticks of ``time_base``, int64 [P], rising
+    durations: IntArray  # ticks that each is shown, int64 [P]
+    pts_seconds: FloatArray  # time on the stream's own timeline, float64 [P]; NaN without timestamps
+    time_base: Fraction  # seconds in one tick
+    rate: Fraction | None  # pictures a second, about; None if unknown
+    is_variable: bool  # whether the distances differ
 
     def __len__(self) -> int:
         return len(self.ordinals)

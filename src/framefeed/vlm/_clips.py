@@ -13,7 +13,7 @@ from framefeed._checks import check_choice
 from framefeed._values import Limits
 from framefeed.decode import Decoder, VideoDecoder
 from framefeed.errors import UsageError
-from framefeed.index import FrameIndex, Timeline, build_index, count_seconds, find_end_seconds, read_seconds
+from framefeed.index import Timeline, build_index, count_seconds, find_end_seconds, read_seconds
 from framefeed.media import StorageOptions
 from framefeed.plan import ClipRule, choose_by, open_window
 from framefeed.request import AnySize, ClipContext, Filter, PictureRule, read_bounds
@@ -118,7 +118,7 @@ def load_video(  # noqa: PLR0913 - public: what its users ask for
     chosen = choose_by(rule, timeline, ClipContext(0, 0, 0))
     if filter is None:
         filter = "bicubic" if own is None else find_filter(own)
-    with VideoDecoder(
+    decoder = VideoDecoder(
         video,
         size=PictureRule(size).for_frames(len(chosen.ordinals)).size,
         filter=filter,
@@ -127,15 +127,19 @@ def load_video(  # noqa: PLR0913 - public: what its users ask for
         backend=backend,
         limits=limits,
         storage_options=storage_options,
-    ) as decoder:
-        frames = decoder.get_frames_at(chosen.ordinals).data
-    seconds = count_seconds(index, chosen.ordinals) if chosen.seconds is None else chosen.seconds
-    return _make_clip(index, chosen.ordinals, frames, seconds, origin)
+    )
+    return load_frames(decoder, chosen.ordinals, chosen.seconds, origin)
 
 
-def _make_clip(
-    index: FrameIndex, ordinals: IntArray, frames: AnyArray, seconds: FloatArray, origin: Origin = "video"
+def load_frames(
+    decoder: VideoDecoder, ordinals: IntArray, seconds: FloatArray | None = None, origin: Origin = "video"
 ) -> VideoClip:
+    """Decode frames that were requested at some seconds, float64 [T], or by number, and close the decoder."""
+    index = decoder.frame_index
+    with decoder:
+        frames = decoder.get_frames_at(ordinals).data
+    if seconds is None:
+        seconds = count_seconds(index, ordinals)
     end_seconds = find_end_seconds(index, int(ordinals[-1]))
     facts = describe_frames(seconds, end_seconds, frames.shape[-2:], origin)
     return VideoClip(frames, facts, ordinals, seconds, read_seconds(index, ordinals), end_seconds)
@@ -165,7 +169,5 @@ def fetch_videos(video_url_or_urls: Any, sample_indices_fn: Callable[..., Any] |
     ordinals = np.arange(len(index), dtype=np.int64)
     if sample_indices_fn is not None:
         ordinals = sample_frames(sample_indices_fn, Timeline.whole(index))
-    with VideoDecoder(video_url_or_urls, frame_index=index) as decoder:
-        frames = decoder.get_frames_at(ordinals).data
-    clip = _make_clip(index, ordinals, frames, count_seconds(index, ordinals))
+    clip = load_frames(VideoDecoder(video_url_or_urls, frame_index=index), ordinals)
     return clip.frames, make_metadata(clip.metadata)

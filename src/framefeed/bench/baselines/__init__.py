@@ -25,23 +25,15 @@ ReadFrames = Callable[[Sequence[int]], Any]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method of one library to get frames by number: ``METHODS``, to 224x224, and ``ORIGINALS``, at full size.
+    """A method of one library to get frames by number: ``METHODS``, to 224x224, and ``ORIGINALS``, at full size."""
 
-    Attributes:
-        name: Such as ``"torchcodec exact"``; its first word is the library.
-        layout: Order of the dimensions that it delivers by nature.
-        open: Opens a video; the time that it takes counts, unless it is kept open.
-        prepare: Makes beforehand what the method may know of a video, as a catalog knows an index; does not count.
-        takes_many: Whether one call may ask for the frames of many clips.
-        resizes_itself: Whether the library that decodes also resizes.
-    """
-
-    name: str
-    layout: Literal["NCHW", "NHWC"]
-    open: Callable[[BenchVideo], ReadFrames]
+    name: str  # such as ``"torchcodec exact"``; its first word is the library
+    layout: Literal["NCHW", "NHWC"]  # order of the dimensions that it delivers by nature
+    open: Callable[[BenchVideo], ReadFrames]  # opens a video; the time that it takes counts, unless it is kept open
+    # Makes beforehand what the method may know of a video, as a catalog knows an index; does not count.
     prepare: Callable[[BenchVideo], object] = lambda video: None
-    takes_many: bool = True
-    resizes_itself: bool = True
+    takes_many: bool = True  # whether one call may ask for the frames of many clips
+    resizes_itself: bool = True  # whether the library that decodes also resizes
 
     @property
     def library(self) -> str:

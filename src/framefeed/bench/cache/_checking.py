@@ -37,22 +37,15 @@ class FrameSquare:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came back.
+    """What came back."""
 
-    Attributes:
-        differing: Numbers in the sample of the frames that are not the same, bit for bit.
-        missing: Numbers of those that did not come, or in another shape.
-        psnr_mean: Of the frames that differ, in dB; infinite where none does.
-        worst: The square that differs most; None where none differs, or no crops were asked for.
-        same: The square that was asked for, as it came back.
-    """
-
-    differing: list[int]
-    missing: list[int]
-    psnr_mean: float
+    differing: list[int]  # numbers in the sample of the frames that are not the same, bit for bit
+    missing: list[int]  # numbers of those that did not come, or in another shape
+    psnr_mean: float  # of the frames that differ, in dB; infinite where none does
     psnr_worst: float
+    # The square that differs most; None where none differs, or no crops were asked for.
     worst: FrameSquare | None = None
-    same: FrameSquare | None = None
+    same: FrameSquare | None = None  # the square that was asked for, as it came back
 
     def describe(self) -> list[str]:
         """What is wrong, for a format that is exact; nothing, if all is well."""

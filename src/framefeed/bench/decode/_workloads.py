@@ -69,21 +69,15 @@ Batches = Sequence[Sequence[BenchClip]]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One row of the report.
-
-    Attributes:
-        stride: Frames from one requested frame to the next.
-        clips: Clips in one round.
-        rules: Rules to measure under.
-        against: Libraries that are compared with under a rule, besides all of them together.
-    """
+    """One row of the report."""
 
     key: str
     title: str
     video: Callable[[MediaStore], BenchVideo]
-    stride: int
-    clips: int
-    rules: tuple[Rule, ...] = ("many files",)
+    stride: int  # frames from one requested frame to the next
+    clips: int  # clips in one round
+    rules: tuple[Rule, ...] = ("many files",)  # rules to measure under
+    # Libraries that are compared with under a rule, besides all of them together.
     against: tuple[tuple[Rule, tuple[str, ...]], ...] = ()
 
     def batches(self, store: MediaStore, rounds: int, rule: Rule) -> Batches:

@@ -41,17 +41,12 @@ WATCH = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop that runs as a program, which calls it ``word``.
-
-    Attributes:
-        prelude: Python that is run before the program, such as an import.
-        needs: Modules of the baselines without which it cannot run.
-    """
+    """A loop that runs as a program, which calls it ``word``."""
 
     name: str
     word: str
-    prelude: str = ""
-    needs: tuple[str, ...] = ()
+    prelude: str = ""  # Python that is run before the program, such as an import
+    needs: tuple[str, ...] = ()  # modules of the baselines without which it cannot run
     program: Path = _LOOPS
 
     @property

@@ -43,17 +43,12 @@ LEAST_FRAMES = 250
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A route that takes part in a row, with the job of the long video.
-
-    Attributes:
-        library: What must be installed for it; empty for ours.
-        most_rounds: After so many rounds it leaves; None: never.
-    """
+    """A route that takes part in a row, with the job of the long video."""
 
     name: str
     job: Job
-    library: str = ""
-    most_rounds: int | None = None
+    library: str = ""  # what must be installed for it; empty for ours
+    most_rounds: int | None = None  # after so many rounds it leaves; None: never
 
 
 @dataclass(slots=True)

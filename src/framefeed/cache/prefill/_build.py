@@ -93,18 +93,13 @@ _CORNER = 16
 
 @dataclass(slots=True)
 class FillCounts:
-    """Results of some tasks; adding two gives their sum.
+    """Results of some tasks; adding two gives their sum."""
 
-    Attributes:
-        clip_frames: Frames of the clips, repeats included.
-        busy_seconds: Time of the tasks, of all threads together.
-    """
-
-    clip_frames: int = 0
+    clip_frames: int = 0  # frames of the clips, repeats included
     stored: int = 0
     present: int = 0
     failed: int = 0
-    busy_seconds: float = 0.0
+    busy_seconds: float = 0.0  # time of the tasks, of all threads together
     failures: dict[str, Failed] = field(default_factory=dict)
 
     def __iadd__(self, other: FillCounts) -> Self:

@@ -70,16 +70,12 @@ class FillTask:
 
 @dataclass(frozen=True, slots=True)
 class FillOptions:
-    """Options for dividing a plan into tasks.
+    """Options for dividing a plan into tasks."""
 
-    Attributes:
-        by_output: Whether frames are stored as outputs: then a frame with two outputs is stored twice, and the pixels
-            of a whole task are in memory at once, so that ``max_bytes`` holds even if a GOP must be cut.
-        max_bytes: Most bytes of a task's pixels.
-    """
-
+    # Whether frames are stored as outputs: then a frame with two outputs is stored twice, and the pixels of a whole
+    # task are in memory at once, so that ``max_bytes`` holds even if a GOP must be cut.
     by_output: bool
-    max_bytes: int
+    max_bytes: int  # most bytes of a task's pixels
 
 
 def make_tasks(plan: EpochPlan, epochs: int, options: FillOptions, most_clips: int | None = None) -> Iterator[FillTask]:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import xxhash
 
+from framefeed._shortage import SuppressFaults
 from framefeed.cache.store._directory import read_directory, read_texts
 from framefeed.cache.store._folder import Folder
 from framefeed.cache.store._format import FILE, REF_BITS, Kind, OtherFormat, Refused, StoreInfo, Verified, frame_seed
 from framefeed.cache.store._index import Segment, SegmentIndex
-from framefeed.parallel import find_shortage
 
 _CHUNK_BYTES = 1 << 20
 
@@ -38,12 +38,9 @@ def count_contents(folder: Folder, segments: SegmentIndex, max_bytes: int | None
             kinds[kind] = (before[0] + count, before[1] + int(nbytes))
         for stream, text in enumerate(_read_texts(folder, segment) or ()):
             descriptions.setdefault(directory.key(stream).hex(), text)
-    try:
+    bytes_on_disk, unfinished = 0, dict[str, tuple[list[str], int]]()
+    with SuppressFaults(OSError):
         bytes_on_disk, unfinished = folder.bytes_on_disk(), folder.list_segments().unfinished
-    except OSError as error:
-        if find_shortage(error) is not None:
-            raise
-        bytes_on_disk, unfinished = 0, {}
     return StoreInfo(
         bytes_on_disk=bytes_on_disk,
         max_bytes=max_bytes,
@@ -60,15 +57,10 @@ def count_contents(folder: Folder, segments: SegmentIndex, max_bytes: int | None
 
 def _read_texts(folder: Folder, segment: Segment) -> list[str] | None:
     """Read the descriptions of the streams of a segment; None if they are damaged."""
-    try:
+    with SuppressFaults(Refused, OSError):
         file, size = folder.open_file(f"{segment.name}.rows")
         return read_texts(file.number, size)
-    except Refused:
-        return None
-    except OSError as error:
-        if find_shortage(error) is not None:
-            raise
-        return None
+    return None
 
 
 def check_all(folder: Folder, segments: SegmentIndex, progress: Callable[[int], object] | None) -> Verified:
@@ -127,12 +119,9 @@ def _is_sound(descriptor: int, key: bytes, row: np.void) -> bool:
     digest = xxhash.xxh3_64(seed=frame_seed(key, int(row["number"])))
     offset, left = int(row["offset"]), int(row["nbytes"])
     while left:
-        try:
+        data = b""
+        with SuppressFaults(OSError):
             data = os.pread(descriptor, min(left, _CHUNK_BYTES), offset)
-        except OSError as error:
-            if find_shortage(error) is not None:
-                raise
-            return False
         if not data:
             return False
         digest.update(data)

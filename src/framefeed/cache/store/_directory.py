@@ -34,17 +34,11 @@ _FIRST_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Directory:
-    """The directory of a segment.
+    """The directory of a segment."""
 
-    Attributes:
-        rows: ``ROW`` [N].
-        keys: Of the streams, 16 bytes each, joined.
-        kinds: Codecs and layouts of its frames.
-    """
-
-    rows: Rows
-    keys: bytes
-    kinds: tuple[Kind, ...]
+    rows: Rows  # ``ROW`` [N]
+    keys: bytes  # of the streams, 16 bytes each, joined
+    kinds: tuple[Kind, ...]  # codecs and layouts of its frames
     created: int
     checksum: bytes
 

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from framefeed._lru import Lru
-from framefeed.parallel import find_shortage
+from framefeed._shortage import SuppressFaults
 
 
 class Descriptor:
@@ -188,10 +188,7 @@ def find_parts(segments: Sequence[int], offsets: Sequence[int], sizes: Sequence[
 
 def fill_buffer(file: DataFile, buffer: memoryview, offset: int) -> bool:
     """Read a file into a buffer; return False if it ends before, or cannot be read."""
-    try:
+    with SuppressFaults(OSError):
         while buffer.nbytes and (done := file.read(buffer, offset)):
             buffer, offset = buffer[done:], offset + done
-    except OSError as error:
-        if find_shortage(error) is not None:
-            raise
     return not buffer.nbytes

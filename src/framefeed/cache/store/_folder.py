@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from time import monotonic, sleep
 
 from framefeed._files import flush_folder, name_special_kind
+from framefeed._shortage import SuppressFaults
 from framefeed.cache.store._files import Descriptor
 from framefeed.cache.store._format import FILE, Refused, StoreOptions
 from framefeed.errors import CacheError
-from framefeed.parallel import find_shortage, try_again_in_shortage
+from framefeed.parallel import try_again_in_shortage
 
 _LOCK = "lock"
 _PATIENCE_SECONDS = 20
@@ -41,16 +42,11 @@ class BudgetReached(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A segment that is being written.
-
-    Attributes:
-        data: Its data file, open for reading and writing; holds the lock that says that its writer lives.
-        directory: The file that will be its directory.
-    """
+    """A segment that is being written."""
 
     name: str
-    data: Descriptor
-    directory: Descriptor
+    data: Descriptor  # its data file, open for reading and writing; holds the lock that says that its writer lives
+    directory: Descriptor  # the file that will be its directory
     max_bytes: int
 
 
@@ -113,13 +109,10 @@ class Folder:
 
         An error that is raised says that a resource ran out.
         """
-        try:
+        with SuppressFaults(OSError, CacheError):
             facts = self.check()
-        except (OSError, CacheError) as error:
-            if find_shortage(error) is not None:
-                raise
-            return None
-        return facts.st_dev, facts.st_ino, facts.st_mtime_ns
+            return facts.st_dev, facts.st_ino, facts.st_mtime_ns
+        return None
 
     def list_segments(self) -> FolderFiles:
         """List the segments; none if there is no folder."""

@@ -130,52 +130,35 @@ MISS = -1
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Codec and layout of a stored frame.
+    """Codec and layout of a stored frame."""
 
-    Attributes:
-        codec: Label of its codec, such as "lz4" or "jpeg:90".
-        layout: Text of its ``PlaneLayout``.
-    """
-
-    codec: str
-    layout: str
+    codec: str  # label of its codec, such as "lz4" or "jpeg:90"
+    layout: str  # text of its ``PlaneLayout``
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFrame:
-    """One frame to be stored.
-
-    Attributes:
-        stamp: Of the source file when the frame was decoded; 0 if it is not a file.
-        content: Hash of the encoded bytes that the frame depends on.
-    """
+    """One frame to be stored."""
 
     number: int
     kind: Kind
     data: bytes | memoryview
     raw_nbytes: int
-    stamp: int = 0
-    content: int = 0
+    stamp: int = 0  # of the source file when the frame was decoded; 0 if it is not a file
+    content: int = 0  # hash of the encoded bytes that the frame depends on
 
 
 @dataclass(slots=True, eq=False)
 class FrameLocations:
-    """Locations of frames; arrays of one length [N], one entry for each requested frame.
+    """Locations of frames; arrays of one length [N], one entry for each requested frame."""
 
-    Attributes:
-        keys: Key of the stream of each, 16 bytes.
-        numbers: Requested packet numbers, int64.
-        refs: Row references, int64: number of the segment within this process in the upper half, row in the lower
-            half; ``MISS`` if the store does not have the frame; then its row has no meaning.
-        rows: ``ROW``, with ``kind`` as index into ``kinds``.
-        kinds: Codecs and layouts.
-    """
-
-    keys: Sequence[bytes]
-    numbers: IntArray
+    keys: Sequence[bytes]  # key of the stream of each, 16 bytes
+    numbers: IntArray  # requested packet numbers, int64
+    # Row references, int64: number of the segment within this process in the upper half, row in the lower half;
+    # ``MISS`` if the store does not have the frame; then its row has no meaning.
     refs: IntArray
-    rows: Rows
-    kinds: Sequence[Kind]
+    rows: Rows  # ``ROW``, with ``kind`` as index into ``kinds``
+    kinds: Sequence[Kind]  # codecs and layouts
 
     def __len__(self) -> int:
         return len(self.refs)
@@ -194,38 +177,24 @@ class FrameLocations:
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Options of a store.
+    """Options of a store."""
 
-    Attributes:
-        max_bytes: Most bytes of files in the folder, or None.
-        segment_bytes: Size at which a segment is sealed.
-        shared: Accept a folder that belongs to another user, or that others may write to.
-    """
-
-    max_bytes: int | None = None
-    segment_bytes: int = 64 << 20
-    shared: bool = False
+    max_bytes: int | None = None  # most bytes of files in the folder, or None
+    segment_bytes: int = 64 << 20  # size at which a segment is sealed
+    shared: bool = False  # accept a folder that belongs to another user, or that others may write to
 
 
 @dataclass(slots=True)
 class StoreCounts:
-    """Counts of a store in this process.
+    """Counts of a store in this process."""
 
-    Attributes:
-        frames_read: Frames whose stored bytes were read and found sound.
-        frames_written: Frames that are in sealed segments, or in the one that is being written.
-        frames_lost: Frames that were in a segment that could not be finished; not among those written.
-        frames_damaged: Frames whose stored bytes did not match their checksum.
-        segments_refused: Segments that are damaged, or of another version.
-    """
-
-    frames_read: int = 0
+    frames_read: int = 0  # frames whose stored bytes were read and found sound
     bytes_read: int = 0
-    frames_written: int = 0
+    frames_written: int = 0  # frames that are in sealed segments, or in the one that is being written
     bytes_written: int = 0
-    frames_lost: int = 0
-    frames_damaged: int = 0
-    segments_refused: int = 0
+    frames_lost: int = 0  # frames that were in a segment that could not be finished; not among those written
+    frames_damaged: int = 0  # frames whose stored bytes did not match their checksum
+    segments_refused: int = 0  # segments that are damaged, or of another version
 
 
 @dataclass(frozen=True, slots=True)

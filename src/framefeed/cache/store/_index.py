@@ -46,15 +46,10 @@ listed may not change it. So the folder is listed once more after this time."""
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """A segment that this process knows; its number is its index in the list of all.
+    """A segment that this process knows; its number is its index in the list of all."""
 
-    Attributes:
-        name: Of its files, without an ending.
-        checksum: Of its directory; a segment of the same name with another checksum is another one.
-    """
-
-    name: str
-    checksum: bytes
+    name: str  # of its files, without an ending
+    checksum: bytes  # of its directory; a segment of the same name with another checksum is another one
     is_there: bool = True
 
     @property

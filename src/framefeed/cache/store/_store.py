@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from framefeed._arrays import IntArray
 from framefeed._per_process import PerProcess
+from framefeed._shortage import SuppressFaults
 from framefeed.cache.store._appender import Appender
 from framefeed.cache.store._check import check_all, count_contents, drop_damaged
 from framefeed.cache.store._files import fill_buffer, find_parts
@@ -172,12 +173,9 @@ class FrameStore(ClosedByWith):
             if file is None:
                 digests += [None] * len(some)
                 continue
-            try:
+            is_whole = False
+            with SuppressFaults(OSError):
                 is_whole = os.preadv(file.number, some, offset) == nbytes
-            except OSError as error:
-                if find_shortage(error) is not None:
-                    raise
-                is_whole = False
             if is_whole:
                 digests += map(hash_bytes, some, seeds[part])
             else:

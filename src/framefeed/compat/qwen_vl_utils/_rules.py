@@ -67,16 +67,11 @@ def find_size(ele: Mapping[str, Any], height: int, width: int, factor: int, num_
 
 
 def choose_frames(ele: Mapping[str, Any], index: FrameIndex, factor: int) -> tuple[IntArray, Size, float]:
-    """Choose the frame numbers of an element, int64 [T], their size, and their number per second."""
-    window = _find_window(index, ele.get("video_start"), ele.get("video_end"))
-    rate = float(len(window) / ((window.end_pts - window.origin) * index.time_base))
-    count = smart_nframes(ele, len(window), rate)
-    numbers: IntArray = torch.linspace(window.first, window.stop - 1, count).round().long().numpy()
-    return numbers, find_size(ele, *index.stream.displayed, factor, count), count / len(window) * rate
+    """Choose the frame numbers of an element, int64 [T], their size, and their number per second.
 
-
-def _find_window(index: FrameIndex, start: float | None, end: float | None) -> Timeline:
-    """Find the frames from start to end, both included, in seconds from the first frame."""
+    Of a part of the video, in seconds from the first frame, the frames at both ends are included.
+    """
+    start, end = ele.get("video_start"), ele.get("video_end")
     whole, (begin, last) = Timeline.whole(index), read_bounds("video_start, video_end", start, end)
     first, stop = 0 if isnan(begin) else whole.count_before(begin), len(index)
     if not isnan(last):
@@ -86,7 +81,11 @@ def _find_window(index: FrameIndex, start: float | None, end: float | None) -> T
             f"expected at least {PAIR} frames from video_start={start} to video_end={end}, got {max(0, stop - first)} "
             f"of {len(index)}"
         )
-    return Timeline(index, first, stop)
+    window = Timeline(index, first, stop)
+    rate = float(len(window) / ((window.end_pts - window.origin) * index.time_base))
+    count = smart_nframes(ele, len(window), rate)
+    numbers: IntArray = torch.linspace(window.first, window.stop - 1, count).round().long().numpy()
+    return numbers, find_size(ele, *index.stream.displayed, factor, count), count / len(window) * rate
 
 
 def _check(name: str, value: Any, default: Any = None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -154,12 +155,8 @@ def _join_pictures(ele: Element, factor: int) -> tuple[torch.Tensor, dict[str, A
     frames += frames[-1:] * (-len(frames) % PAIR)
     count, (height, width) = len(frames), frames[0].shape[1:]
     size = find_size(ele, height, width, factor, count)
-    video = torch.cat([_resize(frame, size) for frame in frames])
+    resize = partial(torch.nn.functional.interpolate, size=size, mode="bicubic", antialias=True)
+    video = torch.cat([resize(frame[None].float()).clamp(0, 255).round() for frame in frames])
     raw_rate = ele.get("raw_fps", rate)
     facts = {"fps": raw_rate, "frames_indices": list(range(count)), "total_num_frames": count / rate * raw_rate}
     return video, facts, rate
-
-
-def _resize(frame: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-    resized = torch.nn.functional.interpolate(frame[None].float(), size, mode="bicubic", antialias=True)
-    return resized.clamp(0, 255).round()

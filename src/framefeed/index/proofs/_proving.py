@@ -28,26 +28,18 @@ class Refuted(Unproved):
 
 
 class Proof(NamedTuple):
-    """Which frames come of a stream's packets.
+    """Which frames come of a stream's packets."""
 
-    Attributes:
-        order: Number of the packet of each output frame, in output order, int64 [N].
-        is_key: Decoding can start at the packet, as full verification finds, bool [P].
-        first: Format of the first frame, by the headers of its packet; None if only decoding gives it.
-        colors: Colour tags of the stream, by the same headers; None if they have none.
-        may_turn: Messages in the first packet may rotate the first frame.
-        begin: The first packet of the proof; later ones do not depend on those before it. The frames before it, which
-            come first, must be decoded.
-        changes_size: The headers say that the size of pictures changes.
-    """
-
-    order: IntArray
-    is_key: BoolArray
+    order: IntArray  # number of the packet of each output frame, in output order, int64 [N]
+    is_key: BoolArray  # decoding can start at the packet, as full verification finds, bool [P]
+    # Format of the first frame, by the headers of its packet; None if only decoding gives it.
     first: PictureFormat | None = None
-    colors: StreamColors | None = None
-    may_turn: bool = False
+    colors: StreamColors | None = None  # colour tags of the stream, by the same headers; None if they have none
+    may_turn: bool = False  # messages in the first packet may rotate the first frame
+    # The first packet of the proof; later ones do not depend on those before it. The frames before it, which come
+    # first, must be decoded.
     begin: int = 0
-    changes_size: bool = False
+    changes_size: bool = False  # the headers say that the size of pictures changes
 
 
 def find_pictures(units: UnitFacts) -> IntArray:

@@ -18,17 +18,11 @@ TRANSIENT = (408, 429, 500, 502, 503, 504)
 
 
 class ObjectVersion(NamedTuple):
-    """What tells one version of an object from another.
+    """What tells one version of an object from another."""
 
-    Attributes:
-        size: Bytes.
-        etag: The entity tag, with its quotes, a weak one behind ``W/``; None if the server gives none.
-        modified: ``Last-Modified`` as the server wrote it, or None.
-    """
-
-    size: int
-    etag: str | None = None
-    modified: str | None = None
+    size: int  # bytes
+    etag: str | None = None  # the entity tag, with its quotes, a weak one behind ``W/``; None if the server gives none
+    modified: str | None = None  # ``Last-Modified`` as the server wrote it, or None
 
     @classmethod
     def of(cls, size: int, headers: Mapping[str, str]) -> ObjectVersion:
@@ -76,17 +70,11 @@ class ObjectVersion(NamedTuple):
 
 
 class ListedObject(NamedTuple):
-    """An object in a list.
+    """An object in a list."""
 
-    Attributes:
-        key: Behind the bucket; bytes that are no UTF-8 as lone surrogates.
-        size: Bytes.
-        version: As the text of an `ObjectVersion`.
-    """
-
-    key: str
-    size: int
-    version: str
+    key: str  # behind the bucket; bytes that are no UTF-8 as lone surrogates
+    size: int  # bytes
+    version: str  # as the text of an `ObjectVersion`
 
 
 class FetchedRange(NamedTuple):
@@ -113,17 +101,11 @@ class RangeRequest(NamedTuple):
 
 
 class Body(NamedTuple):
-    """What the body of an answer holds.
+    """What the body of an answer holds."""
 
-    Attributes:
-        version: Of the object.
-        size: Bytes of the range that belong to the request.
-        is_exact: Whether the body ends behind them.
-    """
-
-    version: ObjectVersion
-    size: int
-    is_exact: bool
+    version: ObjectVersion  # of the object
+    size: int  # bytes of the range that belong to the request
+    is_exact: bool  # whether the body ends behind them
 
 
 def check_answer(request: RangeRequest, status: int, headers: Mapping[str, str]) -> Body:

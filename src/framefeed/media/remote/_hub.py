@@ -37,19 +37,12 @@ _MISSING_CODES = ("EntryNotFound", "RepoNotFound", "RevisionNotFound")
 
 
 class HubName(NamedTuple):
-    """A file or folder on the Hub.
+    """A file or folder on the Hub."""
 
-    Attributes:
-        kind: "datasets", "models", "spaces" or "buckets".
-        repository: Such as "ORG/NAME".
-        revision: Branch, tag or commit; "" in a bucket.
-        path: Byte for byte as in the URL; "" is all of it.
-    """
-
-    kind: str
-    repository: str
-    revision: str
-    path: str
+    kind: str  # "datasets", "models", "spaces" or "buckets"
+    repository: str  # such as "ORG/NAME"
+    revision: str  # branch, tag or commit; "" in a bucket
+    path: str  # byte for byte as in the URL; "" is all of it
 
 
 def split_hub_url(url: str) -> HubName:

@@ -45,21 +45,17 @@ class _Change(ObjectGet[ObjectVersion]):
 
     def _take(self, response: Any) -> ObjectVersion:
         if response.status in (404, 412):
-            raise _make_replaced_error(self._name)
+            raise StaleSource(
+                f"{self._name}: another writer has put this object meanwhile, and it was not replaced: look at it, "
+                "then write again to replace it",
+                source=self._name,
+                stage="write",
+            )
         if response.status not in (200, 204):
             raise UnreadableMedia(
                 describe_refusal(self._name, response.status).replace("read", "write"), source=self._name, stage="write"
             )
         return ObjectVersion.of(self._nbytes, response.headers)
-
-
-def _make_replaced_error(name: str) -> StaleSource:
-    return StaleSource(
-        f"{name}: another writer has put this object meanwhile, and it was not replaced: look at it, then write again "
-        "to replace it",
-        source=name,
-        stage="write",
-    )
 
 
 def put_file(url: str, path: str, replaced: ObjectVersion | None, options: S3Options) -> ObjectVersion:

@@ -174,17 +174,11 @@ _SentPart = tuple[int, int, ObjectVersion | None, Any]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SentAhead:
-    """Answers that one process has for readers of another, by the key of the object's target.
+    """Answers that one process has for readers of another, by the key of the object's target."""
 
-    Attributes:
-        key: That of the object's target.
-        url: The object.
-        answers: First byte, and behind the last one; the version that was asked for; bytes and their version, or an
-            error.
-    """
-
-    key: Hashable
-    url: str
+    key: Hashable  # that of the object's target
+    url: str  # the object
+    # First byte, and behind the last one; the version that was asked for; bytes and their version, or an error.
     answers: list[_SentPart]
 
     def receive(self) -> FetchedAhead:

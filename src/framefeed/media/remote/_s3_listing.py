@@ -63,19 +63,12 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class S3Entry:
-    """An object in a list.
+    """An object in a list."""
 
-    Attributes:
-        key: Key, byte for byte; bytes that are no UTF-8 as lone surrogates.
-        size: Bytes.
-        etag: As the server writes it, with its quotes; "" if it has none.
-        last_modified: In the server's words, such as "2026-11-23T10:00:00.000Z"; "" if it says nothing.
-    """
-
-    key: str
-    size: int
-    etag: str
-    last_modified: str
+    key: str  # key, byte for byte; bytes that are no UTF-8 as lone surrogates
+    size: int  # bytes
+    etag: str  # as the server writes it, with its quotes; "" if it has none
+    last_modified: str  # in the server's words, such as "2026-11-23T10:00:00.000Z"; "" if it says nothing
 
 
 class S3Page(NamedTuple):

@@ -28,17 +28,11 @@ _WRONG_REGION = (301, 302, 307, 400)
 
 @dataclass(frozen=True, slots=True)
 class S3Name:
-    """An object, or with an empty key all of a bucket.
+    """An object, or with an empty key all of a bucket."""
 
-    Attributes:
-        bucket: Name of the bucket.
-        key: Byte for byte as in the URL; bytes that are no UTF-8 as lone surrogates, as in names of files.
-        version: Id of one version; None for the latest.
-    """
-
-    bucket: str
-    key: str
-    version: str | None = None
+    bucket: str  # name of the bucket
+    key: str  # byte for byte as in the URL; bytes that are no UTF-8 as lone surrogates, as in names of files
+    version: str | None = None  # id of one version; None for the latest
 
     @property
     def url(self) -> str:

@@ -48,19 +48,12 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class S3Request:
-    """What a signature covers besides the headers: exactly what is sent.
+    """What a signature covers besides the headers: exactly what is sent."""
 
-    Attributes:
-        method: GET, HEAD or PUT.
-        host: The Host header: with the port, where that is not the usual one.
-        target: Encoded path, and query behind ``?``, in which all but letters, digits and ``-._~`` is encoded too.
-        body_sha256: Hash of the body, in hexadecimal digits.
-    """
-
-    method: str
-    host: str
-    target: str
-    body_sha256: str = EMPTY_SHA256
+    method: str  # GET, HEAD or PUT
+    host: str  # the Host header: with the port, where that is not the usual one
+    target: str  # encoded path, and query behind ``?``, in which all but letters, digits and ``-._~`` is encoded too
+    body_sha256: str = EMPTY_SHA256  # hash of the body, in hexadecimal digits
 
 
 def sign(

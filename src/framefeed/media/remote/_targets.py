@@ -19,34 +19,21 @@ def make_basic_rights(parts: SplitResult) -> str:
 
 
 class Problem(NamedTuple):
-    """What a server says of an error.
+    """What a server says of an error."""
 
-    Attributes:
-        message: In words; empty if there is nothing to say.
-        is_transient: Whether a repeated request may not have it.
-        is_missing: Whether there is no such object.
-    """
-
-    message: str
-    is_transient: bool = False
-    is_missing: bool = False
+    message: str  # in words; empty if there is nothing to say
+    is_transient: bool = False  # whether a repeated request may not have it
+    is_missing: bool = False  # whether there is no such object
 
 
 @dataclass(frozen=True)
 class Target(ABC):
-    """An object that can be asked for.
+    """An object that can be asked for."""
 
-    Attributes:
-        url: As the user gave it, with its secrets.
-        explains: Whether errors have documents or headers that are to be read.
-        follows: Whether redirects are followed.
-        server_setting: What names the server; "" if the URL does.
-    """
-
-    url: str = field(repr=False)
-    explains: ClassVar[bool] = False
-    follows: ClassVar[bool] = True
-    server_setting: ClassVar[str] = ""
+    url: str = field(repr=False)  # as the user gave it, with its secrets
+    explains: ClassVar[bool] = False  # whether errors have documents or headers that are to be read
+    follows: ClassVar[bool] = True  # whether redirects are followed
+    server_setting: ClassVar[str] = ""  # what names the server; "" if the URL does
 
     @property
     @abstractmethod
