@@ -61,6 +61,8 @@ CONCERNS = [
     ("sequences of pictures", 490, "a folder of numbered frames as a video", "media._sequence media._sequence_files"),
     ("catalogs", 4_600, "a million files as one table that opens at once and can be filtered and split", "catalog"),
     ("scans", 3_986, "folders, lists and tables; failed files are rows; goes on after a crash", "scanning"),
+    ("texts beside media", 246, "captions in files beside their media as a column, read again when they change",
+     "scanning._texts"),
     ("plans", 5_730, "which frames an epoch reads, from seed and position alone: shuffle, shards, resume", "plan"),
     ("batches of one shape", 1_170, "models that make videos get (T, H, W) of one bucket a step, in step on all ranks",
      "plan._buckets plan._bucket_order plan._bucket_clips plan._plan_buckets"),
