@@ -20,7 +20,7 @@ from framefeed.parallel import release_idle
 from framefeed.testing import ClipSpec, write_clip
 from tests.media.nal_mutants import edit, h264
 from tests.media.remote.buckets import options_of
-from tests.media.remote.faults import FaultServer, Stored, faulty
+from tests.media.remote.faults import RIGHT, Fault, FaultServer, Stored, faulty
 from tests.media.remote.getting import forget, set_gap
 from tests.media.remote.stores import Store
 
@@ -174,3 +174,23 @@ def test_D09_a_replaced_object_is_stale(server: FaultServer, folder: Path) -> No
     finally:
         server.objects[f"/{LONG}"] = stored
         forget()
+
+
+def test_D09_an_object_replaced_while_a_video_is_loaded_never_mixes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_gap(monkeypatch, 2**16)
+    load_video = partial(vlm.load_video, rule=RULE, size=SIZE)
+    names = {load_video(folder / name).frames.tobytes(): name for name in (LONG, "even.mp4")}
+    other = Stored((folder / "even.mp4").read_bytes(), '"two"', "Thu, 22 Oct 2026 07:28:00 GMT")
+    replace = Fault(then=lambda server: server.objects.update({"/a.mp4": other}))
+    found: list[str] = []
+    while LONG not in found:  # until no request is left before which it is replaced
+        with faulty({"/a.mp4": (folder / LONG).read_bytes()}) as server:
+            url = server.plan("/a.mp4", *[RIGHT] * len(found), replace)
+            try:
+                found.append(names[load_video(url).frames.tobytes()])
+            except ff.StaleSource:
+                found.append("stale")
+    assert found == ["even.mp4", *["stale"] * (len(found) - 2), LONG]
+    assert len(found) > 6, "there is a request for each of the groups of pictures"
