@@ -65,7 +65,7 @@ CONCERNS = [
      "scanning._texts"),
     ("plans", 5_730, "which frames an epoch reads, from seed and position alone: shuffle, shards, resume", "plan"),
     ("batches of one shape", 1_170, "models that make videos get (T, H, W) of one bucket a step, in step on all ranks",
-     "plan._buckets plan._bucket_order plan._bucket_clips plan._plan_buckets"),
+     "plan._buckets plan._bucket_order plan._bucket_clips plan._plan_buckets plan._mixed_buckets"),
     ("loading", 4_140, "batches in order from any number of workers; faults and state of a run", "load"),
     ("workers", 2_619, "threads and processes that end, survive forks and shortages", "parallel"),
     ("cache", 1_810, "decoded frames are kept for the next epoch, on any disk", "cache"),

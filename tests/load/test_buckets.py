@@ -211,16 +211,42 @@ def test_keys_are_of_contents_and_forms(catalog: ff.Catalog, videos: Path, tmp_p
     assert set(make_plan(catalog, start=0, rank=1, world_size=2).keys()) < set(keys)
 
 
-def test_a_mixture_takes_them_as_clips_of_any_shape_alone(catalog: ff.Catalog) -> None:
-    parts = [(make_plan(catalog), 1), (make_plan(catalog, seed=2), 1)]
-    with pytest.raises(UsageError, match=r"weights= or repeats= of ff\.plan_buckets"):
-        ff.mix_plans(parts, num_clips=12, seed=0)
-    mixture = ff.mix_plans(parts, num_clips=12, seed=0, unequal=True)
+def test_a_mixture_keeps_their_steps(catalog: ff.Catalog) -> None:
+    """Each step is of one bucket of one part, and the shares are those of the weights."""
+    parts = [(make_plan(catalog, global_batch=4), 3), (make_plan(catalog, seed=2, global_batch=2, max_crop=0.5), 1)]
+    whole = ff.mix_plans(parts, num_clips=80, seed=5, tail="drop")
+    batches = load(whole)
+    for batch in batches:
+        (part,) = set(batch["plan"].tolist())
+        assert len(batch) == (4, 2)[part]
+        assert batch.bucket == (batch.data.shape[1], *batch.data.shape[3:])
+        plan = parts[part][0]
+        assert batch.bucket in plan.clips.buckets
+        assert batch["text"] == [catalog.table["text"][row].as_py() for row in batch.rows.tolist()]
+    clips = [sum(len(batch) for batch in batches if batch["plan"][0] == part) for part in (0, 1)]
+    assert 48 <= clips[0] <= 60
+    assert 12 <= clips[1] <= 20
+    table = whole.describe().buckets
+    assert sum(each.steps for each in table.buckets) == len(batches)
+    assert list(map(content, load(pickle.loads(pickle.dumps(whole))))) == list(map(content, batches))
+    ranks = [load(ff.mix_plans(parts, num_clips=80, seed=5, tail="drop", rank=rank, world_size=2)) for rank in (0, 1)]
+    for one, *shares in zip(batches, *ranks, strict=True):
+        assert sorted(np.concatenate([share.positions for share in shares])) == sorted(one.positions)
+    mixed = ff.mix_plans(parts, num_clips=40, seed=5, tail="stream", world_size=2)
+    check_resume(lambda workers: ff.ClipLoader(mixed, workers=workers))
+
+
+def test_a_mixture_of_other_plans_needs_lists(catalog: ff.Catalog) -> None:
+    with pytest.warns(UserWarning, match="left out"):
+        plain = ff.plan_clips(catalog, ff.Uniform(5), seed=0, size=(32, 48), columns=("text",))
+    with pytest.raises(UsageError, match=r"parts\[1\]: one is a plan of buckets"):
+        ff.mix_plans([(make_plan(catalog), 1), (plain, 1)], num_clips=12, seed=0)
+    with pytest.raises(UsageError, match="plan all parts alike"):
+        ff.mix_plans([(make_plan(catalog), 1), (make_plan(catalog, accumulate=2), 1)], num_clips=12, seed=0)
+    mixture = ff.mix_plans([(make_plan(catalog), 1), (plain, 1)], num_clips=12, seed=0, unequal=True)
     for batch in load(mixture, batch_size=4):
         assert batch.bucket is None
-        for clip, row in zip(batch.data, batch.rows.tolist(), strict=True):
-            assert (len(clip), *clip.shape[2:]) in BUCKETS
-            assert 0 <= row < len(catalog)
+        assert {(len(clip), *clip.shape[2:]) for clip in batch.data} <= set(BUCKETS)
 
 
 @pytest.fixture(scope="module")

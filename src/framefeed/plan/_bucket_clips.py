@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -260,6 +261,20 @@ class BucketTable:
     buckets: tuple[BucketCount, ...]
     left_out: Mapping[str, int]  # rows by the reason
 
+    @classmethod
+    def of(cls, order: BucketOrder, buckets: Sequence[BucketCount], others: Sequence[BucketTable]) -> BucketTable:
+        """Count the steps that an order has of some buckets; ``others`` have rows that are left out."""
+        steps, sizes = order.count_steps().tolist(), order.step_sizes
+        delivered = max(1, sum(count * size for count, size in zip(steps, sizes, strict=True)))
+        lines = [
+            replace(each, steps=count, step_clips=size, share=count * size / delivered)
+            for each, count, size in zip(buckets, steps, sizes, strict=True)
+        ]
+        left_out = Counter[str]()
+        for table in others:
+            left_out.update(table.left_out)
+        return cls(tuple(lines), left_out)
+
     def __str__(self) -> str:
         heads = ("bucket", "clips", "steps", "clips a step", "share", "repeated", "left", "cut off")
         rows = [
@@ -370,16 +385,12 @@ class BucketClips(Clips):
     def count_buckets(self, order: Order) -> BucketTable:
         """Count clips and steps of each bucket."""
         assert isinstance(order, BucketOrder)
-        steps, division = order.count_steps().tolist(), self.division
-        sizes = order.step_sizes
-        delivered = sum(count * size for count, size in zip(steps, sizes, strict=True))
+        division = self.division
         lines = [
-            BucketCount(bucket, len(rows), count, size, count * size / max(1, delivered), cut)
-            for bucket, rows, count, size, cut in zip(
-                self.buckets, division.rows, steps, sizes, division.cuts, strict=True
-            )
+            BucketCount(bucket, len(rows), 0, 0, 0.0, cut)
+            for bucket, rows, cut in zip(self.buckets, division.rows, division.cuts, strict=True)
         ]
-        return BucketTable(tuple(lines), self.count_left_out())
+        return BucketTable.of(order, lines, [BucketTable((), self.count_left_out())])
 
     @cached_property
     def facts(self) -> ClipFacts:
