@@ -112,7 +112,7 @@ def report_clip_loader(folder: Path) -> dict[str, Any]:
 
 def bucket_loader() -> ClipLoader:
     plan = plan_buckets(
-        catalog(), [(3, 32, 48), (5, 32, 48)], fps=15, global_batch=4, seed=7, per_video="all",
+        catalog(), [(5, 32, 48), (9, 32, 48)], fps=15, global_batch=4, seed=7, per_video="all",
         rank=int(os.environ["RANK"]), world_size=WORLD_SIZE,
     )  # fmt: skip
     return ClipLoader(plan, workers=2, backend=FlatDecoder())

@@ -249,6 +249,18 @@ def test_a_mixture_of_other_plans_needs_lists(catalog: ff.Catalog) -> None:
         assert {(len(clip), *clip.shape[2:]) for clip in batch.data} <= set(BUCKETS)
 
 
+def test_without_steps_the_clips_come_in_their_order_in_lists(catalog: ff.Catalog) -> None:
+    for plan in (make_plan(catalog), ff.mix_plans([(make_plan(catalog), 1)], num_clips=12, seed=0)):
+        loose = pickle.loads(pickle.dumps(plan.without_steps()))
+        assert loose.fingerprint == plan.fingerprint
+        clips = [clip for batch in load(plan) for clip in batch.data]
+        given = [clip for batch in load(loose, batch_size=3) for clip in batch.data]
+        assert len(given) == len(clips)
+        assert all(map(np.array_equal, given, clips))
+    plain = ff.plan_clips(catalog.without(catalog.errors), ff.Uniform(2), seed=0, size=(8, 8))
+    assert plain.without_steps() is plain
+
+
 @pytest.fixture(scope="module")
 def stills(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     from PIL import Image

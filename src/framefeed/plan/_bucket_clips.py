@@ -311,7 +311,14 @@ class BucketClips(Clips):
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
+        return () if self.options.unequal else self._shapes
+
+    @cached_property
+    def _shapes(self) -> tuple[Bucket, ...]:
         return tuple(shape for _, shape in self.division.shapes)
+
+    def without_buckets(self) -> BucketClips:
+        return replace(self, options=replace(self.options, unequal=True))
 
     @cached_property
     def inner(self) -> list[CatalogClips]:
@@ -322,7 +329,7 @@ class BucketClips(Clips):
             name: read_plan_column(catalog, name, every, as_codes=name in options.coded) for name in options.columns
         }
         windows = None if options.within is None else Windows.of(catalog, options.within, self.rule.dense(2))
-        pairs = list(zip(self.buckets, self.division.rows, strict=True)) or [((1, 1, 1), every)]
+        pairs = list(zip(self._shapes, self.division.rows, strict=True)) or [((1, 1, 1), every)]
         made = []
         for (length, height, width), rows in pairs:
             own = replace(options, size=Cover(height, width))
@@ -357,7 +364,7 @@ class BucketClips(Clips):
 
     @property
     def forms(self) -> Mapping[str, PartForm]:
-        return {"": PartForm(None, None, (None,), None, unequal=False, has_boxes=False)}
+        return {"": PartForm(None, None, (None,), None, self.options.unequal, has_boxes=False)}
 
     @property
     def columns(self) -> Mapping[str, Any]:
@@ -388,7 +395,7 @@ class BucketClips(Clips):
         division = self.division
         lines = [
             BucketCount(bucket, len(rows), 0, 0, 0.0, cut)
-            for bucket, rows, cut in zip(self.buckets, division.rows, division.cuts, strict=True)
+            for bucket, rows, cut in zip(self._shapes, division.rows, division.cuts, strict=True)
         ]
         return BucketTable.of(order, lines, [BucketTable((), self.count_left_out())])
 
@@ -399,7 +406,7 @@ class BucketClips(Clips):
         parts = (_VERSION, sources, self.rule, options.within, options.on_damaged, options.horizontal_flip,
                  options.still_quality, options.filter, self.division.text)  # fmt: skip
         rule = (
-            f"{len(self.buckets)} buckets at {float(self.rule.fps):g} frames per second (hash {self.division.text[:8]})"
+            f"{len(self._shapes)} buckets at {float(self.rule.fps):g} frames per second (hash {self.division.text[:8]})"
         )
         return ClipFacts(hash_text(repr(parts)), rule, options.texts, sources)
 
@@ -429,7 +436,7 @@ class BucketClipsAt(CatalogClipsAt):
         self._at: dict[int, CatalogClipsAt] = {}
 
     def find_shapes(self, slots: slice) -> list[list[Shape]]:
-        shapes = self._every.buckets
+        shapes = self._every._shapes
         return [[(shapes[each][0], 3, *shapes[each][1:]) for each in self._buckets[slots]]]
 
     def make(self, slot: int) -> PlannedClip:

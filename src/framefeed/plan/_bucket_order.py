@@ -67,6 +67,7 @@ class BucketOrder(Order):
         accumulate: Steps in a row that have one bucket.
         weights: Passes over the clips of each bucket in an epoch.
         dealt_to: Ranks that share a step, where positions are those of all ranks; None for ``world_size``.
+        has_steps: Whether a loader takes a step as a batch.
     """
 
     counts: tuple[int, ...] = ()
@@ -75,6 +76,7 @@ class BucketOrder(Order):
     accumulate: int = 1
     weights: tuple[Fraction, ...] = ()
     dealt_to: int | None = None
+    has_steps: bool = True
 
     def _check_ranks(self) -> None:
         if not self.rank < self.world_size:
@@ -175,8 +177,12 @@ class BucketOrder(Order):
     def _steps(self) -> Steps:
         return self._dealt[0]
 
+    @property
+    def step_bounds(self) -> IntArray | None:
+        return self._bounds if self.has_steps else None
+
     @cached_property
-    def step_bounds(self) -> IntArray:
+    def _bounds(self) -> IntArray:
         steps, delivered = self._dealt
         bounds: IntArray = (steps.starts[delivered:] - steps.starts[delivered]) // self.world_size
         return bounds
@@ -200,7 +206,7 @@ class BucketOrder(Order):
 
     def deal(self, predict: Predict) -> BucketShard:  # type: ignore[override]
         steps, delivered = self._dealt
-        return BucketShard(steps.starts[delivered:], self.step_bounds, self.rank, self.world_size)
+        return BucketShard(steps.starts[delivered:], self._bounds, self.rank, self.world_size)
 
     def find_clips(self, global_positions: IntArray) -> IntArray:
         buckets, numbers = self._steps.find(global_positions)

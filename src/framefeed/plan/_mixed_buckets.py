@@ -36,11 +36,14 @@ class MixedBuckets(MixedClips):
 
     @property
     def forms(self) -> Mapping[str, PartForm]:
-        return self.inner[0].forms
+        return {"": replace(self.inner[0].forms[""], unequal=self.unequal)}
 
     @cached_property
     def buckets(self) -> tuple[Bucket, ...]:
-        return tuple(bucket for clips in self.inner for bucket in clips.buckets)
+        return () if self.unequal else tuple(bucket for clips in self.inner for bucket in clips.buckets)
+
+    def without_buckets(self) -> MixedBuckets:
+        return replace(self, unequal=True)
 
     def count_buckets(self, order: Order) -> BucketTable:
         """Count clips and steps of each bucket of each part."""

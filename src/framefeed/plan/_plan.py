@@ -13,6 +13,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_integer, check_position
 from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
+from framefeed.plan._bucket_order import BucketOrder
 from framefeed.plan._checkpoint import STATE_VERSION, read_state, shorten, shorten_options
 from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws, hash_text
 from framefeed.plan._description import PlanDescription, describe_clips, measure_waits
@@ -257,6 +258,15 @@ class EpochPlan:
         """Return the same plan at another epoch, which it has in full."""
         order = self.order.with_epoch(epoch)
         return self if order.epoch == self.epoch else EpochPlan(order, self.clips)
+
+    def without_steps(self) -> EpochPlan:
+        """Return the same clips in the same order, in batches of any: lists of clips, as with ``unequal=True``.
+
+        For plans of buckets, where steps are made of the clips by others, as by Ray.
+        """
+        if not isinstance(self.order, BucketOrder):
+            return self
+        return EpochPlan(replace(self.order, has_steps=False), self.clips.without_buckets())
 
     @cached_property
     def whole(self) -> EpochPlan:

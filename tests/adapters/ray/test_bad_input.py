@@ -56,8 +56,6 @@ def test_plans_whose_rows_differ_are_refused(tmp_path: Path) -> None:
     requests = [ff.DecodeRequest(source=path, indices=[0]), ff.DecodeRequest(source=path, indices=[0, 1])]
     with pytest.raises(ff.UsageError, match="differ in their number of frames"):
         ff.ray.dataset(ff.plan_requests(requests))
-    with pytest.raises(ff.UsageError, match=r"give ff\.ClipLoader\(plan\) in each training worker"):
-        ff.ray.dataset(ff.plan_buckets(catalog(), [(5, 32, 48)], fps=15, global_batch=1, seed=0))
     named = ff.plan_requests([ff.DecodeRequest(source=path, indices=[0])], columns={"row": [1]})
     with pytest.raises(ff.UsageError, match=r"columns \['row'\] have the same names"):
         ff.ray.dataset(named)
