@@ -223,6 +223,26 @@ def test_a_mixture_takes_them_as_clips_of_any_shape_alone(catalog: ff.Catalog) -
             assert 0 <= row < len(catalog)
 
 
+def test_epochs_of_a_stream_differ_in_length(catalog: ff.Catalog, tmp_path: Path) -> None:
+    """A loader knows the largest batch of any epoch, a cache is built for all, and a mixture takes no such plan."""
+    plan = make_plan(
+        catalog, tail="stream", start=0, min_steps=0, global_batch=lambda bucket: 1 if bucket[0] == 5 else 7
+    )
+    lengths = [len(plan.with_epoch(epoch)) for epoch in range(4)]
+    assert len(set(lengths)) > 1
+    with ff.ClipLoader(plan, workers=0) as loader:
+        assert loader.batch_size == 7
+        found = [batch.data.nbytes for _ in range(4) for batch in loader]
+    assert len(found) == sum(len(plan.with_epoch(epoch).order.step_buckets) for epoch in range(4))
+    report = ff.cache.build(plan, ff.FrameCache(tmp_path), epochs=4)
+    assert report.clips == sum(lengths)
+    with ff.ClipLoader(plan.with_epoch(3), workers=0, cache=ff.FrameCache(tmp_path)) as loader:
+        list(loader)
+        assert loader.stats().cached_share == 1
+    with pytest.raises(UsageError, match="tail='stream'"):
+        ff.mix_plans([(plan, 1)], num_clips=12, seed=0, unequal=True)
+
+
 @pytest.fixture(scope="module")
 def stills(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     from PIL import Image

@@ -87,6 +87,7 @@ class _Divider:
     ) -> None:
         check_plannable(catalog)
         self.shapes, self.left_out = shapes, list[tuple[IntArray, str]]()
+        self._fitting: dict[int, tuple[BoolArray, BoolArray]] = {}
         self._catalog, self._rule = catalog, rule
         self._windows = None if options.within is None else Windows.of(catalog, options.within, rule.dense(2))
         durations, every = catalog.column_values("duration_seconds").astype(np.float64), catalog.plannable_rows
@@ -121,6 +122,11 @@ class _Divider:
 
     def _find_fitting(self, length: int) -> tuple[BoolArray, BoolArray]:
         """Find the rows that have a clip of T frames, bool [N], and those that have one without too many repeats."""
+        if length not in self._fitting:
+            self._fitting[length] = self._compare_seconds(length)
+        return self._fitting[length]
+
+    def _compare_seconds(self, length: int) -> tuple[BoolArray, BoolArray]:
         rule = self._rule
         if length == 1:
             return self._is_still, self._is_still
@@ -141,13 +147,17 @@ class _Divider:
 
     def choose(self, buckets: Sequence[int], numbers: IntArray) -> IntArray:
         """Choose one of some buckets for some rows: the longest T, there the best size; else a reason, int64 [n]."""
-        chosen = np.full(len(numbers), TOO_SHORT)
+        chosen, pictures = np.full(len(numbers), TOO_SHORT), self._pictures[numbers]
+        some: Any = slice(None)
+        if len(numbers) < len(self._heights):
+            some, pictures = np.unique(pictures, return_inverse=True)
+        heights, widths = self._heights[some], self._widths[some]
         for length in sorted({self.shapes[bucket][1][0] for bucket in buckets}, reverse=True):
             own = [bucket for bucket in buckets if self.shapes[bucket][1][0] == length]
             fits, is_smooth = (mask[numbers] for mask in self._find_fitting(length))
             rule = self._rule
-            sizes = choose_sizes(self.shapes, own, self._heights, self._widths, rule.max_crop, enlarge=rule.enlarge)
-            here = np.where(is_smooth, sizes[self._pictures[numbers]], np.where(fits, REPEATS, TOO_SHORT))
+            sizes = choose_sizes(self.shapes, own, heights, widths, rule.max_crop, enlarge=rule.enlarge)
+            here = np.where(is_smooth, sizes[pictures], np.where(fits, REPEATS, TOO_SHORT))
             chosen = np.where(chosen < 0, np.maximum(chosen, here), chosen)
         return chosen
 
@@ -187,18 +197,29 @@ class _Divider:
             if not others and keeps_last:
                 return
             numbers, found[bucket] = found[bucket], np.empty(0, np.int64)
-            length, *size = self.shapes[bucket][1]
-            shorter = [each for each in others if list(self.shapes[each][1][1:]) == size
-                       and 1 < self.shapes[each][1][0] < length]  # fmt: skip
-            chosen = np.full(len(numbers), shorter[-1]) if shorter else self.choose(others, numbers)
+            chosen = self._choose_nearest(bucket, others, numbers)
             for each in np.unique(chosen[chosen >= 0]).tolist():
                 moved = numbers[chosen == each]
-                if self._rule.per_video == "all":  # a video may have a clip there
-                    moved = np.setdiff1d(moved, found[each])
+                if self._rule.per_video == "all":  # a video may have a clip of that T
+                    length = self.shapes[each][1][0]
+                    alike = [found[other] for other in others if self.shapes[other][1][0] == length]
+                    moved = moved[~np.isin(moved, np.concatenate(alike))]
                 found[each] = np.sort(np.concatenate([found[each], moved]))
             text = " x ".join(map(str, self.shapes[bucket][1]))
             reason = f"UsageError: its bucket {text} has fewer clips than a step, and no other fits"
             self.left_out.append((self.rows[np.unique(numbers[chosen < 0])], reason))
+
+    def _choose_nearest(self, bucket: int, others: Sequence[int], numbers: IntArray) -> IntArray:
+        """Choose one of the other buckets for some rows of one, as `merge` says; else a reason, int64 [n]."""
+        length, *size = self.shapes[bucket][1]
+        chosen = np.full(len(numbers), TOO_SHORT)
+        for each in reversed(others):
+            shorter, *other_size = self.shapes[each][1]
+            if other_size == size and 1 < shorter < length:
+                chosen[(chosen < 0) & self._find_fitting(shorter)[1][numbers]] = each
+        is_left = chosen < 0
+        chosen[is_left] = self.choose(others, numbers[is_left])
+        return chosen
 
     def mean_cut(self, bucket: int, numbers: IntArray) -> float:
         """Compute the share of the pictures of some rows that a bucket cuts off."""
@@ -241,16 +262,17 @@ class BucketCount:
     step_clips: int  # of a step, on all ranks together
     share: float  # of the clips of all steps
     cut: float  # share of the pictures that is cut off, on average
+    delivered: int = 0  # clips of it that earlier runs of the epoch delivered
 
     @property
     def repeated(self) -> int:
         """Clips of its steps that come again."""
-        return max(0, self.steps * self.step_clips - self.clips)
+        return max(0, self.delivered + self.steps * self.step_clips - self.clips)
 
     @property
     def left(self) -> int:
         """Clips that are in none of its steps."""
-        return max(0, self.clips - self.steps * self.step_clips)
+        return max(0, self.clips - self.delivered - self.steps * self.step_clips)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,11 +394,11 @@ class BucketClips(Clips):
         assert isinstance(order, BucketOrder)
         steps, division = order.count_steps().tolist(), self.division
         sizes = order.step_sizes
-        delivered = sum(count * size for count, size in zip(steps, sizes, strict=True))
+        coming = sum(count * size for count, size in zip(steps, sizes, strict=True))
         lines = [
-            BucketCount(bucket, len(rows), count, size, count * size / max(1, delivered), cut)
-            for bucket, rows, count, size, cut in zip(
-                self.buckets, division.rows, steps, sizes, division.cuts, strict=True
+            BucketCount(bucket, len(rows), count, size, count * size / max(1, coming), cut, earlier)
+            for bucket, rows, count, size, cut, earlier in zip(
+                self.buckets, division.rows, steps, sizes, division.cuts, order.count_delivered().tolist(), strict=True
             )
         ]
         return BucketTable(tuple(lines), self.count_left_out())

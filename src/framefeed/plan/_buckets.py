@@ -64,6 +64,9 @@ class Buckets:
         sizes = [
             (number, _fit_size(area, each, self.multiple)) for number, area in enumerate(self.pixels) for each in ratios
         ]
+        for _, size in sizes:
+            if max(size) > MOST_SIDE:
+                raise UsageError(f"pixels: sides of at most {MOST_SIDE}, got {size} (height, width) by the ratios")
         return _check_shapes((area, (length, *size)) for length, (area, size) in product(self.frames, sizes))
 
 

@@ -340,6 +340,10 @@ def _check_alike(plans: Sequence[EpochPlan], unequal: bool) -> None:
                 f"parts[{first}] and parts[{number}] are the same plan, which would give each of its clips twice: add "
                 "their weights, or give one of them another seed"
             )
+        if plan.order.tail == "stream":
+            raise UsageError(
+                f"parts[{number}] has tail='stream', so that its epochs differ in length: give it tail='pad' or 'drop'"
+            )
         if plan.clips.buckets and not unequal:
             raise UsageError(
                 f"parts[{number}] is a plan of buckets, whose steps a mixture does not keep: plan over one catalog "

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from numbers import Integral
 from typing import Any, get_args
 
 import numpy as np
@@ -25,6 +27,8 @@ from framefeed.plan._shard import StepTail
 from framefeed.request import Filter, OnDamaged, StillQuality
 
 Count = int | Callable[[Bucket], int]
+_MOST_CLIPS = 1 << 27
+"""Clips of an epoch by ``repeats``: some 24 bytes each."""
 
 
 @refuse_names(
@@ -167,7 +171,8 @@ def _explain_left_out(clips: BucketClips) -> list[str]:
 
 
 def _check_rule(rule: BucketRule) -> BucketRule:
-    rule.dense(2)  # checks fps, start and pick
+    dense = rule.dense(2)  # checks fps, start and pick
+    assert dense.fps is not None
     check_choice("per_video", rule.per_video, get_args(PerVideo))
     if not is_number(rule.max_crop) or not 0 <= rule.max_crop < 1:
         raise expected("max_crop", "a share from 0.0 to below 1.0", rule.max_crop)
@@ -175,7 +180,9 @@ def _check_rule(rule: BucketRule) -> BucketRule:
         raise expected("max_repeated", "a share from 0.0 to 1.0, or None", rule.max_repeated)
     if not isinstance(rule.enlarge, bool):
         raise expected("enlarge", "True or False", rule.enlarge)
-    return rule
+    # Equal rules have equal texts.
+    most = None if rule.max_repeated is None else float(rule.max_repeated)
+    return replace(rule, fps=dense.fps, start=dense.start, max_crop=float(rule.max_crop), max_repeated=most)
 
 
 def _read_sizes(global_batch: Any, batch_size: Any, batch_pixels: Any) -> Callable[[Bucket], int]:
@@ -208,9 +215,15 @@ def _read_sizes(global_batch: Any, batch_size: Any, batch_pixels: Any) -> Callab
 def _read_repeats(catalog: Catalog, name: str) -> IntArray:
     if not isinstance(name, str):
         raise expected("repeats", "the name of a column of integers", name)
-    values = catalog.column_values(name)
-    if name == "label" or values.dtype.kind not in "iu" or (values < 0).any() or (values > 1 << 20).any():
+    values, rows = catalog.column_values(name), catalog.plannable_rows
+    # Text is read as codes, which look like numbers: the value of one row decides.
+    is_text = name == "label" or (len(rows) and isinstance(catalog[int(rows[0])].columns.get(name), str))
+    if is_text or values.dtype.kind not in "iu" or (values < 0).any() or (values > 1 << 20).any():
         raise UsageError(f"repeats: expected a column of integers from 0 to {1 << 20:,}, and {name!r} has others")
+    if int(values.sum()) > _MOST_CLIPS:
+        raise UsageError(
+            f"repeats: expected at most {_MOST_CLIPS:,} clips, and {name!r} asks for {int(values.sum()):,}"
+        )
     return values.astype(np.int64)
 
 
@@ -219,11 +232,13 @@ def _read_weights(weights: Any, every: Sequence[Bucket], kept: Sequence[Bucket])
     if weights is not None and not isinstance(weights, Mapping):
         raise expected("weights", "a dict by bucket, such as {(49, 480, 832): 2}", weights)
     for bucket, weight in (weights or {}).items():
-        if tuple(bucket) not in every:
+        if bucket not in every:
             raise UsageError(f"weights: there is no bucket {bucket}: the buckets are {list(every)[:8]}")
         if not is_finite(weight) or not 0 < weight <= 1 << 20:
             raise expected(f"weights[{bucket}]", "a number above 0", weight)
-        given[tuple(bucket)] = Fraction(str(weight)) if isinstance(weight, float) else Fraction(weight)
+        # A decimal fraction means what is written: 0.7 is 7/10.
+        exact = int(weight) if isinstance(weight, Integral) else str(float(weight))
+        given[bucket] = weight if isinstance(weight, Fraction) else Fraction(exact)
     return tuple(given.get(bucket, Fraction(1)) for bucket in kept)
 
 
