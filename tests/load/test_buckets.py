@@ -261,6 +261,26 @@ def test_without_steps_the_clips_come_in_their_order_in_lists(catalog: ff.Catalo
     assert plain.without_steps() is plain
 
 
+def test_epochs_of_a_stream_differ_in_length(catalog: ff.Catalog, tmp_path: Path) -> None:
+    """A loader knows the largest batch of any epoch, a cache is built for all, and a mixture takes no such plan."""
+    plan = make_plan(
+        catalog, tail="stream", start=0, min_steps=0, global_batch=lambda bucket: 1 if bucket[0] == 5 else 7
+    )
+    lengths = [len(plan.with_epoch(epoch)) for epoch in range(4)]
+    assert len(set(lengths)) > 1
+    with ff.ClipLoader(plan, workers=0) as loader:
+        assert loader.batch_size == 7
+        found = [batch.data.nbytes for _ in range(4) for batch in loader]
+    assert len(found) == sum(len(plan.with_epoch(epoch).order.step_buckets) for epoch in range(4))
+    report = ff.cache.build(plan, ff.FrameCache(tmp_path), epochs=4)
+    assert report.clips == sum(lengths)
+    with ff.ClipLoader(plan.with_epoch(3), workers=0, cache=ff.FrameCache(tmp_path)) as loader:
+        list(loader)
+        assert loader.stats().cached_share == 1
+    with pytest.raises(UsageError, match="tail='stream'"):
+        ff.mix_plans([(plan, 1)], num_clips=12, seed=0, unequal=True)
+
+
 @pytest.fixture(scope="module")
 def stills(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     from PIL import Image
@@ -275,11 +295,11 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_stills_are_of_one_frame_and_videos_never(stills: Path) -> None:
     catalog = ff.scan(stills, progress=False)
-    with pytest.warns(UserWarning, match="1 shorter than 5 frames"):
+    with pytest.warns(UserWarning, match="1: shorter than 5 frames"):
         plan = ff.plan_buckets(catalog, [(1, 32, 48), (1, 48, 32), (5, 32, 48)], fps=12, global_batch=1, seed=0)
     found = {Path(str(batch.sources[0])).name: batch.bucket for batch in load(plan)}
     assert found == {"0.jpg": (1, 32, 48), "2.jpg": (1, 32, 48), "1.jpg": (1, 48, 32), "9.mp4": (5, 32, 48)}
-    with pytest.warns(UserWarning, match="3 a still picture, and no bucket has T = 1"):
+    with pytest.warns(UserWarning, match="3: a still picture, and no bucket has T = 1"):
         plan = ff.plan_buckets(catalog, [(5, 32, 48)], fps=12, global_batch=1, seed=0)
     assert {Path(str(batch.sources[0])).name for batch in load(plan)} == {"9.mp4"}
 

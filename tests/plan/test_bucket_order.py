@@ -154,6 +154,34 @@ def test_a_run_goes_on_after_any_step_with_any_ranks_and_one_global_batch(tail: 
                 assert len(again.deliveries) == 1
 
 
+@pytest.mark.parametrize("is_global", [True, False])
+def test_positions_of_the_whole_of_a_rest_are_the_global_ones(is_global: bool) -> None:
+    order = make_order(sizes=4, is_global=is_global, world_size=2)
+    rest = order.without(int(order.step_bounds[3]), 2, None, None)  # type: ignore[arg-type]
+    shard = rest.whole.deal(None)  # type: ignore[arg-type]
+    every = np.arange(rest.count, dtype=np.int64)
+    assert shard.global_position(every).tolist() == every.tolist()
+    assert len(shard) == rest.count == order.count
+    assert sum(rest.count_delivered()) + sum(rest.count_steps() * rest.step_sizes) == rest.count
+    assert not rest.whole.count_delivered().any()
+    assert len(rest.whole.step_buckets) == len(order.step_buckets)
+
+
+def test_orders_that_are_too_long_are_errors_before_they_take_memory() -> None:
+    for options in (
+        {"accumulate": 1 << 26},
+        {"weights": (Fraction(1 << 40),) * len(COUNTS)},
+        {"tail": "stream", "epoch": 1 << 60},
+    ):
+        with pytest.raises(UsageError, match="expected at most 134,217,728 steps"):
+            make_order(**options)
+    for sizes in (1 << 61, 1 << 62):
+        with pytest.raises(UsageError, match="too long"):
+            make_order(sizes=sizes, is_global=False, world_size=2)
+    late = make_order(tail="stream", epoch=1 << 42)
+    assert len({clip for _, clips in list_steps(late) for clip in clips}) > 100
+
+
 def test_substitutes_are_other_clips_of_the_same_bucket() -> None:
     order = make_order()
     buckets = order._steps.find(np.arange(order.count, dtype=np.int64))[0]

@@ -207,7 +207,7 @@ def test_the_clips_of_a_bucket_that_fills_no_step_go_to_the_nearest() -> None:
     table = {each.bucket: (each.clips, each.steps) for each in made.describe().buckets.buckets}
     assert table == {(5, 48, 64): (8, 2)}
     assert [error.partition(": ")[2] for _, error in made.excluded] == [
-        "its bucket has fewer clips than a step (min_steps=), and no other fits"
+        "its bucket has fewer clips than a step (min_steps=1), and no other bucket with clips fits"
     ]
     assert set(bucket_by_row(made)) == set(range(8))
     square = plan(catalog, [*BUCKETS, (5, 40, 40)], global_batch=4, max_crop=0.3)
@@ -218,6 +218,43 @@ def test_the_clips_of_a_bucket_that_fills_no_step_go_to_the_nearest() -> None:
     only = plan(catalog, [(9, 64, 48)], global_batch=4)
     assert [clip.row for clip in only] == [8] * 4
     assert len(plan(catalog, [(9, 64, 48)], global_batch=4, tail="drop")) == 0
+
+
+def test_what_comes_in_no_epoch_is_left_out_or_said() -> None:
+    """Also where steps in a row, or less than one pass, need more clips than a step."""
+    catalog = FakeCatalog([steady_index(60)] * 6 + [steady_index(15)] * 9, sizes=(48, 64))
+    for options in ({"accumulate": 2}, {"weights": {(9, 48, 64): 0.5}}):
+        made = plan(catalog, global_batch=4, tail="drop", **options)
+        seen = {clip.row for epoch in range(9) for clip in made.with_epoch(epoch)}
+        assert seen == set(range(15))
+        assert {each.bucket for each in made.describe().buckets.buckets} == {(5, 48, 64)}
+    with pytest.warns(UserWarning, match="6 clips of 1 buckets fill no step, and come in no epoch"):
+        plan_buckets(catalog, BUCKETS[:2], fps=10, global_batch=8, seed=0, tail="drop", min_steps=0)
+    made = plan(catalog, global_batch=4, min_steps=3)
+    assert {each.bucket for each in made.describe().buckets.buckets} == {(5, 48, 64)}
+    lone = plan(FakeCatalog([steady_index(60)] * 3, sizes=(48, 64)), global_batch=2, min_steps=9, tail="drop")
+    assert {error.partition(": ")[2] for _, error in lone.excluded} == {
+        "its bucket has fewer clips than 9 steps (min_steps=9), and no other bucket with clips fits"
+    }
+
+
+def test_rows_that_failed_are_counted_with_their_errors() -> None:
+    catalog = FakeCatalog([steady_index(60)] * 3, failed={1: ("CorruptMedia", "no moov")})
+    with pytest.warns(UserWarning, match="1 of 3 rows are left out.*1: CorruptMedia in the scan"):
+        made = plan_buckets(catalog, BUCKETS, fps=10, global_batch=1, seed=0)
+    assert made.describe().buckets.left_out == {"CorruptMedia in the scan": 1}
+
+
+def test_batches_list_the_positions_of_each_step() -> None:
+    catalog = FakeCatalog([steady_index(60)] * 6 + [steady_index(15)] * 9, sizes=(48, 64))
+    made = plan(catalog, global_batch=None, batch_size=lambda bucket: 26 // bucket[0], rank=1, world_size=2)
+    batches = made.batches()
+    assert [position for batch in batches for position in batch] == list(range(len(made)))
+    for batch in batches:
+        ((length, _, _),) = {made.shapes()[position] for position in batch}
+        assert len(batch) == 26 // length
+    with pytest.raises(UsageError, match="does not say them"):
+        plan_clips(catalog, Dense(5, fps=10), seed=0, size=(8, 8)).batches()
 
 
 def test_batches_may_have_as_many_pixels_or_depend_on_the_bucket() -> None:
@@ -236,6 +273,44 @@ def test_batches_may_have_as_many_pixels_or_depend_on_the_bucket() -> None:
         plan(catalog, batch_size=2)
 
 
+def test_clips_that_move_to_a_shorter_bucket_keep_the_promises() -> None:
+    """They repeat no more than ``max_repeated``, come as often, and a video has one clip of a T."""
+    slow = FakeCatalog([steady_index(90, fps=9)] * 2 + [steady_index(14)] * 8)
+    made = plan(slow, [(5, 48, 64), (9, 48, 64)], max_repeated=0.15, global_batch=4)
+    assert {clip.row for clip in made} == set(range(2, 10))
+    assert [name for name, _ in made.excluded] == ["video0.mp4", "video1.mp4"]
+    buckets = [(5, 48, 64), (5, 64, 48), (9, 48, 64)]
+    catalog = FakeCatalog([steady_index(14)] * 4 + [steady_index(60)], columns={"times": [1] * 4 + [3]})
+    made = plan(catalog, buckets, global_batch=4, repeats="times")
+    assert np.bincount([clip.row for clip in made][:7], minlength=5).sum() == 7
+    assert made.describe().buckets.buckets[0].clips == 7
+    sizes = [(48, 64)] * 4 + [(96, 128)] * 3
+    mixed = FakeCatalog([steady_index(14)] * 4 + [steady_index(14)] * 2 + [steady_index(60)], sizes=sizes)
+    made = plan(mixed, [(5, 48, 64), (5, 96, 128), (9, 48, 64)], per_video="all", global_batch=2)
+    assert bucket_by_row(made)[6] == [(5, 96, 128)] * bucket_by_row(made)[6].count((5, 96, 128))
+
+
+def test_repeats_of_a_clip_stay_where_it_moves_with_per_video_all() -> None:
+    catalog = FakeCatalog([steady_index(60)] * 5, sizes=[(48, 48)] * 4 + [(48, 64)], columns={"times": [1] * 4 + [3]})
+    made = plan(catalog, [(9, 48, 48), (9, 48, 64)], per_video="all", global_batch=4, repeats="times", max_crop=0.3)
+    assert [(each.bucket, each.clips) for each in made.describe().buckets.buckets] == [((9, 48, 48), 7)]
+
+
+def test_the_text_of_a_rest_counts_what_was_delivered() -> None:
+    catalog = FakeCatalog([steady_index(60)] * 20 + [steady_index(15)] * 10)
+    for options in ({"global_batch": 4}, {"global_batch": None, "batch_size": 2, "world_size": 2}):
+        made = plan(catalog, **options)
+        rest = made.without(int(made.order.step_bounds[3]))
+        table = rest.describe().buckets
+        assert sum(each.delivered for each in table.buckets) == 12
+        assert [each.left for each in table.buckets] == [0, 0]
+        assert [each.repeated for each in table.buckets] == [2, 0]
+        assert sum(each.steps for each in table.buckets) == 5
+        assert not any(each.delivered for each in made.describe().buckets.buckets)
+        for position in range(len(rest)):
+            assert rest.whole[rest.global_position(position)] == rest[position]
+
+
 def test_weights_and_repeats_say_how_often_clips_come() -> None:
     catalog = FakeCatalog(
         [steady_index(60)] * 6 + [steady_index(15)] * 6, columns={"times": [1, 2, 0, 3, 1, 1] + [1] * 6}
@@ -249,12 +324,19 @@ def test_weights_and_repeats_say_how_often_clips_come() -> None:
     assert counts[:6].tolist() == [2] * 6
     assert sorted(counts[6:].tolist()) == [0, 0, 0, 1, 1, 1]
     assert twice.fingerprint != plan(catalog).fingerprint
-    with pytest.raises(UsageError, match="there is no bucket"):
-        plan(catalog, weights={(7, 48, 64): 2})
+    assert len(plan(catalog, weights={(9, 48, 64): np.float32(0.5)})) == 9
+    assert len(plan(catalog, weights={(9, 48, 64): Fraction(5, 2)})) == 21
+    for bucket in ((7, 48, 64), 7):
+        with pytest.raises(UsageError, match="there is no bucket"):
+            plan(catalog, weights={bucket: 2})
     with pytest.raises(UsageError, match=r"weights\[.*a number above 0"):
         plan(catalog, weights={(9, 48, 64): 0})
     with pytest.raises(UsageError, match="a column of integers"):
         plan(FakeCatalog([steady_index(60)], columns={"times": [0.5]}), repeats="times")
+    with pytest.raises(UsageError, match="a column of integers"):
+        plan(FakeCatalog([steady_index(60)] * 2, columns={"times": ["a", "b"]}), repeats="times")
+    with pytest.raises(UsageError, match="expected at most 134,217,728 clips"):
+        plan(FakeCatalog([steady_index(60)] * 129, columns={"times": [1 << 20] * 129}), repeats="times")
 
 
 def test_a_plan_is_a_value() -> None:
@@ -269,6 +351,9 @@ def test_a_plan_is_a_value() -> None:
         {}, {"seed": 1}, {"global_batch": 3}, {"tail": "drop"}, {"fps": 11}, {"start": 0}, {"accumulate": 2},
         {"max_crop": 0.1, "filter": "bicubic"}, {"buckets": BUCKETS[:2]}, {"batch_size": 1, "global_batch": None},
     )}) == 10  # fmt: skip
+    alike = plan(catalog, accumulate=2, start=1, max_crop=0.0, max_repeated=1.0).fingerprint
+    others = {"accumulate": np.int64(2), "start": 1.0, "max_crop": 0, "max_repeated": np.float64(1), "fps": 10.0}
+    assert plan(catalog, **others).fingerprint == alike
     other = plan(catalog, seed=1)
     with pytest.raises(UsageError, match="belongs to another plan: these differ: seed"):
         made.with_state(other.state_dict())
@@ -276,16 +361,19 @@ def test_a_plan_is_a_value() -> None:
 
 def test_the_text_of_a_plan_says_what_comes_and_what_does_not() -> None:
     catalog = FakeCatalog([steady_index(60)] * 5 + [steady_index(15)] * 3 + [steady_index(4)] * 2)
-    with pytest.warns(UserWarning, match=r"2 of 10 rows are left out of this plan.*2 shorter than 5 frames at 10"):
+    with pytest.warns(UserWarning, match=r"2 of 10 rows are left out of this plan.*2: shorter than 5 frames at 10"):
         made = plan_buckets(catalog, BUCKETS, fps=10, global_batch=2, seed=0)
     text = str(made.describe())
     assert "steps: 5; clips that repeat: 2 (25.0%); clips in no step: 0 (0.0%)" in text
-    assert "left out, 2 rows: shorter than 5 frames at 10 a second" in text
+    assert "left out, rows: 2, shorter than 5 frames at 10 a second" in text
     (line,) = [line.split() for line in text.splitlines() if line.strip().startswith("9x48x64")]
     assert line == ["9x48x64", "5", "3", "2", "60.0%", "1", "0", "0.0%"]
     assert "clips in no step: 2 (25.0%)" in str(plan(catalog, global_batch=2, tail="drop").describe())
-    with pytest.warns(UserWarning, match="T = 6, 8 is neither 4 k"):
-        plan_buckets(FakeCatalog([steady_index(60)]), [(6, 48, 64), (8, 48, 64)], fps=10, batch_size=1, seed=0)
+    with pytest.warns(UserWarning, match="encoders of most models") as warned:
+        plan_buckets(FakeCatalog([steady_index(60)]), [(6, 48, 60), (8, 48, 64)], fps=10, batch_size=1, seed=0)
+    texts = [str(each.message) for each in warned]
+    assert any("T = 6, 8 is neither 4 k + 1 nor 8 k + 1" in text for text in texts)
+    assert any("sides of 60 pixels are no multiples of 8" in text for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -333,6 +421,7 @@ def test_wrong_arguments_are_errors_that_name_them(options: dict[str, Any], mess
         (((5,), (4096,), 16, ("0:9",)), "ratios"),
         (((5,), (4096,), 16, "16:9"), "ratios"),
         (((5.5,), (4096,)), "frames"),
+        (((5,), (65_535**2,), 16, ("64:1",)), "sides of at most 65535"),
     ],
 )
 def test_wrong_buckets_are_errors_that_name_the_field(arguments: Any, message: str) -> None:

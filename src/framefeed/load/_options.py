@@ -145,17 +145,18 @@ def find_batch_size(plan: object, batch_size: int | None, *, drop_last: bool) ->
     """Find the most clips of a batch: what was given or, of a plan of buckets, those of its largest step."""
     if not isinstance(plan, EpochPlan):
         raise expected("plan", "an EpochPlan (from ff.plan_clips or ff.plan_requests)", plan)
-    bounds = plan.order.step_bounds
-    if bounds is None and batch_size is None:
+    sizes = plan.order.step_sizes
+    if sizes is None and batch_size is None:
         raise UsageError("batch_size: give a number, such as batch_size=16; only plans of ff.plan_buckets have it")
-    if bounds is None:
+    if sizes is None:
         return batch_size
     if batch_size is not None or drop_last:
         raise UsageError(
             "batch_size and drop_last: this plan has the batches, so leave them out (ff.plan_buckets has "
             "global_batch=, batch_size= and tail=)"
         )
-    return int(np.diff(bounds).max(initial=1))
+    # Of any epoch: in one of tail="stream" a bucket may have no step.
+    return max(sizes, default=plan.order.world_size) // plan.order.world_size
 
 
 def check_on_error(on_error: str, max_failed: int | float | None) -> None:

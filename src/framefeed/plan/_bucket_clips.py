@@ -42,7 +42,7 @@ _VERSION = 1
 """Rises if a position of the same plan gets another clip."""
 _NO_SIZE = "UsageError: the size of its pictures is not known"
 _CHANGES = "FormatChanged: the picture size changes mid-stream, and nothing says where to cut each"
-_TOO_FEW = "UsageError: its bucket has fewer clips than a step (min_steps=), and no other fits"
+_TOO_FEW = "UsageError: its bucket has fewer clips than {} (min_steps={}), and no other bucket with clips fits"
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ class _Divider:
     ) -> None:
         check_plannable(catalog)
         self.shapes, self.left_out = shapes, list[tuple[IntArray, str]]()
+        self._fitting: dict[int, tuple[BoolArray, BoolArray]] = {}
         self._catalog, self._rule = catalog, rule
         self._windows = None if options.within is None else Windows.of(catalog, options.within, rule.dense(2))
         durations, every = catalog.column_values("duration_seconds").astype(np.float64), catalog.plannable_rows
@@ -124,6 +125,11 @@ class _Divider:
 
     def _find_fitting(self, length: int) -> tuple[BoolArray, BoolArray]:
         """Find the rows that have a clip of T frames, bool [N], and those that have one without too many repeats."""
+        if length not in self._fitting:
+            self._fitting[length] = self._compare_seconds(length)
+        return self._fitting[length]
+
+    def _compare_seconds(self, length: int) -> tuple[BoolArray, BoolArray]:
         rule = self._rule
         if length == 1:
             return self._is_still, self._is_still
@@ -144,13 +150,17 @@ class _Divider:
 
     def choose(self, buckets: Sequence[int], numbers: IntArray) -> IntArray:
         """Choose one of some buckets for some rows: the longest T, there the best size; else a reason, int64 [n]."""
-        chosen = np.full(len(numbers), TOO_SHORT)
+        chosen, pictures = np.full(len(numbers), TOO_SHORT), self._pictures[numbers]
+        some: Any = slice(None)
+        if len(numbers) < len(self._heights):
+            some, pictures = np.unique(pictures, return_inverse=True)
+        heights, widths = self._heights[some], self._widths[some]
         for length in sorted({self.shapes[bucket][1][0] for bucket in buckets}, reverse=True):
             own = [bucket for bucket in buckets if self.shapes[bucket][1][0] == length]
             fits, is_smooth = (mask[numbers] for mask in self._find_fitting(length))
             rule = self._rule
-            sizes = choose_sizes(self.shapes, own, self._heights, self._widths, rule.max_crop, enlarge=rule.enlarge)
-            here = np.where(is_smooth, sizes[self._pictures[numbers]], np.where(fits, REPEATS, TOO_SHORT))
+            sizes = choose_sizes(self.shapes, own, heights, widths, rule.max_crop, enlarge=rule.enlarge)
+            here = np.where(is_smooth, sizes[pictures], np.where(fits, REPEATS, TOO_SHORT))
             chosen = np.where(chosen < 0, np.maximum(chosen, here), chosen)
         return chosen
 
@@ -169,6 +179,8 @@ class _Divider:
         rule, lengths = self._rule, [length for _, (length, _, _) in self.shapes if length > 1]
         needed = f"shorter than {min(lengths)} frames" if lengths else "a video, and all buckets have T = 1"
         rate = f"at {float(rule.fps):g} a second"
+        if rule.start not in ("random", 0):
+            rate = f"{rate} from second {float(rule.start):g}"
         for is_left, reason in (
             ((best == TOO_SHORT) & self._is_still, "a still picture, and no bucket has T = 1"),
             ((best == TOO_SHORT) & ~self._is_still, f"{needed} {rate}" if lengths else needed),
@@ -179,7 +191,7 @@ class _Divider:
             self.left_out.append((self.rows[is_left], f"UsageError: {reason}"))
         return found
 
-    def merge(self, found: list[IntArray], least: Sequence[int], *, keeps_last: bool) -> None:
+    def merge(self, found: list[IntArray], least: Sequence[int], reason: str, *, keeps_last: bool) -> None:
         """Move the clips of buckets that have fewer than ``least`` to the nearest bucket that has some.
 
         It is that of the same size with the longest T below, else the one that is chosen among the others.
@@ -190,16 +202,27 @@ class _Divider:
             if not others and keeps_last:
                 return
             numbers, found[bucket] = found[bucket], np.empty(0, np.int64)
-            length, *size = self.shapes[bucket][1]
-            shorter = [each for each in others if list(self.shapes[each][1][1:]) == size
-                       and 1 < self.shapes[each][1][0] < length]  # fmt: skip
-            chosen = np.full(len(numbers), shorter[-1]) if shorter else self.choose(others, numbers)
+            chosen = self._choose_nearest(bucket, others, numbers)
             for each in np.unique(chosen[chosen >= 0]).tolist():
                 moved = numbers[chosen == each]
-                if self._rule.per_video == "all":  # a video may have a clip there
-                    moved = np.setdiff1d(moved, found[each])
+                if self._rule.per_video == "all":  # a video may have a clip of that T
+                    length = self.shapes[each][1][0]
+                    alike = [found[other] for other in others if self.shapes[other][1][0] == length]
+                    moved = moved[~np.isin(moved, np.concatenate(alike))]
                 found[each] = np.sort(np.concatenate([found[each], moved]))
-            self.left_out.append((self.rows[np.unique(numbers[chosen < 0])], _TOO_FEW))
+            self.left_out.append((self.rows[np.unique(numbers[chosen < 0])], reason))
+
+    def _choose_nearest(self, bucket: int, others: Sequence[int], numbers: IntArray) -> IntArray:
+        """Choose one of the other buckets for some rows of one, as `merge` says; else a reason, int64 [n]."""
+        length, *size = self.shapes[bucket][1]
+        chosen = np.full(len(numbers), TOO_SHORT)
+        for each in reversed(others):
+            shorter, *other_size = self.shapes[each][1]
+            if other_size == size and 1 < shorter < length:
+                chosen[(chosen < 0) & self._find_fitting(shorter)[1][numbers]] = each
+        is_left = chosen < 0
+        chosen[is_left] = self.choose(others, numbers[is_left])
+        return chosen
 
     def mean_cut(self, bucket: int, numbers: IntArray) -> float:
         """Compute the share of the pictures of some rows that a bucket cuts off."""
@@ -214,6 +237,7 @@ def divide_rows(
     least: Sequence[int],
     *,
     keeps_last: bool,
+    min_steps: int,
     repeats: IntArray | None,
 ) -> Division:
     """Divide the rows of a catalog among buckets that have ``least`` clips; ``repeats`` is how often each row comes."""
@@ -222,7 +246,8 @@ def divide_rows(
     if repeats is not None:
         divider.left_out.append((divider.rows[repeats[divider.rows] == 0], "UsageError: the column of repeats= is 0"))
         found = [np.repeat(numbers, repeats[divider.rows[numbers]]) for numbers in found]
-    divider.merge(found, least, keeps_last=keeps_last)
+    needed = "a step" if min_steps == 1 else f"{min_steps} steps"
+    divider.merge(found, least, _TOO_FEW.format(needed, min_steps), keeps_last=keeps_last)
     kept = [bucket for bucket, numbers in enumerate(found) if len(numbers)]
     return Division(
         tuple(shapes[bucket] for bucket in kept),
@@ -242,16 +267,17 @@ class BucketCount:
     step_clips: int  # of a step, on all ranks together
     share: float  # of the clips of all steps
     cut: float  # share of the pictures that is cut off, on average
+    delivered: int = 0  # clips of it that earlier runs of the epoch delivered
 
     @property
     def repeated(self) -> int:
         """Clips of its steps that come again."""
-        return max(0, self.steps * self.step_clips - self.clips)
+        return max(0, self.delivered + self.steps * self.step_clips - self.clips)
 
     @property
     def left(self) -> int:
         """Clips that are in none of its steps."""
-        return max(0, self.clips - self.steps * self.step_clips)
+        return max(0, self.clips - self.delivered - self.steps * self.step_clips)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +290,11 @@ class BucketTable:
     @classmethod
     def of(cls, order: BucketOrder, buckets: Sequence[BucketCount], others: Sequence[BucketTable]) -> BucketTable:
         """Count the steps that an order has of some buckets; ``others`` have rows that are left out."""
-        steps, sizes = order.count_steps().tolist(), order.step_sizes
-        delivered = max(1, sum(count * size for count, size in zip(steps, sizes, strict=True)))
+        steps, sizes, delivered = order.count_steps().tolist(), order.global_sizes, order.count_delivered().tolist()
+        coming = max(1, sum(count * size for count, size in zip(steps, sizes, strict=True)))
         lines = [
-            replace(each, steps=count, step_clips=size, share=count * size / delivered)
-            for each, count, size in zip(buckets, steps, sizes, strict=True)
+            replace(each, steps=count, step_clips=size, share=count * size / coming, delivered=earlier)
+            for each, count, size, earlier in zip(buckets, steps, sizes, delivered, strict=True)
         ]
         left_out = Counter[str]()
         for table in others:
@@ -293,7 +319,7 @@ class BucketTable:
             f"steps: {steps}; clips that repeat: {repeated} ({repeated / max(1, clips):.1%}); clips in no step: {left} "
             f"({left / max(1, clips):.1%})"
         )
-        return "\n".join([*lines, *(f"left out, {count} rows: {reason}" for reason, count in self.left_out.items())])
+        return "\n".join([*lines, *(f"left out, rows: {count}, {reason}" for reason, count in self.left_out.items())])
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,10 +409,11 @@ class BucketClips(Clips):
 
     def count_left_out(self) -> dict[str, int]:
         """Count the rows that have no bucket, by the reason."""
-        counts: dict[str, int] = {}
+        counts = Counter(f"{kind} in the scan" for _, kind, _ in self.catalog.failures)
         for rows, reason in self.division.left_out:
-            text = reason.partition(": ")[2]
-            counts[text] = counts.get(text, 0) + len(rows)
+            counts[reason.partition(": ")[2]] += len(rows)
+        if others := self.num_excluded - counts.total():
+            counts["no frames, or no frame index"] += others
         return counts
 
     def count_buckets(self, order: Order) -> BucketTable:

@@ -25,9 +25,14 @@ from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed._checks import check_choice, check_integer, check_position
 from framefeed.errors import UsageError
-from framefeed.plan._order import Balance, Order, Predict, make_permutation
+from framefeed.plan._order import MOST_POSITIONS, Balance, Order, Predict, make_permutation
 from framefeed.plan._shard import Delivery
 from framefeed.request import BUCKETS, SUBSTITUTES, hash_words
+
+_MOST_STEPS = 1 << 27
+"""Steps of an epoch: 32 bytes each."""
+_PASS_BITS = 50
+"""Of the number of a clip in its bucket's stream, up to the end of an epoch; so of that of a pass over its clips."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +87,7 @@ class BucketOrder(Order):
         if not self.rank < self.world_size:
             raise UsageError(f"rank: expected 0 to world_size - 1 (world_size={self.world_size}), got {self.rank}")
         check_choice("tail", self.tail, ("pad", "drop", "stream"))
-        check_integer("accumulate", self.accumulate, least=1)
+        object.__setattr__(self, "accumulate", check_integer("accumulate", self.accumulate, 1, _MOST_STEPS))
         for size in self.sizes if self.is_global else ():
             if size % self.world_size:
                 raise UsageError(
@@ -136,7 +141,12 @@ class BucketOrder(Order):
 
     @cached_property
     def _dealt(self) -> tuple[Steps, int]:
-        """The steps of all runs of the epoch, and how many of them earlier runs delivered."""
+        """The steps of all runs of the epoch, and how many of them come before the first position of this rank."""
+        steps, delivered = self._deal_all()
+        return steps, delivered if self.dealt_to is None else 0
+
+    def _deal_all(self) -> tuple[Steps, int]:
+        """Make the steps of all runs of the epoch, and count those that earlier runs delivered."""
         done: Steps | None = None
         begun, run = (0,) * len(self.counts), 0
         for run, delivery in enumerate(self.deliveries, start=1):
@@ -152,8 +162,8 @@ class BucketOrder(Order):
                 return steps, number
             if self.tail == "stream" and delivery.world_size != self._num_ranks:
                 raise UsageError(
-                    f"tail='stream' with batch_size=: an epoch that began with {delivery.world_size} ranks cannot go "
-                    f"on with {self._num_ranks}, because later epochs would leave out clips: give global_batch="
+                    f"tail='stream' without global_batch=: an epoch that began with {delivery.world_size} ranks cannot "
+                    f"go on with {self._num_ranks}, because later epochs would leave out clips: give global_batch="
                 )
             steps = steps.cut(number)
             begun = self._count_begun(begun, steps)
@@ -163,11 +173,9 @@ class BucketOrder(Order):
 
     def _count_begun(self, begun: tuple[int, ...], steps: Steps) -> tuple[int, ...]:
         """Count the clips of each bucket's stream up to the end of some steps."""
-        counts = list(begun)
-        ends = steps.firsts + np.diff(steps.starts)
-        for bucket in np.unique(steps.buckets).tolist():
-            counts[bucket] = int(ends[steps.buckets == bucket].max())
-        return tuple(counts)
+        counts = np.array(begun, dtype=np.int64)
+        np.maximum.at(counts, steps.buckets, steps.firsts + np.diff(steps.starts))
+        return tuple(counts.tolist())
 
     @property
     def _num_ranks(self) -> int:
@@ -194,13 +202,25 @@ class BucketOrder(Order):
         return steps.buckets[delivered:]
 
     @property
-    def step_sizes(self) -> tuple[int, ...]:
+    def step_sizes(self) -> tuple[int, ...] | None:
+        return self.global_sizes if self.has_steps else None
+
+    @property
+    def global_sizes(self) -> tuple[int, ...]:
         """Clips of a step of each bucket on all ranks together."""
         return tuple(size if self.is_global else size * self._num_ranks for size in self.sizes)
 
     def count_steps(self) -> IntArray:
         """Count the steps of each bucket that earlier runs did not deliver, int64 [K]."""
         return np.bincount(self.step_buckets, minlength=len(self.counts)).astype(np.int64)
+
+    def count_delivered(self) -> IntArray:
+        """Count the clips of each bucket that earlier runs delivered, int64 [K]."""
+        steps, delivered = self._dealt
+        done = steps.cut(delivered)
+        counts = np.zeros(len(self.counts), np.int64)
+        np.add.at(counts, done.buckets, np.diff(done.starts))
+        return counts
 
     # --- as `Order` has them --------------------------------------------------------------------------
 
@@ -216,10 +236,10 @@ class BucketOrder(Order):
             lengths = np.array(self._lengths, dtype=np.int64)[buckets]
             numbers = np.where(numbers < lengths, numbers, (numbers - lengths) % lengths)
         passes, numbers = np.divmod(numbers, counts)
-        keys = buckets << 32 | passes
+        keys = buckets << _PASS_BITS | passes
         for key in np.unique(keys).tolist():
             own = keys == key
-            bucket, number = key >> 32, key & 0xFFFFFFFF
+            bucket, number = key >> _PASS_BITS, key & ((1 << _PASS_BITS) - 1)
             clips[own] = self._offsets[bucket] + self._permute(bucket, number)(numbers[own])
         return clips
 
@@ -239,6 +259,8 @@ class BucketOrder(Order):
 
     @property
     def whole(self) -> BucketOrder:
+        if self.is_global:
+            return replace(self, rank=0, world_size=1, deliveries=())
         return replace(self, rank=0, world_size=1, dealt_to=self._num_ranks)
 
     def without(
@@ -310,10 +332,23 @@ def _make_steps(
     key: int,
 ) -> Steps:
     """Make the steps in which each bucket's stream goes from ``begun`` to ``ends``, in a random order."""
+    blocks = [size * accumulate for size in sizes]
+    lengths = [max(0, end - first) for end, first in zip(ends, begun, strict=True)]
+    numbers = [-(-left // block) if is_padded else left // block for left, block in zip(lengths, blocks, strict=True)]
+    # Of a bucket without steps, too.
+    positions = start + sum(max(1, number) * block for number, block in zip(numbers, blocks, strict=True))
+    most = max((*ends, *begun), default=0)
+    if sum(numbers) * accumulate > _MOST_STEPS or most >> _PASS_BITS:
+        raise UsageError(
+            f"expected at most {_MOST_STEPS:,} steps, and 2**{_PASS_BITS} clips of a bucket in all epochs, got "
+            f"{sum(numbers) * accumulate:,} steps up to clip {most:,}: give smaller weights=, repeats=, accumulate= or "
+            "epoch=, or more clips of a step"
+        )
+    if positions > MOST_POSITIONS:
+        raise UsageError(f"an epoch of {positions:,} clips is too long: give fewer clips of a step")
     size, first = np.array(sizes, dtype=np.int64), np.array(begun, dtype=np.int64)
-    left, block = np.maximum(0, np.array(ends, dtype=np.int64) - first), size * accumulate
-    counts = -(-left // block) if is_padded else left // block
-    total = int(counts.sum())
+    counts = np.array(numbers, dtype=np.int64)
+    total = sum(numbers)
     if not total:
         none = np.empty(0, np.int64)
         return Steps(none, none, np.array([start], dtype=np.int64))

@@ -111,6 +111,10 @@ def _check_alike(plans: Sequence[EpochPlan], unequal: bool) -> None:
                 f"parts[{first}] and parts[{number}] are the same plan, which would give each of its clips twice: add "
                 "their weights, or give one of them another seed"
             )
+        if unequal and plan.order.tail == "stream":
+            raise UsageError(
+                f"parts[{number}] has tail='stream', so that its epochs differ in length: give it tail='pad' or 'drop'"
+            )
         if not unequal and bool(plan.clips.buckets) != bool(plans[0].clips.buckets):
             raise UsageError(
                 f"parts[0] and parts[{number}]: one is a plan of buckets and the other is not: plan both by "

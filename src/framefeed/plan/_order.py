@@ -173,6 +173,11 @@ class Order:
         """Positions of this rank at which batches begin, and behind the last one; None if a loader chooses them."""
         return None
 
+    @property
+    def step_sizes(self) -> tuple[int, ...] | None:
+        """Clips of a step of each bucket, on all ranks together; None if a loader chooses the batches."""
+        return None
+
     def deal(self, predict: Predict) -> Shard:
         """Deal the positions to the ranks; ``predict`` gives the cost of clips, where they are dealt by cost."""
         rest = self.find_rest(predict)

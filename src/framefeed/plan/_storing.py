@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from framefeed._outcome import Ok, catch_error
 from framefeed._units import format_share
 from framefeed.plan._clips import CatalogClips, Draws
 from framefeed.plan._description import SAMPLED_CLIPS
+from framefeed.plan._order import Order
 from framefeed.plan._plan import EpochPlan
 from framefeed.plan._planned import iterate_takes
 from framefeed.request import CenterCrop, FixedCrop, OutputSpec
@@ -174,8 +174,7 @@ def _list_frames(plan: EpochPlan, positions: range, by_output: bool) -> list[tup
 
 def order_by_catalog(plan: EpochPlan, later: int = 0) -> EpochPlan:
     """Return the plan some epochs later: all ranks' clips in the order of the catalog, those of a source together."""
-    order = replace(plan.order.with_epoch(plan.epoch + later), shuffle=False, unit=1)
-    return EpochPlan(order.whole, plan.clips)
+    return EpochPlan(Order(plan.clips.count, plan.order.seed, False, plan.epoch + later), plan.clips)
 
 
 def sample_windows(plan: EpochPlan, count: int, most_clips: int) -> Iterator[range]:

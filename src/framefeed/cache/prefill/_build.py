@@ -305,7 +305,7 @@ def build(
     if clips is not None:
         check_integer("clips", clips, least=1)
     before, begin = replace(cache.store.counts), perf_counter()
-    num_clips = len(plan) * epochs
+    num_clips = sum(len(plan.with_epoch(plan.epoch + number)) for number in range(epochs))  # which may differ
     num_filled = num_clips if clips is None else min(clips, num_clips)
     count = thread_budget().threads if workers == "auto" else check_integer("workers", workers, least=0)
     done, lacking = FillCounts(), (0, 0)

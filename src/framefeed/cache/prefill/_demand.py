@@ -87,9 +87,10 @@ def make_tasks(plan: EpochPlan, epochs: int, options: FillOptions, most_clips: i
         options: Size of the tasks.
         most_clips: Choose so many clips, spread over the plan in the order of the catalog; None for all.
     """
-    positions = np.arange(len(plan), dtype=np.int64)
     plans = [plan.with_epoch(plan.epoch + number) for number in range(epochs)]
-    found = [each.clips_at(each.global_position(positions)) for each in plans]
+    # Epochs may differ in length.
+    found = [each.clips_at(each.global_position(np.arange(len(each), dtype=np.int64))) for each in plans]
+    starts = np.cumsum([0, *map(len, found)])
     rows = np.hstack([np.array(each.rows, dtype=np.int64) for each in found])  # of each take, and of each clip
     if most_clips is not None:
         order = np.argsort(rows[0], kind="stable")
@@ -110,9 +111,9 @@ def make_tasks(plan: EpochPlan, epochs: int, options: FillOptions, most_clips: i
         failed = FillTask(row)
         for number in numbers[first:stop].tolist():
             clip, take = divmod(number, len(rows))
-            epoch, position = divmod(clip, len(plan))
+            epoch = int(starts.searchsorted(clip, side="right")) - 1
             try:
-                takes.append(list(iterate_takes(found[epoch].plan(position)))[take])
+                takes.append(list(iterate_takes(found[epoch].plan(clip - int(starts[epoch]))))[take])
             except (FrameNotFound, TimeUnavailable) as error:
                 failed.errors.append(error)
         if failed.errors:
