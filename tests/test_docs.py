@@ -14,6 +14,7 @@ import inspect
 import linecache
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -180,13 +181,25 @@ def test_what_a_script_does_is_run() -> None:
     assert found["x"] == 2
 
 
+def quick_start() -> str:
+    return next(block.code for block in blocks_of(ROOT / "README.md") if block.needs_torch)
+
+
+def test_the_quick_start_does_nothing_where_a_spawned_worker_imports_it(at_home: Path) -> None:
+    pytest.importorskip("torch")
+    before = {path.name for path in at_home.iterdir()}
+    (at_home / "train.py").write_text(quick_start())
+    assert "catalog" not in runpy.run_path("train.py", run_name="__mp_main__")
+    assert {path.name for path in at_home.iterdir()} == {*before, "train.py"}
+
+
 @pytest.mark.slow
+@pytest.mark.test_all
 def test_the_quick_start_is_a_script_that_spawned_workers_can_import(at_home: Path) -> None:
     pytest.importorskip("torch")
-    block = next(block for block in blocks_of(ROOT / "README.md") if block.needs_torch)
     spawned = 'import multiprocessing\n\nmultiprocessing.set_start_method("spawn", force=True)\n'
     # Each epoch starts its workers, which import PyTorch.
-    one_epoch = block.code.replace("range(3)", "range(1)").replace("num_workers=2", "num_workers=1")
+    one_epoch = quick_start().replace("range(3)", "range(1)").replace("num_workers=2", "num_workers=1")
     assert one_epoch.count("range(1)") == one_epoch.count("num_workers=1") == 1
     (at_home / "train.py").write_text(spawned + one_epoch)
     command = [sys.executable, "train.py"]
