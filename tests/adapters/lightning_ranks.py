@@ -13,6 +13,7 @@ from typing import Any
 import lightning.pytorch as pl
 import numpy as np
 import torch
+import torch._dynamo  # an optimiser imports it, which takes as long as importing PyTorch: before the fork
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from framefeed.adapters.torch import ClipDataset, DataLoader
