@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 import framefeed as ff
@@ -190,6 +191,16 @@ def test_a_loader_takes_no_batch_size_for_them_and_needs_one_for_others(catalog:
     (batch, *_) = load(plain, batch_size=3)
     assert batch.bucket is None
     assert len(batch.draw) == 3
+
+
+def test_a_data_loader_takes_the_batches_of_the_plan(catalog: ff.Catalog) -> None:
+    torch = pytest.importorskip("torch")
+    plan = make_plan(catalog.filter(pc.field("text").is_valid()), rank=1, world_size=2)
+    loader = torch.utils.data.DataLoader(ff.torch.ClipDataset(plan), batch_sampler=plan.batches(), num_workers=0)
+    for items, batch in zip(loader, load(plan), strict=True):
+        np.testing.assert_array_equal(items["data"].numpy(), batch.data)
+        assert items["text"] == batch["text"]
+        assert items["position"].tolist() == batch.positions.tolist()
 
 
 def test_keys_are_of_contents_and_forms(catalog: ff.Catalog, videos: Path, tmp_path: Path) -> None:
