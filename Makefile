@@ -60,9 +60,9 @@ installed-oldest installed-newest: installed-%: .venv/.dev
 	$(BIN)/python -m tests.installed $*
 
 # Tests that need the other decoders (OpenCV, TorchCodec, decord), and those that need DALI. Each set is installed on top
-# of .venv, in an environment of its own: the rest is tested without them.
+# of .venv, in an environment of its own: the rest is tested without them, and so are the tools of the exam.
 engines: .venv-engines/.engines
-	.venv-engines/bin/python -m pytest $(ARGS) tests/engines
+	.venv-engines/bin/python -m pytest $(ARGS) --ignore=tests/engines/test_exam.py tests/engines
 
 dali: .venv-dali/.dali
 	.venv-dali/bin/python -m pytest $(ARGS) tests/adapters/dali tests/engines -k dali

@@ -100,20 +100,21 @@ def plan_once(path: str) -> dict[str, float]:
 
 
 def measure_loading(rounds: int) -> dict[str, Any]:
-    """Load an epoch of buckets, and the same clips as plain plans of one shape each, in turn: CPU seconds."""
+    """Load an epoch of buckets, and the same clips as a plain plan of each shape, in turn: CPU seconds."""
     with TemporaryDirectory() as folder:
-        plan = ff.plan_buckets(make_videos(Path(folder), 8), BUCKETS, global_batch=BATCH, tail="drop", **OPTIONS)
-        requests: dict[tuple[int, int, int], list[ff.DecodeRequest]] = {}
-        for clip in plan:
-            shape = (clip.shape[0], *clip.shape[2:])
-            requests.setdefault(shape, []).append(
-                ff.DecodeRequest(clip.source, indices=clip.indices.tolist(), output=clip.output)
-            )
-        plains = [ff.plan_requests(each, seed=0) for each in requests.values()]
+        catalog = make_videos(Path(folder), 8)
+        plan = ff.plan_buckets(catalog, BUCKETS, global_batch=BATCH, tail="drop", start=0, **OPTIONS)
+        rows: dict[tuple[int, int, int], list[int]] = {}
+        for clip, shape in zip(plan, plan.shapes(), strict=True):
+            rows.setdefault(shape, []).append(clip.row)
+        plains = [
+            ff.plan_clips(catalog.take(own), ff.Dense(shape[0], fps=8, start=0), seed=0, size=ff.Cover(*shape[1:]))
+            for shape, own in rows.items()
+        ]
         pairs = [(_load([plan], None), _load(plains, BATCH)) for _ in range(rounds + 1)][1:]
     ratios = sorted(plain / own for own, plain in pairs)
     return {
-        "clips": len(plan), "buckets": len(requests), "CPU s": median(own for own, _ in pairs),
+        "clips": len(plan), "buckets": len(rows), "CPU s": median(own for own, _ in pairs),
         "plain / buckets": median(ratios), "from": ratios[0], "to": ratios[-1],
     }  # fmt: skip
 

@@ -5,9 +5,9 @@
 Two frames a second of a video of constant rate, at most 64, resized to 364 x 644 and 352 x 640 by a bicubic filter in
 all rows: by framefeed's decoder, in the other rows by torchvision's antialiased resize of full pictures, as
 transformers does it. CPU seconds and wall of a video, opening included; medians and ends of the ratios other /
-framefeed of rounds. With ``--epoch``, an epoch of the H.264 files of a folder (at most 100, of at most 3 MB) by two
-workers too: `ClipLoader` over a plan, scanning and indexing in it, against torch's `DataLoader` over a dataset that
-calls transformers' `load_video` and the resize.
+framefeed of rounds. With ``--epoch``, an epoch of the first 100 H.264 files of a folder, of any container and at most
+3 MB, that both can read, by two workers too: `ClipLoader` over a plan, scanning and indexing in it, against torch's
+`DataLoader` over a dataset that calls transformers' `load_video` and the resize.
 The long video is the same packets again. Each reader gets one thread, but for the row "transformers", which is its
 own call with its own defaults.
 """
@@ -15,6 +15,7 @@ own call with its own defaults.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import statistics
@@ -31,6 +32,7 @@ from framefeed.testing import Coded, put_packets, take_packets
 
 SIZES = ((364, 644), (352, 640))
 FPS, MOST = 2, 64
+MOST_VIDEOS = 100
 
 
 def list_frames(path: str) -> list[int]:
@@ -147,19 +149,26 @@ def run_dataset(paths: list[str]) -> int:
     return sum(len(batch) for batch in loader)
 
 
-def measure_epoch(folder: Path, rounds: int) -> dict[str, list[tuple[float, float]]]:
-    """Measure CPU seconds, with those of workers, and wall of an epoch, in turns."""
-    paths = []
-    for path in sorted(folder.rglob("*.mp4")):
+def list_videos(folder: Path) -> list[str]:
+    """List the first `MOST_VIDEOS` H.264 files of a folder that both can read; none is there twice."""
+    paths: dict[bytes, str] = {}
+    for path in sorted(folder.rglob("*")):
         try:
-            if path.stat().st_size < 3_000_000 and ff.probe(path).codec == "h264":
+            if path.is_file() and path.stat().st_size < 3_000_000 and ff.probe(path).codec == "h264":
                 Videos([str(path)])[0]
                 ff.vlm.load_video(path, fps=FPS, max_frames=2)
-                paths.append(str(path))
-        except Exception as error:  # files that one of the two cannot read are left out
+                paths.setdefault(hashlib.sha256(path.read_bytes()).digest(), str(path))
+        except Exception as error:
             print(f"left out: {path.name}: {type(error).__name__}", flush=True)
-    paths = paths[:100]
+        if len(paths) == MOST_VIDEOS:
+            break
     print(f"{len(paths)} videos", flush=True)
+    return list(paths.values())
+
+
+def measure_epoch(folder: Path, rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """Measure CPU seconds, with those of workers, and wall of an epoch, in turns."""
+    paths = list_videos(folder)
     runs = {"framefeed": run_framefeed, "DataLoader and transformers": run_dataset}
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for _ in range(rounds):

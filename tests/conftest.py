@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.corpus_folder import share_folder
 from tests.lengths import IS_ALL, IS_LONG
 from tests.parallel.clocks import HandClock
 from tests.poison import poison
-from tests.tiers import mark_slow, put_long_files_first
+from tests.tiers import mark_slow, put_long_files_first, turn
 
 if TYPE_CHECKING:
     from tests.media.remote.stores import Store
@@ -55,6 +55,21 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(share_folder())
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Have each process of xdist begin elsewhere: what one has compiled, the others read."""
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker is not None and collector.path in (CHECKOUT, CHECKOUT / "tests"):  # what is named, or all
+        number = int(worker["workerid"].removeprefix("gw"))
+        report.result = turn(report.result, number / worker["workercount"])
+    return report
+
+
+# Before all others, which must meet the items of every process in one order.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_slow(items)
     markers = [name for name, is_run in (("test_all", IS_ALL), ("chaos", IS_LONG)) if not is_run]

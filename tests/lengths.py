@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations, product
 from typing import Any, TypeVar
 
@@ -18,6 +19,27 @@ Size = TypeVar("Size")
 def either(*, short: Size, long: Size) -> Size:
     """Choose the size for this run: the long one is for tests that are marked ``long``."""
     return long if IS_LONG else short
+
+
+def sampled(cases: Sequence[Any], kind: Callable[[Any], Hashable], *, step: int | None = None) -> list[Any]:
+    """Choose cases for `make test`, and leave the others to `make test-all`.
+
+    Only where another test has all of them, or where those of a kind differ in what the test is not about.
+
+    Args:
+        cases: Values of parameters; a tuple has one for each.
+        kind: Of each kind, the first is run.
+        step: And each so-manyth from there on.
+    """
+    seen: Counter[Hashable] = Counter()
+    chosen = []
+    for case in cases:
+        number = seen[kind(case)]
+        seen[kind(case)] += 1
+        values = case if isinstance(case, tuple) else (case,)
+        is_run = number % step == 0 if step else number == 0
+        chosen.append(case if is_run else pytest.param(*values, marks=pytest.mark.test_all))
+    return chosen
 
 
 def pairwise(*axes: Sequence[Any]) -> list[Any]:

@@ -14,6 +14,7 @@ import inspect
 import linecache
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -30,6 +31,7 @@ import pytest
 import framefeed as ff
 from framefeed.cli import COMMANDS, main
 from framefeed.testing import make_folder
+from tests.adapters.ranks import report_of_ranks
 from tests.cli.running import SECONDS, environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -140,19 +142,6 @@ def check_shown(value: object, said: str) -> None:
     assert repr(value) == said
 
 
-def run_programs(blocks: list[Block]) -> None:
-    """Run blocks as scripts, in one process, which imports the framework once: it starts threads that stay."""
-    codes = []
-    for block in blocks:
-        assert "# -> " not in block.code, f"{block.place}: promises are not checked in a script"
-        codes.append((block.place, block.code))
-    script = f"for place, code in {codes}: exec(compile(code, place, 'exec'), {{'__name__': '__main__'}})"
-    command = [sys.executable, "-W", "error", "-c", script]
-    settings = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
-    result = subprocess.run(command, env=environment(settings), capture_output=True, timeout=SECONDS)
-    assert result.returncode == 0, result.stderr.decode()
-
-
 def run_shell(block: Block) -> None:
     known = set(sys.modules)
     for line in block.code.replace("\\\n", " ").splitlines():
@@ -180,13 +169,25 @@ def test_what_a_script_does_is_run() -> None:
     assert found["x"] == 2
 
 
+def quick_start() -> str:
+    return next(block.code for block in blocks_of(ROOT / "README.md") if block.needs_torch)
+
+
+def test_the_quick_start_does_nothing_where_a_spawned_worker_imports_it(at_home: Path) -> None:
+    pytest.importorskip("torch")
+    before = {path.name for path in at_home.iterdir()}
+    (at_home / "train.py").write_text(quick_start())
+    assert "catalog" not in runpy.run_path("train.py", run_name="__mp_main__")
+    assert {path.name for path in at_home.iterdir()} == {*before, "train.py"}
+
+
 @pytest.mark.slow
+@pytest.mark.test_all
 def test_the_quick_start_is_a_script_that_spawned_workers_can_import(at_home: Path) -> None:
     pytest.importorskip("torch")
-    block = next(block for block in blocks_of(ROOT / "README.md") if block.needs_torch)
     spawned = 'import multiprocessing\n\nmultiprocessing.set_start_method("spawn", force=True)\n'
     # Each epoch starts its workers, which import PyTorch.
-    one_epoch = block.code.replace("range(3)", "range(1)").replace("num_workers=2", "num_workers=1")
+    one_epoch = quick_start().replace("range(3)", "range(1)").replace("num_workers=2", "num_workers=1")
     assert one_epoch.count("range(1)") == one_epoch.count("num_workers=1") == 1
     (at_home / "train.py").write_text(spawned + one_epoch)
     command = [sys.executable, "train.py"]
@@ -197,19 +198,12 @@ def test_the_quick_start_is_a_script_that_spawned_workers_can_import(at_home: Pa
 @pytest.mark.slow
 def test_scripts_run_on_two_ranks(at_home: Path) -> None:
     pytest.importorskip("torch")
-    # One after the other on the same ranks: torchrun, and each rank, import PyTorch.
     for page, mark in (("README.md", "set_epoch"), ("docs/guide.md", "init_process_group")):
         block = next(block for block in blocks_of(ROOT / page) if block.needs_torch and mark in block.code)
         # Each epoch of each rank would start two workers, which import PyTorch.
         code = block.code.replace("range(3)", "range(1)").replace("num_workers=2", "num_workers=1")
         (at_home / f"{mark}.py").write_text(code)
-    names = "('set_epoch', 'init_process_group')"
-    run_both = f"import runpy\nfor name in {names}: runpy.run_path(name + '.py', run_name='__main__')\n"
-    (at_home / "train.py").write_text(run_both)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
-    settings = {"OMP_NUM_THREADS": "1", "FRAMEFEED_THREADS": "2"}
-    result = subprocess.run(torchrun, cwd=at_home, env=environment(settings), capture_output=True, timeout=3 * SECONDS)
-    assert result.returncode == 0, result.stderr.decode()[-4000:]
+    assert report_of_ranks("tests.adapters.script_ranks", at_home) == [["init_process_group.py", "set_epoch.py"]] * 2
     assert not list(at_home.glob("*.journal"))
 
 
@@ -222,7 +216,7 @@ def test_blocks_run_in_order(page: Path, at_home: Path, page_module: ModuleType)
     for block in blocks_of(page):
         if block.reason is not None or block.language not in RUN:
             continue
-        if block.needs is not None:  # see test_programs_run
+        if block.needs is not None:  # tests/adapters/framework_checks.py runs it
             continue
         if block.needs_torch and not HAS_TORCH:
             left_out.append(block.place)
@@ -232,17 +226,6 @@ def test_blocks_run_in_order(page: Path, at_home: Path, page_module: ModuleType)
             run_shell(block)
     if left_out:
         pytest.skip(f"without torch, these were left out: {', '.join(left_out)}")
-
-
-PROGRAMS = [block for page in PAGES for block in blocks_of(page) if block.needs is not None and block.reason is None]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("framework", sorted({str(block.needs) for block in PROGRAMS}))
-def test_programs_run(framework: str, at_home: Path) -> None:
-    if importlib.util.find_spec(framework) is None:
-        pytest.skip(f"{framework} is not installed")
-    run_programs([block for block in PROGRAMS if block.needs == framework])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names_of(PAGES))

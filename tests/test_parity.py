@@ -21,6 +21,7 @@ from framefeed.testing import read_stamp, read_stamps
 from tests.codec_clips import CODECS
 from tests.corpus import corpus_file
 from tests.decode.law import Product, check_clips
+from tests.lengths import sampled
 from tests.makers import open_corpus, slot_of
 from tests.media.files import CODEC_CLIPS, READABLE, readable_path
 from tests.pathologies import iter_pathologies
@@ -67,6 +68,7 @@ class Stamped:
 
 
 CLIPS = [Stamped(name, CODECS[name.partition(".")[0]].spec.stamps) for name in CODEC_CLIPS]
+NUMBERS = {recipe.name: recipe.number for recipe in iter_pathologies()}
 # Pictures of two sizes fit no one memory unscaled.
 HARD = [
     Stamped(recipe.name, tuple(recipe.stamps))
@@ -76,10 +78,16 @@ HARD = [
 DAMAGED = [recipe.name for recipe in iter_pathologies() if recipe.stamps is None and recipe.name in READABLE]
 
 
-# Every codec in every backend; the hard files, which tests/test_law.py reads in every way, where another class reads.
-# "auto" hands videos on to "pyav".
-MATRIX = [(clip, backend) for clip in CLIPS for backend in VIDEO_BACKENDS if backend != "auto"]
-MATRIX += [(clip, backend) for clip in HARD for backend in (CACHED, *INSTALLED)]
+# Every codec in every backend, but `make test` alternates between the two beside "pyav"; the hard files, which
+# tests/test_law.py reads in every way, where another class reads. "auto" hands videos on to "pyav".
+MATRIX = [(clip, backend) for clip in CLIPS for backend in ("pyav", *INSTALLED)]
+BESIDE = [(clip, (DEMUXED, CACHED)[number % 2]) for number, clip in enumerate(CLIPS)]
+OTHERS = [(clip, (CACHED, DEMUXED)[number % 2]) for number, clip in enumerate(CLIPS)]
+MATRIX += [*BESIDE, *(pytest.param(*case, marks=pytest.mark.test_all) for case in OTHERS)]
+MATRIX += sampled(
+    [(clip, backend) for clip in HARD for backend in (CACHED, *INSTALLED)],
+    lambda case: (NUMBERS[case[0].name], case[1]),
+)
 MATRIX += [pytest.param(clip, "auto", marks=pytest.mark.test_all) for clip in [*CLIPS[1:], *HARD[1:]]]
 MATRIX += [(clips[0], "auto") for clips in (CLIPS, HARD)]
 

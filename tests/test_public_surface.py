@@ -14,6 +14,7 @@ import pytest
 
 import framefeed as ff
 from framefeed._nearest import OTHER_NAMES
+from tests.lengths import IS_ALL
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parent.parent
@@ -165,7 +166,8 @@ def test_what_probes_a_door_finds_no_unknown_name() -> None:
         assert {getattr(door, name, None) for name in unknown} == {None}
         assert inspect.unwrap(door) is door  # type: ignore[arg-type]
         doctest.DocTestFinder().find(door)
-        create_autospec(door)
+        if IS_ALL or door is ff:
+            create_autospec(door)
     assert not hasattr(pytest.importorskip("framefeed.torch"), "FrameBatch")
 
 

@@ -7,13 +7,15 @@ import tomllib
 from functools import cache
 from itertools import combinations, product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.conftest import CHECKOUT
 from tests.installed import SETS, find_python
-from tests.lengths import pairwise
-from tests.tiers import slow_tests, write_times
+from tests.lengths import pairwise, sampled
+from tests.tiers import slow_tests, turn, write_times
 from tests.times import sum_times
 
 TESTS = CHECKOUT / "tests"
@@ -82,6 +84,24 @@ def test_pairs_of_values_are_covered_by_fewer_cases() -> None:
     assert len(chosen) < len(left_out)
     pairs = {pair for case in left_out for pair in combinations(enumerate(case), 2)}
     assert pairs <= {pair for case in chosen for pair in combinations(enumerate(case), 2)}
+
+
+def test_one_of_each_kind_and_each_so_manyth_of_a_kind_are_run() -> None:
+    cases = [("a", 1), ("b", 2), ("a", 3), ("a", 4)]
+    for step, run in ((None, [1, 2]), (2, [1, 2, 4]), (1, [1, 2, 3, 4])):
+        sample = sampled(cases, lambda case: case[0], step=step)
+        assert [case[1] for case in sample if case in cases] == run
+        assert [case.values for case in sample if case not in cases] == [case for case in cases if case[1] not in run]
+    assert sampled("aba", str.upper)[:2] == ["a", "b"]
+
+
+def test_processes_begin_at_shares_of_all_files_and_collect_all() -> None:
+    rooms: list[Any] = [SimpleNamespace(path=path) for path in sorted(TESTS.iterdir())]
+    begun = [turn(rooms, number / 4) for number in range(4)]
+    assert begun[0] == rooms
+    assert len({each[0].path for each in begun}) == 4
+    for each in begun:
+        assert sorted(each, key=rooms.index) == rooms
 
 
 @pytest.mark.parametrize("name", SETS)

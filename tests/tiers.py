@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache  # no process that is forked here reads the file
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,8 @@ _HEADING = """\
 # `make check` leaves a test out. Listed: {listed_wall:.0f} s of wall, {listed_cpu:.0f} s of CPU.
 # Tests of less than {least} s are not listed: {count:,} functions, {wall:.0f} s of wall and {cpu:.0f} s of CPU.
 """
+
+Node = pytest.Item | pytest.Collector
 
 
 class TimesOfTest(NamedTuple):
@@ -80,4 +84,12 @@ def put_long_files_first(items: list[pytest.Item]) -> None:
     for name, path in {name_of(item): item.path for item in items}.items():
         if name in read_times():
             seconds[path] += read_times()[name].wall_seconds
-    items.sort(key=lambda item: -seconds[item.path])
+    # By path too: processes that collected in another order must come to the same one.
+    items.sort(key=lambda item: (-seconds[item.path], item.path))
+
+
+def turn(nodes: Sequence[Node], share: float) -> list[Node]:
+    """Begin where this share of all that the nodes have to compile is over, and end with what is before that."""
+    sizes = [sum(file.stat().st_size for file in {node.path, *node.path.rglob("*.py")}) for node in nodes]
+    first = bisect_left([*accumulate(sizes, initial=0)], share * sum(sizes))
+    return [*nodes[first:], *nodes[:first]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 import framefeed as ff
 from framefeed.bench.baselines import load_module
 from framefeed.load import ClipLoader
+from framefeed.testing import make_folder
 from tests.conftest import CHECKOUT
 from tests.makers import plan_of
+from tests.test_docs import PAGES, blocks_of
 
 
 def making_loaders(batch_size: int) -> Iterator[Callable[..., ClipLoader]]:
@@ -64,6 +67,17 @@ def assert_bench_measures_whole_epochs(framework: str, loader: ClipLoader) -> No
     epochs = load_module(f"benchmarks.peers.{framework}").open_epochs(loader)
     assert [len(list(epochs())) for _ in range(2)] == [3, 3]
     assert loader.epoch == 2
+
+
+def check_programs_of_docs(framework: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the blocks of the docs that import a framework as scripts in a folder with videos; at least one is there."""
+    blocks = [block for page in PAGES for block in blocks_of(page) if block.needs == framework and block.reason is None]
+    assert blocks
+    make_folder(folder / "videos", videos_per_class=3, seconds=4.0)
+    monkeypatch.chdir(folder)
+    for block in blocks:
+        assert "# -> " not in block.code, f"{block.place}: promises are not checked in a script"
+        exec(compile(block.code, block.place, "exec"), {"__name__": "__main__"})  # noqa: S102 - running them is the point
 
 
 def assert_signature_is_in_reference(name: str, function: Callable[..., Any]) -> None:

@@ -19,6 +19,7 @@ from tests.adapters.framework_checks import (
     assert_bench_measures_whole_epochs,
     assert_signature_is_in_reference,
     check_finished_pictures,
+    check_programs_of_docs,
     list_expected,
     making_loaders,
 )
@@ -248,6 +249,10 @@ def test_streams_are_nested_dicts(make_loader: Callable[..., ClipLoader]) -> Non
                 np.testing.assert_array_equal(batch["pts_seconds"][name], other.pts_seconds[name].astype(np.float32))
                 np.testing.assert_array_equal(batch["valid"][name], other.valid[name])
             np.testing.assert_array_equal(batch["positions"], other.positions)
+
+
+def test_programs_of_the_docs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_programs_of_docs("jax", tmp_path, monkeypatch)
 
 
 def test_the_bench_measures_whole_epochs(make_loader: Callable[..., ClipLoader]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import lightning.pytorch as pl
 import numpy as np
 import torch
+import torch._dynamo  # an optimiser imports it, which takes as long as importing PyTorch: before the fork
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from framefeed.adapters.torch import ClipDataset, DataLoader
@@ -112,7 +113,7 @@ def report_clip_loader(folder: Path) -> dict[str, Any]:
 
 def bucket_loader() -> ClipLoader:
     plan = plan_buckets(
-        catalog(), [(3, 32, 48), (5, 32, 48)], fps=15, global_batch=4, seed=7, per_video="all",
+        catalog(), [(5, 32, 48), (9, 32, 48)], fps=15, global_batch=4, seed=7, per_video="all",
         rank=int(os.environ["RANK"]), world_size=WORLD_SIZE,
     )  # fmt: skip
     return ClipLoader(plan, workers=2, backend=FlatDecoder())

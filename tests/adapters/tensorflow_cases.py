@@ -24,6 +24,7 @@ from tests.adapters.framework_checks import (
     assert_bench_measures_whole_epochs,
     assert_signature_is_in_reference,
     check_finished_pictures,
+    check_programs_of_docs,
     list_expected,
     making_loaders,
 )
@@ -386,6 +387,10 @@ def test_the_bridge_of_decord_s_names_gives_tensors() -> None:
     assert batch.dtype == tf.uint8
     np.testing.assert_array_equal(batch.numpy(), native)
     np.testing.assert_array_equal(bridge.to_tensorflow(native).numpy(), native)
+
+
+def test_programs_of_the_docs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_programs_of_docs("tensorflow", tmp_path, monkeypatch)
 
 
 def test_the_bench_measures_whole_epochs(make_loader: Callable[..., ClipLoader]) -> None:

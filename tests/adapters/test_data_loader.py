@@ -113,7 +113,7 @@ CONFIGURATIONS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("workers", [0, *(pytest.param(few, marks=pytest.mark.test_all) for few in (1, 2)), 4])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_batches_are_those_of_torch(name: str, workers: int) -> None:
     make = CONFIGURATIONS[name]

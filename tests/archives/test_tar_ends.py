@@ -24,6 +24,7 @@ from tests.archives.tars import (
     read_tar,
     with_holes,
 )
+from tests.lengths import IS_ALL
 from tests.pictures.made import picture, saved
 from tests.remote import served
 
@@ -107,6 +108,8 @@ def test_D15_a_scan_has_all_members_that_are_there_and_one_failed_row_for_the_re
     if is_remote:
         pytest.importorskip("urllib3", reason="our own reader needs it")
     archives = {each: (data, names, "") for each, (data, names) in SOUND.items() if names} | LACKING
+    if is_remote and not IS_ALL:  # where only the reads are others, which test_sound_ends and its like try
+        archives = dict([*archives.items()][::3])
     objects = {f"/{number}.tar": data for number, (data, _, _) in enumerate(archives.values())}
     for path, data in objects.items():
         (tmp_path / path[1:]).write_bytes(data)

@@ -25,6 +25,7 @@ from framefeed.bench.decode import DECODE
 from framefeed.cli import main
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
+from tests.lengths import sampled
 from tests.patience import PATIENCE_SECONDS
 from tests.programs import running
 
@@ -56,7 +57,7 @@ MADE: dict[str, Callable[[Path, Rounds], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", sampled([*MADE], lambda _: None))
 def test_media_that_cannot_be_made_in_time_are_given_up(name: str, tmp_path: Path, rounds: Rounds) -> None:
     with pytest.raises(MissingMedia, match=rf"^no time was left to make {name}: raise --minutes$"):
         MADE[name](tmp_path, rounds)
@@ -116,6 +117,7 @@ for name in sys.argv[2:]:
 """
 
 
+@pytest.mark.test_all
 @pytest.mark.slow
 def test_no_peer_takes_the_signal_that_ends_a_bench(tmp_path: Path) -> None:
     video = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=40))

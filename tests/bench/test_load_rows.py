@@ -43,6 +43,7 @@ def test_our_loop_gives_the_clips_that_all_are_asked_for(clips: ClipSet) -> None
     assert _epochs.make_check(others, [OWN])(contender)
 
 
+@pytest.mark.test_all
 @pytest.mark.slow
 def test_a_users_data_set_runs_under_our_class(clips: ClipSet, tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -104,6 +104,7 @@ def test_rows_of_a_scan_that_are_wrong_are_caught(originals: Originals, tree: Tr
     assert wrong_rows(catalog.take([0]), tree) == ["1 rows of 48 files"]
 
 
+@pytest.mark.test_all
 @pytest.mark.slow
 def test_a_second_scan_is_watched_and_paired(tree: Tree, tmp_path: Path) -> None:
     row = run_row(second_row(tree, tmp_path), ONCE)

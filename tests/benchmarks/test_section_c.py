@@ -31,7 +31,7 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Peers:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epochs", [0, 1])
+@pytest.mark.parametrize("epochs", [pytest.param(0, marks=pytest.mark.test_all), 1])
 def test_our_routes_give_every_picture_of_an_epoch(album: c.Album, peers: Peers, epochs: int) -> None:
     with ExitStack() as stack:
         row = run_row(c.epochs_row(album, peers, stack, epochs), Rounds(1))

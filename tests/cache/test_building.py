@@ -44,6 +44,7 @@ from tests.corpus import corpus_file
 from tests.decode.forks import Child, result_of_child
 from tests.fakes import FlatDecoder
 from tests.judges import assert_same_arrays
+from tests.lengths import sampled
 from tests.makers import catalog, plan_of
 from tests.patience import PATIENCE_SECONDS
 
@@ -62,8 +63,10 @@ PLANS: dict[str, Callable[[], EpochPlan]] = {
 # --- what it does -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PLANS)
-@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize(
+    ("workers", "name"),
+    sampled([(workers, name) for workers in (3, 0) for name in PLANS], lambda case: case if case[0] else 0, step=3),
+)
 def test_each_frame_is_decoded_once_and_served(name: str, workers: int, tmp_path: Path) -> None:
     with FrameCache(tmp_path / "c") as cache:
         check_build(build, PLANS[name](), cache, workers=workers)

@@ -286,6 +286,19 @@ def test_help_says_where_keys_come_from(answer: Answer) -> None:
     assert "storage_options" in out
 
 
+def test_texts_beside_files_are_a_column(videos: Path, tmp_path: Path, answer: Answer) -> None:
+    names = [shutil.copy(path, tmp_path / f"{number}.mp4") for number, path in enumerate(sorted(videos.rglob("*.mp4")))]
+    (tmp_path / "0.txt").write_text("a ball\n")
+    out, err = answer("scan", *names, "--text-from", ".txt", "-o", tmp_path / "cat.parquet")
+    assert Catalog.open(tmp_path / "cat.parquet").table["text"].to_pylist() == ["a ball", None, None, None]
+    assert err.splitlines() == [
+        f"framefeed: text_from: no text for 3 of 4 media: the file is missing, for example {tmp_path}/1.txt"
+    ]
+    assert "read" in out
+    line = only_line(answer("scan", videos, "--text-from", "txt", code=1).err)
+    assert line.startswith("framefeed: text_from (--text-from) must be the ending of texts beside the media, ")
+
+
 def test_archives_that_are_named_are_read(videos: Path, tmp_path: Path, answer: Answer) -> None:
     members = [(str(path.relative_to(videos)), path.read_bytes()) for path in sorted(videos.rglob("*.mp4"))]
     (tmp_path / "a.tar").write_bytes(pack(members))

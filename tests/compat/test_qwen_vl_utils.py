@@ -215,6 +215,22 @@ def test_windows_are_of_times() -> None:
             fetch_video({"video": path, "video_start": start, "video_end": end})
 
 
+def test_a_window_ends_when_its_last_frame_leaves_the_screen() -> None:
+    path = str(clip_file("qwen_variable.mp4", VARIABLE))
+    element = {"video": path, "video_start": 2.0, "video_end": 2.36, "nframes": 8}
+    frames, metadata = fetch_video(element, return_video_metadata=True)
+    assert numbers_of(frames) == [20, 21, 23, 24, 25, 26, 28, 29]
+    assert metadata["duration"] == pytest.approx(1.0)  # frame 30 comes at 3.0 s
+
+
+def test_an_error_of_an_element_has_its_source() -> None:
+    path = str(corpus_file("base.mp4"))
+    for wrong in ({"nframes": 200}, {"video_start": 9.0}):
+        with pytest.raises(UsageError) as caught:
+            fetch_video({"video": path, **wrong})
+        assert caught.value.source == path
+
+
 @difference("Videos without times")
 def test_no_times() -> None:
     with pytest.raises(TimeUnavailable, match=r"raw\.h264"):
@@ -273,6 +289,11 @@ def test_broken_files(tmp_path: Path) -> None:
         ({"video": "base", "video_start": "0"}, "video_start, video_end: expected"),
         ({"video": []}, "expected pictures"),
         ({"video": ["x"], "sample_fps": 0}, "sample_fps=0"),
+        ({"video": ["x"], "sample_fps": -1}, "sample_fps=-1"),
+        ({"video": ["x"], "sample_fps": "2"}, "sample_fps: expected a number"),
+        ({"video": [make_picture()], "raw_fps": "2"}, "raw_fps: expected a number"),
+        ({"video": "base", "max_pixels": 0, "min_pixels": 0}, "max_pixels: expected a number above 0"),
+        ({"image": make_picture(), "resized_height": 0, "resized_width": 0}, "height, width: expected numbers above 0"),
         ({"video": [make_picture(28, 28), make_picture(300, 300)]}, "pictures of one size"),
         ({"video": None}, "source: expected a path"),
         ({"image": None}, "source: expected a path"),
@@ -356,6 +377,22 @@ def test_paths_and_bytes(tmp_path: Path) -> None:
     assert all((frame == frames[0]).all() for frame in frames)
 
 
+def test_pictures_of_a_list_are_resized_as_pillow_does() -> None:
+    blocks = np.random.default_rng(0).choice(np.array([0, 255], np.uint8), (10, 14, 3))
+    picture = Image.fromarray(blocks.repeat(30, 0).repeat(30, 1))
+    element = {"video": (picture, picture.rotate(180)), "total_pixels": 64 * 28 * 28, "min_pixels": 784}
+    video = fetch_video(element)
+    assert (video.shape, float(video.min()), float(video.max())) == ((2, 3, 168, 280), 0, 255)
+    first = fetch_image({**element, "image": picture}, 28)
+    expected = np.asarray(first.resize((280, 168), Image.Resampling.BICUBIC)).transpose(2, 0, 1)
+    assert np.abs(video[0].numpy() - expected).max() <= 1
+    assert (video == video.round()).all()
+
+
+def test_no_least_number_of_pixels() -> None:
+    assert smart_resize(100, 60, 28, 0, 10**6) == smart_resize(100, 60, 28, -5, 10**6) == (112, 56)
+
+
 # --- messages ---------------------------------------------------------------------------------------
 
 
@@ -382,6 +419,12 @@ def test_messages_are_read_in_order() -> None:
     ]
     assert seconds_of(videos[0][1]) == pytest.approx([0, 1.32, 2.64, 3.96])
     assert arguments == {"do_sample_frames": False}
+
+
+def test_an_image_comes_before_a_video_and_its_url() -> None:
+    small, large = make_picture(56, 56), make_picture(112, 112)
+    images, videos = process_vision_info([{"content": [{"image_url": large, "video": [large], "image": small}]}])
+    assert ([each.size for each in images], videos) == ([(56, 56)], None)
 
 
 @difference("Readers")

@@ -32,7 +32,7 @@ from tests.decode.damaged import copy_native_planes
 from tests.judges import psnr
 from tests.lengths import choose_pairs
 from tests.makers import open_corpus, slot_of
-from tests.media.files import READABLE, readable_path
+from tests.media.files import KINDS_OF_PICTURES, readable_path
 from tests.reference import packed_planes
 
 Picture = npt.NDArray[np.uint8]
@@ -80,7 +80,7 @@ def frame_of(picture: Picture, pixel_format: str = "yuv444p") -> VideoFrame:
 # --- planes -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", KINDS_OF_PICTURES)
 def test_native_planes_are_the_picture_without_padding(name: str) -> None:
     with av.open(str(readable_path(name))) as container:
         frame = next(container.decode(video=0))

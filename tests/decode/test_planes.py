@@ -33,7 +33,7 @@ from framefeed.testing import ClipSpec
 from tests.corpus import clip_file, corpus_file
 from tests.decode.rebuilding import aligned, differences, rebuilt, some_frames
 from tests.lengths import either
-from tests.media.files import READABLE, readable_path
+from tests.media.files import KINDS_OF_PICTURES, readable_path
 from tests.programs import run_python
 from tests.reference import packed_planes
 
@@ -128,7 +128,7 @@ def test_memory_of_another_size_is_refused() -> None:
 # --- the law ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", KINDS_OF_PICTURES)
 def test_rebuilt_pictures_convert_to_the_same_pixels(name: str) -> None:
     for frame in some_frames(readable_path(name), (0, 3)):
         assert differences(frame) == []

@@ -28,6 +28,7 @@ from framefeed.scanning import scan
 from framefeed.testing import read_stamps
 from tests.corpus import corpus_file, expected_stamps
 from tests.decode.faults import changed_decoders
+from tests.lengths import pairwise
 from tests.makers import open_corpus, slot_of
 from tests.media import faults
 from tests.media.faults import CALLS, Fault
@@ -65,9 +66,7 @@ READING: dict[str, Callable[[VideoDecoder], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["base.mp4", "closed_gop.ts"])
-@pytest.mark.parametrize("reading", READING)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "reading", "name"), pairwise(KINDS, [*READING], ["base.mp4", "closed_gop.ts"]))
 def test_a_shortage_at_any_call_gives_exact_frames_or_says_so(kind: str, reading: str, name: str) -> None:
     path = corpus_file(name)
     index, read = build_index(path), READING[reading]

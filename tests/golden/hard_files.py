@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -273,13 +273,14 @@ def _list_rows(folder: Path) -> Iterator[Row]:
         yield "lists", f"list: {name}", *["-"] * 6, _type_of(partial(_scan, path))
 
 
-def rows_of(group: str) -> list[Row]:
-    """Make the files of a group, or of the lists, once; give their rows."""
+def rows_of(group: str, left_out: Collection[str] = ()) -> list[Row]:
+    """Make the files of a group, or of the lists, once; give their rows, but for those that are left out."""
     with tempfile.TemporaryDirectory(prefix="framefeed-hard-") as name:
         folder = Path(name)
         if group == "lists":
-            return list(_list_rows(folder))
-        return [(group, label, *answer(given)) for label, given in GROUPS[group](folder)]
+            return [row for row in _list_rows(folder) if row[1] not in left_out]
+        files = GROUPS[group](folder)
+        return [(group, label, *answer(given)) for label, given in files if label not in left_out]
 
 
 def known_rows() -> list[Row]:

@@ -544,7 +544,42 @@ def requests(folder: Path) -> Documents:
     yield from describe_all("bytes and entries", ff.plan_requests(mixed, seed=3, shuffle=True), text=False)
 
 
+BUCKETS = ((5, 48, 64), (9, 48, 64), (9, 64, 48), (13, 48, 64), (17, 40, 40))
+
+
+def buckets(folder: Path) -> Documents:
+    """Steps of buckets: each size of a step and tail, ranks, rests of them, weights, windows and repeats."""
+    sizes = [(48, 64), (64, 48), (96, 128)]
+    names = {"times": [number % 3 for number in range(30)], "a": [0.0, 0.3] * 15, "b": [9.0, 1.9] * 15}
+    catalog = FakeCatalog(
+        [steady_index(20 + 2 * number, fps=25) for number in range(30)],
+        sizes=[sizes[number % 3] for number in range(30)],
+        columns=names,
+    )
+    given = {"fps": 10, "seed": SEED, "global_batch": 4}
+    for tail, ranks, more in product(("pad", "drop", "stream"), (1, 2), ({}, {"accumulate": 2}, {"start": 0})):
+        for rank in range(ranks):
+            plan = ff.plan_buckets(catalog, BUCKETS, **given, tail=tail, rank=rank, world_size=ranks, **more)
+            yield f"{tail}, {more}, {rank} of {ranks}", describe_plan(plan.with_epoch(1))
+    for more in (
+        {"weights": {BUCKETS[1]: 2, BUCKETS[0]: 0.5}}, {"repeats": "times"}, {"within": ("a", "b")}, {"min_steps": 0},
+        {"per_video": "all"}, {"max_repeated": 0.0}, {"max_crop": 0.6, "enlarge": True}, {"horizontal_flip": 0.5},
+    ):  # fmt: skip
+        plan = ff.plan_buckets(catalog, BUCKETS, **{**given, **more})
+        yield f"{more}", [describe_plan(plan), describe_text(plan), plan.fingerprint]
+    plan = ff.plan_buckets(catalog, BUCKETS, fps=10, seed=SEED, batch_size=2, world_size=3)
+    for clips in (2, 4):
+        rest = ff.plan_buckets(catalog, BUCKETS, fps=10, seed=SEED, batch_size=2, world_size=2)
+        yield f"rest after {clips}", describe_plan(rest.with_state({**plan.without(clips).state_dict()}))
+    parts = [
+        (ff.plan_buckets(catalog, BUCKETS, **{**given, "seed": seed}), weight) for seed, weight in ((1, 2), (2, 1))
+    ]
+    mixed = ff.mix_plans(parts, num_clips=40, seed=SEED, tail="drop", rank=1, world_size=2)
+    yield "mixture", [describe_plan(mixed), mixed.fingerprint]
+
+
 GROUPS: dict[str, Group] = {
+    "buckets": buckets,
     "rules": rules,
     "untimed": untimed,
     "orders": orders,

@@ -12,8 +12,21 @@ import pytest
 from tests.golden.plans import GROUPS, documents, hash_documents, known
 from tests.load import conftest
 
-pytestmark = [pytest.mark.golden, pytest.mark.usefixtures("kept_processes")]
+pytestmark = pytest.mark.usefixtures("kept_processes")
 kept_processes = conftest.kept_processes
+OF_LIBRARIES = {
+    "rules",
+    "orders",
+    "windows",
+    "untimed",
+    "requests",
+    "stills",
+    "columns",
+    "balanced",
+    "shares",
+    "unequal",
+}
+"""Groups that draw and choose with NumPy and PyArrow: the wheels are tried with these alone."""
 _MOST_NAMED = 30
 
 
@@ -22,7 +35,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("plans")
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "group", [pytest.param(group, marks=[pytest.mark.golden] * (group in OF_LIBRARIES)) for group in GROUPS]
+)
 def test_plans_are_those_of_the_golden(group: str, folder: Path) -> None:
     found = hash_documents(documents(group, folder))
     expected = {name: each for name, each in known().items() if name.startswith(f"{group}: ")}
@@ -36,3 +52,4 @@ def test_plans_are_those_of_the_golden(group: str, folder: Path) -> None:
 
 def test_every_entry_is_of_a_group() -> None:
     assert {name.partition(": ")[0] for name in known()} == set(GROUPS)
+    assert set(GROUPS) >= OF_LIBRARIES

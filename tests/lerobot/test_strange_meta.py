@@ -88,8 +88,8 @@ def test_whatever_is_wrong_is_an_error_of_our_own(version: str, tmp_path: Path) 
     raised, source = [], ff.lerobot.open(root).meta.source
     for path in [path for path in (root / "meta").rglob("*") if path.is_file()]:
         before = path.read_bytes()
-        for what, change in list_changes(path):
-            if version == "2.1" and not IS_ALL and what.startswith("('features'"):
+        for number, (what, change) in enumerate(list_changes(path)):
+            if version == "2.1" and not IS_ALL and (what.startswith("('features'") or number % 3):
                 continue  # as of version 3.0
             change()
             try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 import framefeed as ff
@@ -212,6 +213,16 @@ def test_a_loader_takes_no_batch_size_for_them_and_needs_one_for_others(catalog:
     assert len(batch.draw) == 3
 
 
+def test_a_data_loader_takes_the_batches_of_the_plan(catalog: ff.Catalog) -> None:
+    torch = pytest.importorskip("torch")
+    plan = make_plan(catalog.filter(pc.field("text").is_valid()), rank=1, world_size=2)
+    loader = torch.utils.data.DataLoader(ff.torch.ClipDataset(plan), batch_sampler=plan.batches(), num_workers=0)
+    for items, batch in zip(loader, load(plan), strict=True):
+        np.testing.assert_array_equal(items["data"].numpy(), batch.data)
+        assert items["text"] == batch["text"]
+        assert items["position"].tolist() == batch.positions.tolist()
+
+
 def test_keys_are_of_contents_and_forms(catalog: ff.Catalog, videos: Path, tmp_path: Path) -> None:
     plan = make_plan(catalog, start=0)
     keys = plan.keys()
@@ -231,16 +242,54 @@ def test_keys_are_of_contents_and_forms(catalog: ff.Catalog, videos: Path, tmp_p
     assert set(make_plan(catalog, start=0, rank=1, world_size=2).keys()) < set(keys)
 
 
-def test_a_mixture_takes_them_as_clips_of_any_shape_alone(catalog: ff.Catalog) -> None:
-    parts = [(make_plan(catalog), 1), (make_plan(catalog, seed=2), 1)]
-    with pytest.raises(UsageError, match=r"weights= or repeats= of ff\.plan_buckets"):
-        ff.mix_plans(parts, num_clips=12, seed=0)
-    mixture = ff.mix_plans(parts, num_clips=12, seed=0, unequal=True)
+def test_a_mixture_keeps_their_steps(catalog: ff.Catalog) -> None:
+    """Each step is of one bucket of one part, and the shares are those of the weights."""
+    parts = [(make_plan(catalog, global_batch=4), 3), (make_plan(catalog, seed=2, global_batch=2, max_crop=0.5), 1)]
+    whole = ff.mix_plans(parts, num_clips=80, seed=5, tail="drop")
+    batches = load(whole)
+    for batch in batches:
+        (part,) = set(batch["plan"].tolist())
+        assert len(batch) == (4, 2)[part]
+        assert batch.bucket == (batch.data.shape[1], *batch.data.shape[3:])
+        plan = parts[part][0]
+        assert batch.bucket in plan.clips.buckets
+        assert batch["text"] == [catalog.table["text"][row].as_py() for row in batch.rows.tolist()]
+    clips = [sum(len(batch) for batch in batches if batch["plan"][0] == part) for part in (0, 1)]
+    assert 48 <= clips[0] <= 60
+    assert 12 <= clips[1] <= 20
+    table = whole.describe().buckets
+    assert sum(each.steps for each in table.buckets) == len(batches)
+    assert list(map(content, load(pickle.loads(pickle.dumps(whole))))) == list(map(content, batches))
+    ranks = [load(ff.mix_plans(parts, num_clips=80, seed=5, tail="drop", rank=rank, world_size=2)) for rank in (0, 1)]
+    for one, *shares in zip(batches, *ranks, strict=True):
+        assert sorted(np.concatenate([share.positions for share in shares])) == sorted(one.positions)
+    mixed = ff.mix_plans(parts, num_clips=40, seed=5, tail="stream", world_size=2)
+    check_resume(lambda workers: ff.ClipLoader(mixed, workers=workers))
+
+
+def test_a_mixture_of_other_plans_needs_lists(catalog: ff.Catalog) -> None:
+    with pytest.warns(UserWarning, match="left out"):
+        plain = ff.plan_clips(catalog, ff.Uniform(5), seed=0, size=(32, 48), columns=("text",))
+    with pytest.raises(UsageError, match=r"parts\[1\]: one is a plan of buckets"):
+        ff.mix_plans([(make_plan(catalog), 1), (plain, 1)], num_clips=12, seed=0)
+    with pytest.raises(UsageError, match="plan all parts alike"):
+        ff.mix_plans([(make_plan(catalog), 1), (make_plan(catalog, accumulate=2), 1)], num_clips=12, seed=0)
+    mixture = ff.mix_plans([(make_plan(catalog), 1), (plain, 1)], num_clips=12, seed=0, unequal=True)
     for batch in load(mixture, batch_size=4):
         assert batch.bucket is None
-        for clip, row in zip(batch.data, batch.rows.tolist(), strict=True):
-            assert (len(clip), *clip.shape[2:]) in BUCKETS
-            assert 0 <= row < len(catalog)
+        assert {(len(clip), *clip.shape[2:]) for clip in batch.data} <= set(BUCKETS)
+
+
+def test_without_steps_the_clips_come_in_their_order_in_lists(catalog: ff.Catalog) -> None:
+    for plan in (make_plan(catalog), ff.mix_plans([(make_plan(catalog), 1)], num_clips=12, seed=0)):
+        loose = pickle.loads(pickle.dumps(plan.without_steps()))
+        assert loose.fingerprint == plan.fingerprint
+        clips = [clip for batch in load(plan) for clip in batch.data]
+        given = [clip for batch in load(loose, batch_size=3) for clip in batch.data]
+        assert len(given) == len(clips)
+        assert all(map(np.array_equal, given, clips))
+    plain = ff.plan_clips(catalog.without(catalog.errors), ff.Uniform(2), seed=0, size=(8, 8))
+    assert plain.without_steps() is plain
 
 
 def test_epochs_of_a_stream_differ_in_length(catalog: ff.Catalog, tmp_path: Path) -> None:
@@ -277,11 +326,11 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_stills_are_of_one_frame_and_videos_never(stills: Path) -> None:
     catalog = ff.scan(stills, progress=False)
-    with pytest.warns(UserWarning, match="1 shorter than 5 frames"):
+    with pytest.warns(UserWarning, match="1: shorter than 5 frames"):
         plan = ff.plan_buckets(catalog, [(1, 32, 48), (1, 48, 32), (5, 32, 48)], fps=12, global_batch=1, seed=0)
     found = {Path(str(batch.sources[0])).name: batch.bucket for batch in load(plan)}
     assert found == {"0.jpg": (1, 32, 48), "2.jpg": (1, 32, 48), "1.jpg": (1, 48, 32), "9.mp4": (5, 32, 48)}
-    with pytest.warns(UserWarning, match="3 a still picture, and no bucket has T = 1"):
+    with pytest.warns(UserWarning, match="3: a still picture, and no bucket has T = 1"):
         plan = ff.plan_buckets(catalog, [(5, 32, 48)], fps=12, global_batch=1, seed=0)
     assert {Path(str(batch.sources[0])).name for batch in load(plan)} == {"9.mp4"}
 

@@ -21,8 +21,9 @@ from framefeed.plan import EpochPlan, plan_requests
 from framefeed.testing import make_lerobot
 from tests.corpus import corpus_file
 from tests.damaged import damaged_clip
+from tests.fakes import FlatDecoder
 from tests.load.stream_media import plan_both
-from tests.makers import folder, plan_of, plan_over
+from tests.makers import FRAMES, folder, plan_of, plan_over
 from tests.patience import PATIENCE_SECONDS
 from tests.remote import served
 
@@ -131,12 +132,31 @@ def test_another_file_is_stale(tmp_path: Path) -> None:
     assert caught.value.position == 0
 
 
+def test_a_missing_source_is_that_of_the_clip(tmp_path: Path) -> None:
+    path = shutil.copy(sorted(folder().rglob("*.mp4"))[0], tmp_path / "video.mp4")
+    clip = plan_requests([ff.DecodeRequest(path, indices=[number]) for number in range(3)])[2]
+    Path(path).unlink()
+    with pytest.raises(MissingMedia) as caught:
+        ff.load_clip(clip)
+    assert caught.value.position == clip.position == 2
+
+
+def test_decoders_and_limits_are_those_that_are_given() -> None:
+    clip = plan_of(ff.AtIndices([0, 7, 3]), size=(8, 8))[0]
+    assert ff.load_clip(clip, backend=FlatDecoder()).data[0, :, 0, 0, 0].tolist() == [0, 7, 3]
+    with pytest.raises(ff.LimitExceeded, match="max_packets=3"):
+        ff.load_clip(clip, limits=ff.Limits(max_packets=3))
+    with pytest.raises(UsageError, match="storage_options"):
+        ff.load_clip(clip, storage_options=3)  # type: ignore[arg-type]
+
+
 def test_other_times_or_numbers_of_the_same_file_are_stale() -> None:
     text = plan_of(ff.Uniform(4))[0].to_json()
     for key, value in (
         ("pts", [0, 1, 2, 3]),
         ("time_base", [1, 7]),
         ("indices", [0, 1, 2, 999]),
+        ("indices", [0, 1, 2, FRAMES - 3]),  # the number of frames itself
         ("displayed", [9, 9]),
     ):
         edited = json.loads(text)

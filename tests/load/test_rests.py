@@ -15,7 +15,7 @@ from framefeed.load._loader import ClipLoader
 from framefeed.load._state import BatchRanges
 from framefeed.plan import Dense, plan_clips
 from tests.fakes import FakeCatalog, FlatDecoder, steady_index
-from tests.lengths import either
+from tests.lengths import IS_ALL, either
 
 CLIPS = 26
 VIDEOS = [(60, 12), (300, 150), (60, 60), (500, 250), (90, 1), (40, 5), (200, 25), (70, 70), (80, 2), (64, 8), (99, 33),
@@ -95,7 +95,7 @@ class Run:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(either(short=40, long=1000)))
+@pytest.mark.parametrize("seed", range(either(short=40 if IS_ALL else 20, long=1000)))
 def test_L13_the_rest_of_an_epoch_is_what_no_rank_delivered(seed: int) -> None:
     draw = random.Random(seed)
     shuffle = draw.choice([True, False, "videos"])

@@ -19,6 +19,7 @@ from framefeed.index import build_index, probe
 from framefeed.scanning import scan
 from framefeed.testing import ClipSpec, clip_bytes
 from tests.corpus import clip_file
+from tests.lengths import pairwise
 from tests.media.faults import CALLS, Fault, failing
 
 SHORTAGES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
@@ -46,9 +47,7 @@ def _some(calls: int) -> list[int]:
     return list(range(calls)) if calls <= 6 else sorted({0, 1, 2, calls // 2, calls - 2, calls - 1})
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("asked", ASKING)
-@pytest.mark.parametrize("kind", [*CALLS, "decode"])
+@pytest.mark.parametrize(("kind", "asked", "name"), pairwise([*CALLS, "decode"], [*ASKING], NAMES))
 def test_a_shortage_at_any_call_changes_no_fact(kind: str, asked: str, name: str) -> None:
     call = partial(ASKING[asked], clip_file(name))
     expected = call()

@@ -225,7 +225,7 @@ def test_the_clips_of_a_bucket_that_fills_no_step_go_to_the_nearest() -> None:
     table = {each.bucket: (each.clips, each.steps) for each in made.describe().buckets.buckets}
     assert table == {(5, 48, 64): (8, 2)}
     assert [error.partition(": ")[2] for _, error in made.excluded] == [
-        "its bucket 9 x 64 x 48 has fewer clips than a step, and no other fits"
+        "its bucket has fewer clips than a step (min_steps=1), and no other bucket with clips fits"
     ]
     assert set(bucket_by_row(made)) == set(range(8))
     square = plan(catalog, [*BUCKETS, (5, 40, 40)], global_batch=4, max_crop=0.3)
@@ -238,10 +238,47 @@ def test_the_clips_of_a_bucket_that_fills_no_step_go_to_the_nearest() -> None:
     assert only.excluded == plan(catalog, [(9, 64, 48)], global_batch=4, tail="stream").excluded
     dropped = plan(catalog, [(9, 64, 48)], global_batch=4, tail="drop")
     assert len(dropped) == 0
-    assert "fewer clips than a step" in dict(dropped.excluded)["video8.mp4"]
+    assert "fewer clips than" in dict(dropped.excluded)["video8.mp4"]
     ladder = plan(FakeCatalog([steady_index(15)] * 4 + [steady_index(30)] * 4 + [steady_index(60)]),
                   [(5, 48, 64), (9, 48, 64), (13, 48, 64)], global_batch=4)  # fmt: skip
     assert [each.clips for each in ladder.describe().buckets.buckets] == [4, 5]
+
+
+def test_what_comes_in_no_epoch_is_left_out_or_said() -> None:
+    """Also where steps in a row, or less than one pass, need more clips than a step."""
+    catalog = FakeCatalog([steady_index(60)] * 6 + [steady_index(15)] * 9, sizes=(48, 64))
+    for options in ({"accumulate": 2}, {"weights": {(9, 48, 64): 0.5}}):
+        made = plan(catalog, global_batch=4, tail="drop", **options)
+        seen = {clip.row for epoch in range(9) for clip in made.with_epoch(epoch)}
+        assert seen == set(range(15))
+        assert {each.bucket for each in made.describe().buckets.buckets} == {(5, 48, 64)}
+    with pytest.warns(UserWarning, match="6 clips of 1 buckets fill no step, and come in no epoch"):
+        plan_buckets(catalog, BUCKETS[:2], fps=10, global_batch=8, seed=0, tail="drop", min_steps=0)
+    made = plan(catalog, global_batch=4, min_steps=3)
+    assert {each.bucket for each in made.describe().buckets.buckets} == {(5, 48, 64)}
+    lone = plan(FakeCatalog([steady_index(60)] * 3, sizes=(48, 64)), global_batch=2, min_steps=9, tail="drop")
+    assert {error.partition(": ")[2] for _, error in lone.excluded} == {
+        "its bucket has fewer clips than 9 steps (min_steps=9), and no other bucket with clips fits"
+    }
+
+
+def test_rows_that_failed_are_counted_with_their_errors() -> None:
+    catalog = FakeCatalog([steady_index(60)] * 3, failed={1: ("CorruptMedia", "no moov")})
+    with pytest.warns(UserWarning, match="1 of 3 rows are left out.*1: CorruptMedia in the scan"):
+        made = plan_buckets(catalog, BUCKETS, fps=10, global_batch=1, seed=0)
+    assert made.describe().buckets.left_out == {"CorruptMedia in the scan": 1}
+
+
+def test_batches_list_the_positions_of_each_step() -> None:
+    catalog = FakeCatalog([steady_index(60)] * 6 + [steady_index(15)] * 9, sizes=(48, 64))
+    made = plan(catalog, global_batch=None, batch_size=lambda bucket: 26 // bucket[0], rank=1, world_size=2)
+    batches = made.batches()
+    assert [position for batch in batches for position in batch] == list(range(len(made)))
+    for batch in batches:
+        ((length, _, _),) = {made.shapes()[position] for position in batch}
+        assert len(batch) == 26 // length
+    with pytest.raises(UsageError, match="does not say them"):
+        plan_clips(catalog, Dense(5, fps=10), seed=0, size=(8, 8)).batches()
 
 
 def test_batches_may_have_as_many_pixels_or_depend_on_the_bucket() -> None:
@@ -349,22 +386,22 @@ def test_a_plan_is_a_value() -> None:
 
 def test_the_text_of_a_plan_says_what_comes_and_what_does_not() -> None:
     catalog = FakeCatalog([steady_index(60)] * 5 + [steady_index(15)] * 3 + [steady_index(4)] * 2)
-    with pytest.warns(UserWarning, match=r"2 of 10 rows are left out of this plan.*2 shorter than 5 frames at 10"):
+    with pytest.warns(UserWarning, match=r"2 of 10 rows are left out of this plan.*2: shorter than 5 frames at 10"):
         made = plan_buckets(catalog, BUCKETS, fps=10, global_batch=2, seed=0)
     text = str(made.describe())
     assert "steps: 5; clips that repeat: 2 (25.0%); clips in no step: 0 (0.0%)" in text
-    assert "left out, 2 rows: shorter than 5 frames at 10 a second" in text
+    assert "left out, rows: 2, shorter than 5 frames at 10 a second" in text
     (line,) = [line.split() for line in text.splitlines() if line.strip().startswith("9x48x64")]
     assert line == ["9x48x64", "5", "3", "2", "60.0%", "1", "0", "0.0%"]
     assert "clips in no step: 2 (25.0%)" in str(plan(catalog, global_batch=2, tail="drop").describe())
-    failed = FakeCatalog([steady_index(60)] * 4, failed={2: ("CorruptMedia", "cut off")})
-    with pytest.warns(UserWarning, match="1 of 4 rows are left out"):
-        plan_buckets(failed, BUCKETS, fps=10, global_batch=2, seed=0)
     damaged = replace(steady_index(60), damaged_frame_indices=np.array([5], np.int64))
     with pytest.warns(UserWarning, match="damage"):
         plan_buckets(FakeCatalog([damaged]), BUCKETS, fps=10, global_batch=1, seed=0)
-    with pytest.warns(UserWarning, match="T = 6, 8 is neither 4 k"):
-        plan_buckets(FakeCatalog([steady_index(60)]), [(6, 48, 64), (8, 48, 64)], fps=10, batch_size=1, seed=0)
+    with pytest.warns(UserWarning, match="encoders of most models") as warned:
+        plan_buckets(FakeCatalog([steady_index(60)]), [(6, 48, 60), (8, 48, 64)], fps=10, batch_size=1, seed=0)
+    texts = [str(each.message) for each in warned]
+    assert any("T = 6, 8 is neither 4 k + 1 nor 8 k + 1" in text for text in texts)
+    assert any("sides of 60 pixels are no multiples of 8" in text for text in texts)
 
 
 @pytest.mark.parametrize(

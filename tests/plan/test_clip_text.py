@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import pickle
 import platform
+import tracemalloc
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import framefeed as ff
 from framefeed.errors import UsageError
 from framefeed.media import SourceIdentity
 from framefeed.plan import Take, iterate_takes, plan_requests
+from framefeed.plan._clip_text import _read_column, _write
 from framefeed.testing import ClipSpec, clip_bytes, make_lerobot
 from tests.damaged import damaged_clip
 from tests.fakes import FakeCatalog, index_of
@@ -180,6 +183,33 @@ def test_a_text_has_as_many_frames_as_a_clip() -> None:
         ff.PlannedClip.from_json(json.dumps(given))
 
 
+def test_a_text_of_this_format_stays_what_it_is() -> None:
+    """Texts are kept: what is written otherwise has another number of its format."""
+    index = index_of([100, 356, 612, 877, 1124, 1380], time_base=Fraction(1, 1024), duration=256)
+    source = NamedCatalog([index], name="/videos/a.mp4")
+    clip = plan_over(source, ff.AtSeconds([0.0, 0.375, 0.4375, 0.25, 9.0]), size=ff.Letterbox(8), shuffle=False)[0]
+    given = json.loads(clip.to_json())
+    del given["versions"]
+    assert given == {
+        "framefeed_clip": 1, "position": 0, "row": 0, "line": 0,
+        "parts": {"": [{
+            "source": "/videos/a.mp4", "bytes": None, "fingerprint": None, "time_base": [1, 1024],
+            "indices": [0, 1, [0, 3]], "pts": [100, 256, [0, 3]], "segment": [[0, 5]],
+            "seconds": [0.0, 0.375, 0.4375, 0.25, 9.0], "end_seconds": 0.5,
+            "pick_error_seconds": [0.0, -0.125, -0.1875, 0.0, None], "valid": [[True, 4], False],
+            "damaged": None, "on_damaged": "error", "flipped": False,
+            "output": {"size": [6, 8], "still_quality": "scaled"},
+            "placement": {"size": [8, 8], "box": [1, 0, 6, 8], "fill": [0, 0, 0]}, "displayed": [48, 64],
+        }]},
+    }  # fmt: skip
+
+
+def test_runs_are_of_values_that_are_the_same_in_all_bits() -> None:
+    for values in ([0.0, -0.0, 0.0], [-0.0] * 3, [nan, 0.0, nan], [0.5, 0.5], [0.5] * 3 + [1.0]):
+        column = np.array(values, np.float64)
+        assert _read_column(np.float64, _write(column)).tobytes() == column.tobytes()
+
+
 # --- other texts --------------------------------------------------------------------------------------
 
 NOT_TEXTS: dict[str, tuple[Any, str]] = {
@@ -283,6 +313,17 @@ def test_an_edited_clip_is_refused_by_its_key(key: str, values: tuple[Any, ...])
     edited["parts"]["other"] = edited["parts"][""]
     with pytest.raises(UsageError, match=r"^parts: is not what"):
         ff.PlannedClip.from_json(json.dumps(edited))
+
+
+def test_a_column_of_many_long_runs_is_not_made() -> None:
+    edited = json.dumps(get_text(pick_error_seconds=[[0.0, 100_000]] * 40))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match=r"pick_error_seconds: is not what"):
+            ff.PlannedClip.from_json(edited)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_columns_have_one_length() -> None:

@@ -27,6 +27,7 @@ from framefeed.request import (
     RandomResizedCrop,
 )
 from tests.fakes import FakeCatalog, steady_index
+from tests.lengths import IS_ALL
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # remarks on damage and small crops
 
@@ -146,7 +147,7 @@ def check_alone(plan: EpochPlan, position: int) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
-@settings(max_examples=12)
+@settings(max_examples=12 if IS_ALL else 6)
 @given(given_options=options, shuffle=st.sampled_from([True, False, "videos"]), clips=st.integers(1, 3))
 def test_clips_found_together_are_those_of_each_position(
     rule: ClipRule, given_options: dict[str, Any], shuffle: Any, clips: int

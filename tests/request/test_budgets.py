@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -120,6 +122,44 @@ def test_wrong_budgets_are_refused(options: dict[str, Any]) -> None:
 def test_a_budget_beyond_the_largest_side_is_refused() -> None:
     with pytest.raises(UsageError, match="at most 65535 a side"):
         PixelBudget(28, min_pixels=10**10).fit(100, 200)
+
+
+def test_limits_of_a_clip_are_those_of_its_pictures() -> None:
+    some = (None, 900, 100_000), (None, 2000, 100_000), (None, 10**4, 10**7), (None, 10**5, 10**7), (1, 3, 64)
+    for least, most, least_total, most_total, length in itertools.product(*some):
+        if (least or 0) > (most or 10**9) or (least_total or 0) > (most_total or 10**9):
+            continue
+        budget = PixelBudget(14, least, most, least_total, most_total, max_ratio=3)
+        assert budget.needs_frames == (least_total is not None or most_total is not None)
+        own = budget.for_frames(length)
+        assert (own.multiple, own.max_ratio, own.needs_frames) == (14, 3, False)
+        upper = min([each for each in (most, most_total and Fraction(most_total, length)) if each], default=None)
+        if least is not None and most_total is not None:
+            assert upper is not None
+            upper = max(upper, int(least * 1.05))
+        lower = max([each for each in (least, least_total and Fraction(least_total, length)) if each], default=None)
+        assert own.max_pixels == upper
+        assert own.min_pixels == (lower if lower is None or upper is None else min(lower, upper))
+
+
+def test_a_picture_of_as_many_pixels_as_a_limit_is_not_scaled() -> None:
+    for height, width in np.random.default_rng(0).integers(20, 900, (200, 2)).tolist():
+        rows, columns = PixelBudget(28).fit(height, width)[0]
+        for limits in ({"max_pixels": rows * columns}, {"min_pixels": rows * columns}):
+            assert PixelBudget(28, **limits).fit(height, width)[0] == (rows, columns)
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_the_largest_side_is_allowed_and_no_larger_one(turn: int) -> None:
+    assert PixelBudget(4369).fit(*(65_535, 9000)[::turn])[0] == (65_535, 8738)[::turn]
+    with pytest.raises(UsageError, match="at most 65535 a side"):
+        PixelBudget(1).fit(*(65_536, 9000)[::turn])
+
+
+@pytest.mark.parametrize("limits", [{"max_pixels": Fraction(0)}, {"min_pixels": Fraction(-1, 3)}], ids=str)
+def test_fractions_of_no_pixels_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="_pixels: expected a number above 0"):
+        PixelBudget(28, **limits)
 
 
 @given(

@@ -387,7 +387,7 @@ def test_stopped_at_every_step_and_size(tmp_path: Path, found: str) -> None:
     (folder / "b" / "text.mp4").write_text("no video")
     (tmp_path / "work").mkdir()
     # Sizes double in so many parts; the scan is killed at one of so many steps.
-    parts, every = either(short=("1", "3") if IS_ALL else ("0.5", "9"), long=("2", "1"))
+    parts, every = either(short=("1", "3") if IS_ALL else ("0.5", "14"), long=("2", "1"))
     folders = os.fspath(folder), os.fspath(tmp_path / "work")
     report = report_of("tests.scanning.stopped_scan", *folders, found, parts, every)
     assert set(report["statuses"]) == {0, 3, -signal.SIGKILL, -signal.SIGXFSZ}
@@ -531,7 +531,7 @@ def test_workers_end_with_the_scan_even_if_its_error_is_kept(
 @pytest.mark.long
 def test_kill_9_at_random_moments(media: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    moments = either(short=20 if IS_ALL else 10, long=50)
+    moments = either(short=20 if IS_ALL else 6, long=50)
     report = report_of("tests.scanning.killed_scan", os.fspath(media), os.fspath(tmp_path / "work"), str(moments))
     assert report["rows"] == 46
     assert (report["unequal"], report["left"]) == (0, 0)

@@ -145,6 +145,19 @@ def test_of_four_that_begin_at_once_one_scans_and_the_others_wait_and_open_the_r
     assert {path.name for path in target.parent.iterdir()} == {"media", "cat.parquet", "cat.frames.arrow"}
 
 
+@pytest.mark.parametrize("resume", [True, False])
+def test_those_that_wait_take_the_texts_of_the_result(start: Start, folder: Path, target: Path, resume: bool) -> None:
+    (folder / "0.txt").write_text("first")
+    options = {"text_from": ".txt", "resume": resume}
+    first = start_first(start, **options)
+    other = start(**options)
+    wait_until_it_waits(other, target)
+    report = first.end()
+    (folder / "0.txt").write_text("a later one")  # It is not looked at.
+    assert other.end() == report | {"surveyed": 0}
+    assert Catalog.open(target).table["text"].to_pylist() == ["first", None, None, None, None]
+
+
 def test_one_of_them_takes_the_scan_over_if_the_first_is_killed(start: Start, folder: Path, target: Path) -> None:
     first = start_first(start)
     others = [start(), start()]

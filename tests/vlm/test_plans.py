@@ -17,6 +17,8 @@ from framefeed import vlm
 from framefeed.errors import UsageError
 from framefeed.plan import count_planned, mean_clip_bytes
 from framefeed.testing import ClipSpec, write_clip
+from tests.fakes import FakeCatalog, steady_index
+from tests.makers import plan_fakes, plan_over
 from tests.vlm.processors import make_processor
 
 COUNTS = [60, 131, 9, 97, 40, 75]
@@ -151,3 +153,50 @@ def test_tokens_say_what_ranks_wait_for(catalog: ff.Catalog) -> None:
     rule, size = vlm.rules(processor, fps=4, max_frames=12)
     plan = ff.plan_clips(catalog, rule, size=size, unequal=True, seed=0)
     assert vlm.count_tokens(plan, processor).max() <= 20
+
+
+def uneven_plan(**options: Any) -> ff.EpochPlan:
+    """Whole videos of 1 to 23 seconds and of three sizes, of which there is an index and nothing else."""
+    indexes = [steady_index(25 * seconds) for seconds in range(1, 24)]
+    fakes = FakeCatalog(indexes, sizes=[((48, 64), (64, 48), (80, 80))[row % 3] for row in range(23)])
+    return plan_over(fakes, **{"rule": RULE, "size": BUDGET, "unequal": True, "seed": 5, **options})
+
+
+def list_shapes(plan: ff.EpochPlan) -> list[tuple[int, int, int]]:
+    return [(length, height, width) for length, _, height, width in (clip.shape for clip in plan)]
+
+
+def test_shapes_are_those_of_the_planned_clips() -> None:
+    whole = uneven_plan()
+    of_ranks = [uneven_plan(rank=rank, world_size=3) for rank in range(3)]
+    other = uneven_plan(size=ff.LongSide(50), seed=6)
+    mixed = ff.mix_plans([(whole, 2), (other, 1)], num_clips=40, seed=0, unequal=True)
+    for plan in (whole, whole.with_epoch(2), *of_ranks, mixed, uneven_plan(rule=ff.Uniform(5)), uneven_plan(size=8)):
+        assert plan.shapes() == list_shapes(plan)
+    assert sorted({shape for plan in of_ranks for shape in plan.shapes()}) == sorted(set(whole.shapes()))
+
+
+def test_shapes_of_some_clips_of_a_mixture() -> None:
+    parts = [(uneven_plan(rule=ff.Uniform(3)), 2), (uneven_plan(rule=ff.Uniform(5), size=ff.LongSide(50)), 1)]
+    mixed = ff.mix_plans(parts, num_clips=40, seed=0, unequal=True)
+    found = mixed.clips_at(np.arange(40))
+    for some in (slice(0, 40), slice(7, 15), slice(39, 40)):
+        assert found[some].find_shapes() == [[(length, 3, *size) for length, *size in mixed.shapes()[some]]]
+
+
+def test_shapes_of_requests_of_any_length(catalog: ff.Catalog) -> None:
+    requests = [ff.DecodeRequest(catalog.source(row), indices=[0] * (row + 1) ** 2) for row in range(len(COUNTS))]
+    plan = ff.plan_requests(requests, size=BUDGET, unequal=True)
+    assert plan.shapes() == list_shapes(plan)
+    assert len({shape[1:] for shape in plan.shapes()}) > 3
+
+
+def test_shapes_of_more_clips_than_are_found_at_once() -> None:
+    plan = plan_fakes([10], ff.Uniform(2), clips_per_video=4100, size=(8, 8))
+    assert plan.shapes() == [(2, 8, 8)] * 4100
+
+
+def test_frames_past_the_end_are_not_counted_as_repeated() -> None:
+    plan = plan_fakes([10], ff.AtIndices([3, 3, 9, 99, 99]), size=(8, 8))
+    described = plan.describe()
+    assert (described.repeated_frames, described.past_end_frames) == (1, 2)

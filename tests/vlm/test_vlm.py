@@ -6,7 +6,6 @@ import itertools
 import pickle
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -18,14 +17,16 @@ import pytest
 
 import framefeed as ff
 from framefeed import vlm
-from framefeed.errors import FrameNotFound, MediaError, TimeUnavailable, UsageError
-from framefeed.index import Timeline
+from framefeed._arrays import FloatArray
+from framefeed.errors import FrameNotFound, LimitExceeded, MediaError, TimeUnavailable, UsageError
+from framefeed.index import STILL_TIMELINE, Timeline
 from framefeed.plan import choose_by
 from framefeed.request import ClipContext
 from framefeed.testing import ClipSpec, write_clip
 from framefeed.vlm._metadata import describe_frames
-from framefeed.vlm._processors import find_filter
-from tests.fakes import steady_index
+from framefeed.vlm._processors import find_filter, make_metadata
+from tests.corpus import corpus_file
+from tests.fakes import FlatDecoder, steady_index
 from tests.request.test_budgets import budget_of
 from tests.vlm.golden import condense
 from tests.vlm.processors import DESCRIBED, GOLDEN, VideoProcessor, make_processor
@@ -89,6 +90,75 @@ def test_a_size_that_no_value_says_is_refused(name: str) -> None:
         vlm.rules(object(), fps=2)
 
 
+def test_what_is_given_is_not_replaced_by_what_a_processor_has() -> None:
+    processor = make_processor("qwen3_vl-published")
+    for name in ("fps", "min_frames", "max_frames"):
+        with pytest.raises(UsageError, match=name):
+            vlm.rules(processor, **{name: 0})
+    with pytest.raises(UsageError, match="max_frames: expected at least min_frames=9, got 6"):
+        vlm.rules(processor, min_frames=9, max_frames=6)
+
+
+@pytest.mark.parametrize("name", ["qwen2_vl", "internvl"])
+@pytest.mark.parametrize("change", [{"do_center_crop": True}, {"do_resize": False}], ids=str)
+def test_a_processor_that_crops_or_does_not_resize_is_refused(name: str, change: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="crops pictures, or does not resize them"):
+        vlm.rules(make_processor(name, **change), fps=2, batch_size=1)
+
+
+class Sizes(SimpleNamespace):
+    """Sizes as newer processors have them, by attribute and by name."""
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+
+def test_sizes_may_be_objects() -> None:
+    for name in ("qwen3_vl", "internvl"):
+        own = make_processor(name, size=Sizes(**GOLDEN["processors"][name]["attributes"]["size"]))
+        assert vlm.rules(own, fps=2, batch_size=1) == vlm.rules(make_processor(name), fps=2, batch_size=1)
+
+
+def test_the_filter_is_read_by_its_number_in_pillow() -> None:
+    from PIL import Image
+
+    for number, name in ((Image.Resampling.BILINEAR, "bilinear"), (Image.Resampling.BICUBIC, "bicubic")):
+        assert find_filter(VideoProcessor("qwen2_vl", resample=number)) == name
+    assert find_filter(VideoProcessor("qwen2_vl", resample=None)) == "bicubic"
+
+
+class Resizing(VideoProcessor):
+    """A video processor that resizes as it is told, with ``more`` columns."""
+
+    more = 0
+
+    def resize(self, video: Any, *, size: Any, resample: Any, factor: int, temporal_factor: int, **capped: bool) -> Any:
+        assert (size, resample, capped == {"cap_pixels_per_frame": True}) == (
+            self.size, self.resample, bool(self.values.get("cap_pixels_per_frame"))
+        )  # fmt: skip
+        assert (factor, temporal_factor) == (self.patch_size * self.merge_size, self.temporal_patch_size)
+        rows, columns = budget_of(self.name).for_frames(video.shape[1]).fit(*video.shape[-2:])[0]
+        return video[..., :1, :1].expand(*video.shape[:-2], rows, columns + self.more)
+
+
+@pytest.mark.parametrize("name", ["qwen2_vl", "qwen2_5_vl-capped", "qwen3_vl-published", "glm4v"])
+def test_sizes_are_compared_with_those_that_a_processor_gives(name: str) -> None:
+    pytest.importorskip("torch")
+    assert vlm.rules(Resizing(name), fps=2)[1] == budget_of(name)
+
+    class Wider(Resizing):
+        more = 28
+
+    class Failing(Resizing):
+        def resize(self, video: Any, **options: Any) -> Any:
+            raise RuntimeError("no memory")
+
+    with pytest.raises(UsageError, match=r"Wider resizes 2 frames of 480 x 640 to \(\d+, \d+\), and PixelBudget"):
+        vlm.rules(Wider(name), fps=2)
+    with pytest.raises(UsageError, match=r"Failing resizes 2 frames of 480 x 640 to RuntimeError: no memory, and"):
+        vlm.rules(Failing(name), fps=2)
+
+
 @pytest.mark.parametrize(("name", "multiple"), [("qwen2_vl", 2), ("qwen3_vl", 1)])
 def test_as_many_frames_as_the_processor_samples_at_constant_rates(name: str, multiple: int) -> None:
     cases = [case for case in GOLDEN["indices"][name] if set(case) == {"N", "rate", "duration", "fps", "indices"}]
@@ -145,6 +215,42 @@ def test_as_trained_is_a_value() -> None:
     assert repr(other) != repr(rule)
 
 
+def test_facts_are_objects_of_the_processors_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Facts(SimpleNamespace):
+        pass
+
+    monkeypatch.setitem(sys.modules, "transformers.video_utils", SimpleNamespace(VideoMetadata=Facts))
+    made = make_metadata({"fps": 2.0, "frames_indices": [0, 1]})
+    assert (type(made), made.fps, made.frames_indices) == (Facts, 2.0, [0, 1])
+
+
+def test_as_trained_asks_about_the_window_and_about_stills() -> None:
+    processor, index = VideoProcessor("qwen2_vl", [0, 3]), steady_index(100, start=700)
+    rule = vlm.AsTrained(processor)
+    assert choose_by(rule, Timeline.within(index, 1.0, 3.0), ClipContext(0, 0, 0)).ordinals.tolist() == [25, 28]
+    processor.indices = [0, 0]
+    assert choose_by(rule, STILL_TIMELINE, ClipContext(0, 0, 0)).ordinals.tolist() == [0, 0]
+    (window, _), (still, _) = processor.asked
+    assert (window.total_num_frames, window.fps, window.duration) == (50, 25.0, 2.0)
+    assert still.total_num_frames == 1
+    assert (window.height, window.width) == index.stream.displayed
+
+
+def test_the_text_of_as_trained_has_no_order_and_names_the_version() -> None:
+    class Turned(VideoProcessor):
+        __module__ = "numpy.of_processors"
+
+        def to_dict(self) -> dict[str, Any]:
+            return dict(reversed(self.values.items()))
+
+    class Plain(VideoProcessor):
+        __module__ = "numpy.of_processors"
+
+    plain = repr(vlm.AsTrained(Plain("qwen2_vl"), fps=2, size=8))
+    assert plain.startswith(f"AsTrained(Plain {np.__version__} ")
+    assert plain.replace("Plain", "Turned") == repr(vlm.AsTrained(Turned("qwen2_vl"), size=8, fps=2))
+
+
 # --- tokens ---------------------------------------------------------------------------------------------
 
 
@@ -179,6 +285,19 @@ def test_tokens_of_a_plan(catalog: ff.Catalog) -> None:
         vlm.count_tokens(ff.plan_clips(catalog, rule, size=(33, 64), unequal=True, seed=0), processor)
 
 
+def plan_shaped(*shapes: tuple[int, int, int]) -> Any:
+    return SimpleNamespace(shapes=lambda: list(shapes))
+
+
+def test_tokens_of_an_odd_number_of_frames_and_of_no_clips() -> None:
+    processor = make_processor("qwen2_vl")
+    assert vlm.count_tokens(plan_shaped((3, 56, 84), (4, 56, 84), (1, 28, 28)), processor).tolist() == [12, 12, 1]
+    assert vlm.count_tokens(plan_shaped(), processor).tolist() == []
+    for shape in ((2, 55, 56), (2, 56, 55)):
+        with pytest.raises(UsageError, match=rf"{shape[1]} x {shape[2]} \(position 1\) are no multiples of 28"):
+            vlm.count_tokens(plan_shaped((2, 56, 56), shape), processor)
+
+
 # --- seconds --------------------------------------------------------------------------------------------
 
 
@@ -197,6 +316,51 @@ def test_what_a_processor_computes_are_the_seconds(seconds: list[float], end: fl
         assert len(seconds) / rate == pytest.approx(facts["duration"], abs=1e-6)
     moved = describe_frames(np.array(seconds), end, (48, 64), "window")
     assert np.allclose(np.array(moved["frames_indices"]) / moved["fps"], np.array(seconds) - seconds[0], atol=1e-6)
+
+
+def batch_of(*clips: list[float]) -> dict[str, Any]:
+    """What `ff.torch.list_clips` gives of clips at these seconds, whose last frames are shown for 0.1 s."""
+    return {
+        "seconds": [np.array(seconds, dtype=np.float64) for seconds in clips],
+        "end_seconds": np.array([seconds[-1] + 0.1 for seconds in clips]),
+        "data": [np.zeros((len(seconds), 3, 48, 64), np.uint8) for seconds in clips],
+        "source": [f"{number}.mp4" for number in range(len(clips))],
+        "ok": np.ones(len(clips), np.bool_),
+    }
+
+
+def test_what_a_processor_computes_is_rounded_and_has_one_duration() -> None:
+    chance = np.random.default_rng(0)
+    for count in (1, 2, 9):
+        for step in (0.1, 1.3, 700.0):
+            uneven: FloatArray = np.cumsum(chance.uniform(0, step, count))
+            grid: FloatArray = np.array([number * step for number in range(count)], np.float64)
+            for seconds in (uneven, uneven[0] + grid, grid):
+                end = float(seconds[-1] + step)
+                plain, moved = (describe_frames(seconds, end, (48, 64), origin) for origin in ("video", "window"))
+                for facts, times in ((plain, seconds), (moved, seconds - seconds[0])):
+                    assert np.abs(np.array(facts["frames_indices"]) / facts["fps"] - times).max() < 0.6e-6
+                    assert facts["total_num_frames"] >= 1
+                assert plain["duration"] == moved["duration"]
+                if count != 2:  # two frames are at equal distances, whatever the end is
+                    assert plain["duration"] == pytest.approx(end - seconds[0])
+                if seconds is not uneven and count > 1:  # a processor reads the frames of a window as 0, 1, 2, ...
+                    assert (moved["frames_indices"], moved["total_num_frames"]) == (list(range(count)), count)
+                    assert moved["fps"] == pytest.approx(1 / step)
+
+
+@pytest.mark.parametrize("end", [np.nan, 3.0, 2.5])
+def test_one_frame_of_no_duration_is_of_one_unit(end: float) -> None:
+    facts = describe_frames(np.array([3.0]), end, (48, 64))
+    assert (facts["duration"], facts["total_num_frames"], facts["frames_indices"]) == (0.0, 1, [3_000_000])
+
+
+def test_a_rate_is_that_of_all_clips_of_more_than_one_frame() -> None:
+    assert vlm.fps(batch_of([0.0], [7.5])) == 2.0
+    assert vlm.fps(batch_of([7.5], [3.0, 3.25, 3.5], [0.0, 0.25])) == 4.0
+    for other in ([0.0, 0.501], [0.0, 0.5, 1.1], [1.0, 1.0]):
+        with pytest.raises(UsageError, match="one fps="):
+            vlm.fps(batch_of([0.0, 0.5, 1.0], other))
 
 
 def load(plan: ff.EpochPlan, **options: Any) -> Iterator[ff.ClipBatch]:
@@ -355,13 +519,42 @@ def test_nothing_of_their_libraries_is_imported(videos: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_a_video_without_times_is_named(tmp_path: Path) -> None:
-    raw = tmp_path / "raw.h264"
-    write_clip(raw, ClipSpec(num_frames=12))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        index = ff.build_index(raw)
-        if index.has_timestamps:
-            pytest.skip("this stream declares a rate")
-        with pytest.raises(TimeUnavailable):
-            vlm.load_video(raw)
+@pytest.mark.parametrize("options", [{"fps": 2}, {"min_frames": 2}, {"max_frames": 2}], ids=str)
+def test_a_rule_stands_alone(videos: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="either rule=, or fps="):
+        vlm.load_video(videos / "steady.mp4", rule=ff.Uniform(2), **options)
+
+
+def test_times_of_the_stream_are_those_of_the_frames(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "late.mkv", ClipSpec(num_frames=10, start_seconds=1.5, height=48, width=64))
+    clip, index = vlm.load_video(path, fps=60), ff.build_index(path)
+    assert clip.pts_seconds.tolist() == index.pts_seconds[clip.indices].tolist()
+    assert clip.seconds.tolist() == pytest.approx([number / 60 for number in range(24)])
+
+
+def test_decoders_and_limits_are_those_that_are_given(videos: Path) -> None:
+    clip = vlm.load_video(videos / "steady.mp4", fps=5, backend=FlatDecoder())
+    assert clip.frames[:, 0, 0, 0].tolist() == clip.indices.tolist() == list(range(0, 95, 5))
+    with pytest.raises(LimitExceeded, match="max_packets=3"):
+        vlm.load_video(videos / "steady.mp4", fps=5, limits=ff.Limits(max_packets=3))
+
+
+def test_a_still_is_that_of_a_plan(tmp_path: Path) -> None:
+    from PIL import Image
+
+    noise = np.random.default_rng(0).integers(0, 256, (300, 400, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "still.jpg")
+    plan = ff.plan_clips(ff.scan(tmp_path, progress=False), ff.Uniform(1), size=(60, 80), seed=0)
+    (batch,) = load(plan, workers=0)
+    alone = vlm.load_video(tmp_path / "still.jpg", rule=ff.Uniform(1), size=(60, 80), filter="bilinear")
+    assert np.array_equal(batch.data[0], alone.frames)
+
+
+@pytest.mark.parametrize("rule", [ff.WholeVideo(2), ff.Uniform(4)], ids=repr)
+def test_a_video_without_times_is_named(rule: ff.ClipRule) -> None:
+    raw = corpus_file("raw.h264")
+    with pytest.raises(TimeUnavailable, match=r"raw\.h264"):
+        vlm.load_video(raw, rule=rule)
+    for source in (str(raw), [str(corpus_file("base.mp4")), str(raw)]):
+        with pytest.raises(TimeUnavailable, match=r"raw\.h264"):
+            vlm.fetch_videos(source)

@@ -76,7 +76,7 @@ INFO_COLUMNS = (
     "pixel_format",
 )
 _SHOWN_CLASSES = 5
-_LOCATION_COLUMNS = frozenset({"source", "mtime_ns", "error", *LOCATION_FACTS})
+_LOCATION_COLUMNS = frozenset({"source", "mtime_ns", "error", *LOCATION_FACTS, "text_version"})
 """Columns that differ between copies of the same media, and are left out of a catalog's fingerprint."""
 
 

@@ -39,6 +39,7 @@ from framefeed.scanning import (
     ListOptions,
     ScanRequest,
     ScanStats,
+    TextForm,
     check_fps,
     count_times,
     explain_lost_facts,
@@ -65,6 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--columns", type=read_columns, metavar="NAME=COLUMN,...",
                         help="columns of a list, by number from 0 or name, such as path=0,label=1, or of "
                              "archives, by name, such as label=json.label")  # fmt: skip
+    parser.add_argument("--text-from", metavar="ENDING",
+                        help="read a text beside each file into the column text: .txt, the file a.txt of a.mp4; "
+                             ".json:caption, a field of a.json")  # fmt: skip
     parser.add_argument("--path-template", metavar="TEXT",
                         help="make the paths of a list from its columns, as in '{label}/{id}.mp4'")  # fmt: skip
     parser.add_argument("--classes-of", metavar="CATALOG",
@@ -168,6 +172,7 @@ def _make_request(args: argparse.Namespace) -> ScanRequest:
         known,
         print_error,
         journal=None if args.journal is None else make_absolute(refuse_url("--journal", args.journal)),
+        texts=TextForm.parse(args.text_from),
     )
 
 

@@ -7,7 +7,8 @@ from framefeed.plan._checkpoint import STATE_VERSION
 from framefeed.plan._clips import CatalogClips, Clips, PartForm, Shape
 from framefeed.plan._found import PlannedClips
 from framefeed.plan._layouts import Located
-from framefeed.plan._mixed_clips import PLAN_COLUMN, mix_plans
+from framefeed.plan._mix_plans import mix_plans
+from framefeed.plan._mixed_clips import PLAN_COLUMN
 from framefeed.plan._options import ClipOptions
 from framefeed.plan._order import Balance, Order, Shuffle
 from framefeed.plan._plan import EpochPlan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -32,7 +33,7 @@ from framefeed.plan._options import ClipOptions
 from framefeed.plan._order import Order
 from framefeed.plan._planned import PlannedClip
 from framefeed.plan._rules import Dense, Seconds, Start, choose_by
-from framefeed.plan._tables import Excluded, Windows, find_failing, list_excluded, list_rows
+from framefeed.plan._tables import CHANGING_SIZE_REASON, Excluded, Windows, find_failing, list_excluded, list_rows
 from framefeed.request import ClipContext, Cover
 
 PerVideo = Literal["longest", "all"]
@@ -40,6 +41,8 @@ PerVideo = Literal["longest", "all"]
 _VERSION = 1
 """Rises if a position of the same plan gets another clip."""
 _NO_SIZE = "UsageError: the size of its pictures is not known"
+_CHANGES = "FormatChanged: the picture size changes mid-stream, and nothing says where to cut each"
+_TOO_FEW = "UsageError: its bucket has fewer clips than {} (min_steps={}), and no other bucket with clips fits"
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class _Divider:
         for rows, length in ((every[is_still], 1), (every[~is_still], 2)):
             own = replace(options, size=Cover(1, 1))
             for is_failing, reason in find_failing(catalog, rule.dense(length), own, rows, self._windows):
-                self.left_out.append((rows[is_failing], reason))
+                self.left_out.append((rows[is_failing], _CHANGES if reason == CHANGING_SIZE_REASON else reason))
                 rows = rows[~is_failing]
             kept.append(rows)
         rows = np.sort(np.concatenate(kept))
@@ -176,6 +179,8 @@ class _Divider:
         rule, lengths = self._rule, [length for _, (length, _, _) in self.shapes if length > 1]
         needed = f"shorter than {min(lengths)} frames" if lengths else "a video, and all buckets have T = 1"
         rate = f"at {float(rule.fps):g} a second"
+        if rule.start not in ("random", 0):
+            rate = f"{rate} from second {float(rule.start):g}"
         for is_left, reason in (
             ((best == TOO_SHORT) & self._is_still, "a still picture, and no bucket has T = 1"),
             ((best == TOO_SHORT) & ~self._is_still, f"{needed} {rate}" if lengths else needed),
@@ -186,7 +191,7 @@ class _Divider:
             self.left_out.append((self.rows[is_left], f"UsageError: {reason}"))
         return found
 
-    def merge(self, found: list[IntArray], least: Sequence[int], *, keeps_last: bool) -> None:
+    def merge(self, found: list[IntArray], least: Sequence[int], reason: str, *, keeps_last: bool) -> None:
         """Move the clips of buckets that have fewer than ``least`` to the nearest bucket that has some.
 
         It is that of the same size with the longest T below, else the one that is chosen among the others.
@@ -205,8 +210,6 @@ class _Divider:
                     alike = [found[other] for other in others if self.shapes[other][1][0] == length]
                     moved = moved[~np.isin(moved, np.concatenate(alike))]
                 found[each] = np.sort(np.concatenate([found[each], moved]))
-            text = " x ".join(map(str, self.shapes[bucket][1]))
-            reason = f"UsageError: its bucket {text} has fewer clips than a step, and no other fits"
             self.left_out.append((self.rows[np.unique(numbers[chosen < 0])], reason))
 
     def _choose_nearest(self, bucket: int, others: Sequence[int], numbers: IntArray) -> IntArray:
@@ -234,6 +237,7 @@ def divide_rows(
     least: Sequence[int],
     *,
     keeps_last: bool,
+    min_steps: int,
     repeats: IntArray | None,
 ) -> Division:
     """Divide the rows of a catalog among buckets that have ``least`` clips; ``repeats`` is how often each row comes."""
@@ -242,7 +246,8 @@ def divide_rows(
     if repeats is not None:
         divider.left_out.append((divider.rows[repeats[divider.rows] == 0], "UsageError: the column of repeats= is 0"))
         found = [np.repeat(numbers, repeats[divider.rows[numbers]]) for numbers in found]
-    divider.merge(found, least, keeps_last=keeps_last)
+    needed = "a step" if min_steps == 1 else f"{min_steps} steps"
+    divider.merge(found, least, _TOO_FEW.format(needed, min_steps), keeps_last=keeps_last)
     kept = [bucket for bucket, numbers in enumerate(found) if len(numbers)]
     return Division(
         tuple(shapes[bucket] for bucket in kept),
@@ -282,6 +287,20 @@ class BucketTable:
     buckets: tuple[BucketCount, ...]
     left_out: Mapping[str, int]  # rows by the reason
 
+    @classmethod
+    def of(cls, order: BucketOrder, buckets: Sequence[BucketCount], others: Sequence[BucketTable]) -> BucketTable:
+        """Count the steps that an order has of some buckets; ``others`` have rows that are left out."""
+        steps, sizes, delivered = order.count_steps().tolist(), order.global_sizes, order.count_delivered().tolist()
+        coming = max(1, sum(count * size for count, size in zip(steps, sizes, strict=True)))
+        lines = [
+            replace(each, steps=count, step_clips=size, share=count * size / coming, delivered=earlier)
+            for each, count, size, earlier in zip(buckets, steps, sizes, delivered, strict=True)
+        ]
+        left_out = Counter[str]()
+        for table in others:
+            left_out.update(table.left_out)
+        return cls(tuple(lines), left_out)
+
     def __str__(self) -> str:
         heads = ("bucket", "clips", "steps", "clips a step", "share", "repeated", "left", "cut off")
         rows = [
@@ -300,7 +319,7 @@ class BucketTable:
             f"steps: {steps}; clips that repeat: {repeated} ({repeated / max(1, clips):.1%}); clips in no step: {left} "
             f"({left / max(1, clips):.1%})"
         )
-        return "\n".join([*lines, *(f"left out, {count} rows: {reason}" for reason, count in self.left_out.items())])
+        return "\n".join([*lines, *(f"left out, rows: {count}, {reason}" for reason, count in self.left_out.items())])
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +337,14 @@ class BucketClips(Clips):
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
+        return () if self.options.unequal else self._shapes
+
+    @cached_property
+    def _shapes(self) -> tuple[Bucket, ...]:
         return tuple(shape for _, shape in self.division.shapes)
+
+    def without_buckets(self) -> BucketClips:
+        return replace(self, options=replace(self.options, unequal=True))
 
     @cached_property
     def inner(self) -> list[CatalogClips]:
@@ -329,7 +355,7 @@ class BucketClips(Clips):
             name: read_plan_column(catalog, name, every, as_codes=name in options.coded) for name in options.columns
         }
         windows = None if options.within is None else Windows.of(catalog, options.within, self.rule.dense(2))
-        pairs = list(zip(self.buckets, self.division.rows, strict=True)) or [((1, 1, 1), every)]
+        pairs = list(zip(self._shapes, self.division.rows, strict=True)) or [((1, 1, 1), every)]
         made = []
         for (length, height, width), rows in pairs:
             own = replace(options, size=Cover(height, width))
@@ -364,7 +390,7 @@ class BucketClips(Clips):
 
     @property
     def forms(self) -> Mapping[str, PartForm]:
-        return {"": PartForm(None, None, (None,), None, unequal=False, has_boxes=False)}
+        return {"": PartForm(None, None, (None,), None, self.options.unequal, has_boxes=False)}
 
     @property
     def columns(self) -> Mapping[str, Any]:
@@ -383,25 +409,22 @@ class BucketClips(Clips):
 
     def count_left_out(self) -> dict[str, int]:
         """Count the rows that have no bucket, by the reason."""
-        counts: dict[str, int] = {}
+        counts = Counter(f"{kind} in the scan" for _, kind, _ in self.catalog.failures)
         for rows, reason in self.division.left_out:
-            text = reason.partition(": ")[2]
-            counts[text] = counts.get(text, 0) + len(rows)
+            counts[reason.partition(": ")[2]] += len(rows)
+        if others := self.num_excluded - counts.total():
+            counts["no frames, or no frame index"] += others
         return counts
 
     def count_buckets(self, order: Order) -> BucketTable:
         """Count clips and steps of each bucket."""
         assert isinstance(order, BucketOrder)
-        steps, division = order.count_steps().tolist(), self.division
-        sizes = order.step_sizes
-        coming = sum(count * size for count, size in zip(steps, sizes, strict=True))
+        division = self.division
         lines = [
-            BucketCount(bucket, len(rows), count, size, count * size / max(1, coming), cut, earlier)
-            for bucket, rows, count, size, cut, earlier in zip(
-                self.buckets, division.rows, steps, sizes, division.cuts, order.count_delivered().tolist(), strict=True
-            )
+            BucketCount(bucket, len(rows), 0, 0, 0.0, cut)
+            for bucket, rows, cut in zip(self._shapes, division.rows, division.cuts, strict=True)
         ]
-        return BucketTable(tuple(lines), self.count_left_out())
+        return BucketTable.of(order, lines, [BucketTable((), self.count_left_out())])
 
     @cached_property
     def facts(self) -> ClipFacts:
@@ -410,7 +433,7 @@ class BucketClips(Clips):
         parts = (_VERSION, sources, self.rule, options.within, options.on_damaged, options.horizontal_flip,
                  options.still_quality, options.filter, self.division.text)  # fmt: skip
         rule = (
-            f"{len(self.buckets)} buckets at {float(self.rule.fps):g} frames per second (hash {self.division.text[:8]})"
+            f"{len(self._shapes)} buckets at {float(self.rule.fps):g} frames per second (hash {self.division.text[:8]})"
         )
         return ClipFacts(hash_text(repr(parts)), rule, options.texts, sources)
 
@@ -440,7 +463,7 @@ class BucketClipsAt(CatalogClipsAt):
         self._at: dict[int, CatalogClipsAt] = {}
 
     def find_shapes(self, slots: slice) -> list[list[Shape]]:
-        shapes = self._every.buckets
+        shapes = self._every._shapes
         return [[(shapes[each][0], 3, *shapes[each][1:]) for each in self._buckets[slots]]]
 
     def make(self, slot: int) -> PlannedClip:

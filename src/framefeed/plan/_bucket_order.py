@@ -72,6 +72,7 @@ class BucketOrder(Order):
         accumulate: Steps in a row that have one bucket.
         weights: Passes over the clips of each bucket in an epoch.
         dealt_to: Ranks that share a step, where positions are those of all ranks; None for ``world_size``.
+        has_steps: Whether a loader takes a step as a batch.
     """
 
     counts: tuple[int, ...] = ()
@@ -80,6 +81,7 @@ class BucketOrder(Order):
     accumulate: int = 1
     weights: tuple[Fraction, ...] = ()
     dealt_to: int | None = None
+    has_steps: bool = True
 
     def _check_ranks(self) -> None:
         if not self.rank < self.world_size:
@@ -160,8 +162,8 @@ class BucketOrder(Order):
                 return steps, number
             if self.tail == "stream" and delivery.world_size != self._num_ranks:
                 raise UsageError(
-                    f"tail='stream' with batch_size=: an epoch that began with {delivery.world_size} ranks cannot go "
-                    f"on with {self._num_ranks}, because later epochs would leave out clips: give global_batch="
+                    f"tail='stream' without global_batch=: an epoch that began with {delivery.world_size} ranks cannot "
+                    f"go on with {self._num_ranks}, because later epochs would leave out clips: give global_batch="
                 )
             steps = steps.cut(number)
             begun = self._count_begun(begun, steps)
@@ -183,8 +185,12 @@ class BucketOrder(Order):
     def _steps(self) -> Steps:
         return self._dealt[0]
 
+    @property
+    def step_bounds(self) -> IntArray | None:
+        return self._bounds if self.has_steps else None
+
     @cached_property
-    def step_bounds(self) -> IntArray:
+    def _bounds(self) -> IntArray:
         steps, delivered = self._dealt
         bounds: IntArray = (steps.starts[delivered:] - steps.starts[delivered]) // self.world_size
         return bounds
@@ -196,7 +202,12 @@ class BucketOrder(Order):
         return steps.buckets[delivered:]
 
     @property
-    def step_sizes(self) -> tuple[int, ...]:
+    def step_sizes(self) -> tuple[int, ...] | None:
+        return self.global_sizes if self.has_steps else None
+
+    @property
+    def global_sizes(self) -> tuple[int, ...]:
+        """Clips of a step of each bucket on all ranks together."""
         return tuple(size if self.is_global else size * self._num_ranks for size in self.sizes)
 
     def count_steps(self) -> IntArray:
@@ -215,7 +226,7 @@ class BucketOrder(Order):
 
     def deal(self, predict: Predict) -> BucketShard:  # type: ignore[override]
         steps, delivered = self._dealt
-        return BucketShard(steps.starts[delivered:], self.step_bounds, self.rank, self.world_size)
+        return BucketShard(steps.starts[delivered:], self._bounds, self.rank, self.world_size)
 
     def find_clips(self, global_positions: IntArray) -> IntArray:
         buckets, numbers = self._steps.find(global_positions)

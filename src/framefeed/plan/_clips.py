@@ -210,6 +210,10 @@ class Clips(Protocol):
         """Shapes (T, H, W), one of which all clips of a batch have; none if a batch may have others."""
         return ()
 
+    def without_buckets(self) -> Clips:
+        """Return the same clips, of which a batch may have any."""
+        return self
+
     def count_buckets(self, order: Order) -> Any:
         """Count clips and steps of each bucket; None if there are no buckets."""
         return None
@@ -382,6 +386,9 @@ class CatalogClips:
         return ClipFacts(hash_text(repr(parts)), repr(self.rule), options.texts, sources)
 
     inner = mixed = buckets = ()
+
+    def without_buckets(self) -> CatalogClips:
+        return self
 
     def count_buckets(self, order: Order) -> None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
@@ -13,6 +14,7 @@ from framefeed._cached import cached_property
 from framefeed._checks import OutOfRange, check_integer, check_position
 from framefeed.catalog import Catalog
 from framefeed.errors import UsageError
+from framefeed.plan._bucket_order import BucketOrder
 from framefeed.plan._checkpoint import STATE_VERSION, read_state, shorten, shorten_options
 from framefeed.plan._clips import CatalogClips, Clips, ClipsAt, Draws, hash_text
 from framefeed.plan._description import PlanDescription, describe_clips, measure_waits
@@ -257,6 +259,26 @@ class EpochPlan:
         """Return the same plan at another epoch, which it has in full."""
         order = self.order.with_epoch(epoch)
         return self if order.epoch == self.epoch else EpochPlan(order, self.clips)
+
+    def batches(self) -> list[range]:
+        """List the positions of this rank in each batch of a plan of buckets: a ``batch_sampler`` of torch.
+
+        Raises:
+            UsageError: The plan does not say the batches.
+        """
+        bounds = self.order.step_bounds
+        if bounds is None:
+            raise UsageError("batches: this plan does not say them: give batch_size= to ff.ClipLoader or DataLoader")
+        return [range(first, last) for first, last in pairwise(bounds.tolist())]
+
+    def without_steps(self) -> EpochPlan:
+        """Return the same clips in the same order, in batches of any: lists of clips, as with ``unequal=True``.
+
+        For plans of buckets, where steps are made of the clips by others, as by Ray.
+        """
+        if not isinstance(self.order, BucketOrder):
+            return self
+        return EpochPlan(replace(self.order, has_steps=False), self.clips.without_buckets())
 
     @cached_property
     def whole(self) -> EpochPlan:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import ceil
 from numbers import Integral
 from typing import Any, get_args
 
@@ -133,14 +134,17 @@ def plan_buckets(  # noqa: PLR0913 - public: what its users ask for
         still_quality=still_quality, filter=filter,
     )  # fmt: skip
     size_of = _read_sizes(global_batch, batch_size, batch_pixels)
-    least = check_integer("min_steps", min_steps, least=0)
+    passes = _read_weights(weights, [shape for _, shape in shapes])
+    # Of an epoch, in which a bucket may have less than one pass.
+    steps = check_integer("min_steps", min_steps, 0, _MOST_CLIPS) * check_integer("accumulate", accumulate, least=1)
     division = divide_rows(
         catalog,
         shapes,
         rule,
         options,
-        [least * size_of(shape) for _, shape in shapes],
+        [ceil(steps * size_of(shape) / min(Fraction(1), passes[shape])) for _, shape in shapes],
         keeps_last=tail != "drop",
+        min_steps=min_steps,
         repeats=None if repeats is None else _read_repeats(catalog, repeats),
     )
     clips = BucketClips(catalog, division, rule, options, () if repeats is None else (repeats,))
@@ -150,12 +154,12 @@ def plan_buckets(  # noqa: PLR0913 - public: what its users ask for
         sizes=tuple(map(size_of, clips.buckets)),
         is_global=global_batch is not None,
         accumulate=accumulate,
-        weights=_read_weights(weights, [shape for _, shape in shapes], clips.buckets),
+        weights=tuple(passes[bucket] for bucket in clips.buckets),
     )  # fmt: skip
     plan = EpochPlan(order, clips)
     # What is known of damage and short videos, once for all buckets.
-    remarks = [*_explain_left_out(clips), *find_remarks_on(clips.inner[0], order)]
-    for remark in (*remarks, *_find_odd_lengths([shape for _, shape in shapes])):
+    remarks = [*_explain_left_out(clips), *_explain_idle_buckets(clips, order), *find_remarks_on(clips.inner[0], order)]
+    for remark in (*remarks, *_find_odd_shapes([shape for _, shape in shapes])):
         warnings.warn(remark, UserWarning, stacklevel=3)
     return plan
 
@@ -164,10 +168,22 @@ def _explain_left_out(clips: BucketClips) -> list[str]:
     catalog, count = clips.catalog, clips.num_excluded
     if not count and clips.count:
         return []
-    reasons = [f"{number} {reason}" for reason, number in clips.count_left_out().items()]
+    reasons = [f"{number}: {reason}" for reason, number in clips.count_left_out().items()]
     text = f"{count} of {len(catalog)} rows are left out of this plan: plan.excluded lists each with the reason"
     remain = "" if clips.count else ". No rows remain, so the plan has no clips"
     return [". ".join([text, *reasons]) + remain]
+
+
+def _explain_idle_buckets(clips: BucketClips, order: BucketOrder) -> list[str]:
+    """Warn of buckets whose clips would never come."""
+    counts = zip(clips.buckets, order.counts, order.count_steps().tolist(), strict=True)
+    idle = [(bucket, count) for bucket, count, steps in counts if not steps]
+    if not idle or order.tail == "stream":
+        return []
+    return [
+        f"{sum(count for _, count in idle)} clips of {len(idle)} buckets fill no step, and come in no epoch (first "
+        f"{idle[0][0]}): give min_steps=1, a smaller batch, or tail='stream'"
+    ]
 
 
 def _check_rule(rule: BucketRule) -> BucketRule:
@@ -227,26 +243,28 @@ def _read_repeats(catalog: Catalog, name: str) -> IntArray:
     return values.astype(np.int64)
 
 
-def _read_weights(weights: Any, every: Sequence[Bucket], kept: Sequence[Bucket]) -> tuple[Fraction, ...]:
-    given: dict[Bucket, Fraction] = {}
+def _read_weights(weights: Any, every: Sequence[Bucket]) -> dict[Bucket, Fraction]:
+    """Read the passes over the clips of each bucket."""
+    given = dict.fromkeys(every, Fraction(1))
     if weights is not None and not isinstance(weights, Mapping):
         raise expected("weights", "a dict by bucket, such as {(49, 480, 832): 2}", weights)
     for bucket, weight in (weights or {}).items():
         if bucket not in every:
-            raise UsageError(f"weights: there is no bucket {bucket}: the buckets are {list(every)[:8]}")
+            more = f" and {len(every) - 8} more" if len(every) > 8 else ""
+            raise UsageError(f"weights: there is no bucket {bucket}: the buckets are {list(every)[:8]}{more}")
         if not is_finite(weight) or not 0 < weight <= 1 << 20:
             raise expected(f"weights[{bucket}]", "a number above 0", weight)
         # A decimal fraction means what is written: 0.7 is 7/10.
         exact = int(weight) if isinstance(weight, Integral) else str(float(weight))
         given[bucket] = weight if isinstance(weight, Fraction) else Fraction(exact)
-    return tuple(given.get(bucket, Fraction(1)) for bucket in kept)
+    return given
 
 
-def _find_odd_lengths(shapes: Sequence[Bucket]) -> list[str]:
+def _find_odd_shapes(shapes: Sequence[Bucket]) -> Iterator[str]:
     odd = sorted({length for length, _, _ in shapes if length % 4 != 1})
-    if not odd:
-        return []
-    return [
-        f"buckets: T = {', '.join(map(str, odd))} is neither 4 k + 1 nor 8 k + 1, which the encoders of most models "
-        "for videos need; ignore this if yours takes it"
-    ]
+    sides = sorted({side for _, *size in shapes for side in size if side % 8})
+    need = "which the encoders of most models for videos need; ignore this if yours takes it"
+    if odd:
+        yield f"buckets: T = {', '.join(map(str, odd))} is neither 4 k + 1 nor 8 k + 1, {need}"
+    if sides:
+        yield f"buckets: sides of {', '.join(map(str, sides[:8]))} pixels are no multiples of 8, {need}"

@@ -307,12 +307,11 @@ def _describe_known_damage(clips: CatalogClips, order: Order) -> str | None:
         return None
     return (
         f"{num_frames} damaged frames in {num_files} of {len(catalog)} rows may be in clips of this plan (first "
-        f"{first}). catalog.filter(num_damaged_frames=0) leaves these rows out, and all that were not decoded by a "
-        "scan with verify='full'. "
-        "With on_damaged='error', the default, loading such a clip raises CorruptMedia; that ends the loop, unless the "
-        "loader has on_error='skip' (zeros) or 'substitute' (another clip). With on_damaged='skip', plan_clips gives "
-        "zeros for these frames alone, with valid False, and with 'deliver' the pictures that the decoder gives "
-        "(on the command line: --on-damaged)"
+        f"{first}). With on_damaged='error', the default, loading such a clip raises CorruptMedia; that ends the loop, "
+        "unless the loader has on_error='substitute' (another clip) or on_error='skip' (zeros). on_damaged='skip' "
+        "gives zeros for these frames alone, with valid False, and with 'deliver' the pictures that the decoder gives "
+        "(on the command line: --on-damaged). After a scan with verify='full', catalog.filter(num_damaged_frames=0) "
+        "leaves these rows out; without, it leaves out all whose frames were not all decoded"
     )
 
 

@@ -253,7 +253,10 @@ class PixelBudget:
         object.__setattr__(self, "multiple", check_integer("multiple", self.multiple, least=1, most=MOST_SIDE))
         for name in ("min_pixels", "max_pixels", "min_total", "max_total"):
             value = getattr(self, name)
-            if value is not None and not isinstance(value, Fraction):
+            if isinstance(value, Fraction):
+                if value <= 0:
+                    raise expected(name, "a number above 0", value)
+            elif value is not None:
                 object.__setattr__(self, name, check_integer(name, value, least=1))
         for least, most in ((self.min_pixels, self.max_pixels), (self.min_total, self.max_total)):
             if least is not None and most is not None and least > most:

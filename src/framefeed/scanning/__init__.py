@@ -16,6 +16,7 @@ from framefeed.scanning._scan import (
     scan,
     scan_roots,
 )
+from framefeed.scanning._texts import TextForm
 from framefeed.scanning._walk import is_glob
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "ScanRequest",
     "ScanStats",
     "Survey",
+    "TextForm",
     "check_fps",
     "count_times",
     "expand_braces",

@@ -122,25 +122,26 @@ class Journal(ClosedByWith):
             least, most = WAIT_SECONDS
             sleep(most if others else min(most, max(least, WAIT_SHARE * waited)))
 
-    def read_parts(self) -> Iterator[SurveyedSources]:
+    def read_parts(self, schema: pa.Schema = JOURNALED) -> Iterator[SurveyedSources]:
         """Read the results of earlier scans, the oldest first, but for damaged parts and those of other settings.
 
-        Their facts have the columns of ``JOURNALED``.
+        Their facts have the columns of ``schema``.
         """
         for name in self._list_parts():
             part = None
             with suppress(pa.ArrowException, OSError, ValueError):
-                part = try_again_in_shortage(partial(self._read_part, name), os.fspath(self.folder / name), "read")
+                read = partial(self._read_part, name, schema)
+                part = try_again_in_shortage(read, os.fspath(self.folder / name), "read")
             if part is not None:
                 yield part
 
-    def _read_part(self, name: str) -> SurveyedSources | None:
+    def _read_part(self, name: str, schema: pa.Schema) -> SurveyedSources | None:
         data = (self.folder / name).read_bytes()
         if f"-{xxhash.xxh3_64_hexdigest(data)}." not in name:
             return None
         buffer = pa.BufferReader(data)
         with pa.ipc.open_stream(buffer) as reader:
-            if not reader.schema.equals(JOURNALED) or (reader.schema.metadata or {}).get(_SETTINGS) != self._settings:
+            if not reader.schema.equals(schema) or (reader.schema.metadata or {}).get(_SETTINGS) != self._settings:
                 return None
             facts = reader.read_all().replace_schema_metadata(None)
         with pa.ipc.open_stream(buffer) as reader:
@@ -150,13 +151,15 @@ class Journal(ClosedByWith):
             batch.validate(full=True)
         return SurveyedSources(Facts.of_table(facts), frames)
 
-    def add(self, facts: Sequence[pa.RecordBatch], frames: Sequence[pa.RecordBatch]) -> None:
-        """Write a part: facts of ``JOURNALED``, and their frame tables. If it fails, earlier parts remain."""
+    def add(
+        self, facts: Sequence[pa.RecordBatch], frames: Sequence[pa.RecordBatch], schema: pa.Schema = JOURNALED
+    ) -> None:
+        """Write a part: facts of ``schema``, and their frame tables. If it fails, earlier parts remain."""
         unfinished = self.folder / _UNFINISHED
         try:
             sink = pa.BufferOutputStream()
-            for schema, batches in ((JOURNALED.with_metadata({_SETTINGS: self._settings}), facts), (SCHEMA, frames)):
-                with pa.ipc.new_stream(sink, schema, options=_COMPRESSED) as stream:
+            for kind, batches in ((schema.with_metadata({_SETTINGS: self._settings}), facts), (SCHEMA, frames)):
+                with pa.ipc.new_stream(sink, kind, options=_COMPRESSED) as stream:
                     for batch in batches:
                         stream.write_batch(batch)
             data = left = memoryview(sink.getvalue())

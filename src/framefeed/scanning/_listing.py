@@ -189,6 +189,7 @@ def list_roots(
     without: frozenset[str] = frozenset(),
     by_parent: bool = False,
     lists: ListOptions | None = None,
+    text_ending: str = "",
 ) -> Listing:
     """List the media of folders, globs, manifests, tables and named files.
 
@@ -205,12 +206,15 @@ def list_roots(
         without: Paths of files that globs do not match: those that the scan writes.
         by_parent: Files are labelled by the names of their folders: a file in folders of two names is two rows.
         lists: Options for reading manifests.
+        text_ending: Ending of the texts beside media, which are noted; "" for none.
     """
     lists, names = lists or ListOptions(), list[str | pa.Table]()
     for root in check_roots(roots):
         names += expand_root(root, lists.storage_options) if isinstance(root, str) else [root]
-    walk = Walk(suffixes, image_folders, by_parent=by_parent, storage_options=lists.storage_options)
-    listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats)
+    walk = Walk(
+        suffixes, image_folders, by_parent=by_parent, storage_options=lists.storage_options, text_ending=text_ending
+    )
+    listing = Listing(unlistable=walk.facts.unlistable, stats=walk.facts.stats, texts=walk.facts.texts)
     column_rows, origins = [listing.column_rows], list[Origin]()
     for root in names:
         if isinstance(root, str):

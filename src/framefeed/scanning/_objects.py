@@ -50,11 +50,14 @@ def is_http_folder(name: str) -> bool:
     return is_http(name) and name.endswith("/")
 
 
-class _Selection:
+class Selection:
     """The objects of a list that are rows, by the rule of folders: archives only where no media lie below."""
 
-    def __init__(self, endings: Endings, stats: ScanStats) -> None:
-        self._endings, self._stats = endings, stats
+    def __init__(
+        self, bucket: str, endings: Endings, stats: ScanStats, text_ending: str, texts: dict[str, str]
+    ) -> None:
+        self._bucket, self._endings, self._stats = bucket, endings, stats
+        self.text_ending, self.texts = text_ending, texts
         self._rows = list[ListedObject]()
         self._archives = defaultdict[str, list[ListedObject]](list)
         self._with_media = set[str]()
@@ -71,8 +74,15 @@ class _Selection:
             self._with_media.add(folder)
         elif get_archive_ending(name):
             self._archives[folder].append(each)
-        elif name:
+        elif name and not self.add_text(each):
             self._stats.passed_over.update(_MEDIA.count_others([name]))
+
+    def add_text(self, each: ListedObject) -> bool:
+        """Note an object if it has the ending of texts beside media; return whether it has."""
+        if not self.text_ending or not each.key.endswith(self.text_ending):
+            return False
+        self.texts[f"{self._bucket}/{each.key}"] = each.version
+        return True
 
     def finish(self) -> list[ListedObject]:
         """Return the objects that are rows."""
@@ -85,12 +95,12 @@ class _Selection:
         return self._rows
 
 
-def list_prefix(url: str, options: Mapping[str, Any], endings: Endings, stats: ScanStats) -> list[SourceGroup]:
+def list_prefix(url: str, options: Mapping[str, Any], selected: Selection) -> list[SourceGroup]:
     """List the objects below a prefix that have an ending of media, in the order of ``os.fsencode(url)``.
 
     Archives are listed if nothing else is, as of folders.
     """
-    is_empty, selected = True, _Selection(endings, stats)
+    is_empty = True
     for page in list_objects(url, options):
         is_empty = is_empty and not page
         for each in page:
@@ -129,7 +139,7 @@ def _find_prefix(source: MediaSource) -> str:
     return ""
 
 
-def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, stats: ScanStats) -> list[SourceGroup]:
+def list_object_glob(url: str, options: Mapping[str, Any], selected: Selection) -> list[SourceGroup]:
     """List the objects that match a pattern, in the order of ``os.fsencode(url)``.
 
     Objects match with any ending. Below a match, as in a folder, objects have an ending of media, or are archives; but
@@ -140,11 +150,14 @@ def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, sta
         raise UsageError(f"{show_name(url)}: the name of a bucket cannot be a pattern: name the bucket")
     translated = _translate(pattern)
     match = re.compile(translated if "**" in pattern else translated + _BELOW, re.DOTALL).fullmatch
-    selected = _Selection(endings, stats)
-    for page in list_objects(f"{bucket}/{pattern.partition('*')[0]}", options):
+    begin, beside = pattern.partition("*")[0], list[ListedObject]()
+    if selected.text_ending:  # The text of a.mp4 does not begin with "a.m".
+        begin = begin[: len(begin) - len(_get_name(begin))] + _get_name(begin).partition(".")[0]
+    for page in list_objects(f"{bucket}/{begin}", options):
         for each in page:
             matched = match(each.key)
             if matched is None or each.key.endswith("/"):
+                beside += [each] if selected.text_ending and each.key.endswith(selected.text_ending) else []
                 continue
             if matched.groupdict().get("below") is None:
                 selected.add_named(each)
@@ -154,6 +167,10 @@ def list_object_glob(url: str, options: Mapping[str, Any], endings: Endings, sta
     if not listed:
         literal = "; ? and [ belong to the key, and only *, ** and {} are patterns" if set("?[") & set(pattern) else ""
         raise UsageError(f"{show_name(url)}: this pattern matches no object: check its spelling{literal}")
+    stems = {os.path.splitext(each.key)[0] for each in listed} if beside else set()
+    for each in beside:  # Others may be texts of media that do not match.
+        if each.key.removesuffix(selected.text_ending) in stems:
+            selected.add_text(each)
     return _make_groups(url, listed)
 
 

@@ -142,6 +142,7 @@ class Listing:
     remarks: list[str] = field(default_factory=list)  # warnings
     classes: tuple[str, ...] = ()  # in the order of their numbers, if Parquet files say them and agree
     has_list: bool = False
+    texts: dict[str, str] = field(default_factory=dict)  # paths beside media, "" or the version of an object by each
 
     @property
     def num_rows(self) -> int:

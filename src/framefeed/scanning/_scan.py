@@ -49,6 +49,7 @@ from framefeed.scanning._objects import check_object, is_object_root
 from framefeed.scanning._resuming import RunResults, read_earlier_results, survey_sources
 from framefeed.scanning._rows import Listing, ScanStats, SourceGroup, SourceRows, select_sources
 from framefeed.scanning._targets import Target
+from framefeed.scanning._texts import TextForm, add_texts
 from framefeed.scanning._walk import ImageFolders
 
 
@@ -72,6 +73,7 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     limits: Limits | None = None,
     deadline_seconds: float | None = 60,
     classes: Sequence[str] | Sequence[int] | None = None,
+    text_from: str | None = None,
     storage_options: StorageOptions | None = None,
     journal: StrPath | None = None,
 ) -> Catalog:
@@ -118,6 +120,9 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
             LimitExceeded; the next scan tries it again.
         classes: All labels in the order of their numbers, such as ``train.classes`` for a list of validation videos;
             by default the labels found, sorted. A label that is not among them is a UsageError.
+        text_from: Ending of the texts beside the media, for the column ``text``: with ``".txt"`` that of ``a.mp4`` is
+            in ``a.txt``, with ``".json:caption"`` the field ``caption`` of ``a.json``, a text or a list of texts. None
+            reads none. Texts are read again when they change.
         storage_options: What servers need, by URL prefix, such as keys or headers: see "Remote sources". The catalog
             and what is planned over it have them in this process and its workers; no file has them.
         journal: Folder of the journal. By default it is beside the catalog, ``cat.parquet.journal``, and for one in a
@@ -149,7 +154,8 @@ def scan(  # noqa: PLR0913 - public: what its users ask for
     known = None if classes is None else check_classes(classes)
     show_line = None if progress is False else _write_line
     kept = None if journal is None else make_absolute(check_local_path("journal", journal, "cat.parquet.journal/"))
-    request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line, journal=kept)
+    form = TextForm.parse(text_from)
+    request = ScanRequest(options, out, label_from, resume, folders, lists, known, show_line, kept, form)
     loss = explain_lost_facts(out, options)
     if loss is not None:
         warnings.warn(loss, UserWarning, stacklevel=3)
@@ -191,6 +197,7 @@ class ScanRequest:
     # Is called with a line if the scan waits for that of another process; None shows none.
     show_line: Callable[[str], object] | None = None
     journal: str | None = None  # absolute path of the journal's folder, or None
+    texts: TextForm = field(default_factory=TextForm)  # which texts beside the media are read
 
     def __post_init__(self) -> None:
         if self.journal is not None and self.out is None:
@@ -219,7 +226,7 @@ class ScanResult:
     Attributes:
         catalog: The catalog.
         stats: Statistics of the scan.
-        remarks: Warnings about the paths of lists.
+        remarks: Warnings about lists and texts.
     """
 
     catalog: Catalog
@@ -236,17 +243,20 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
     own = frozenset[str]() if target is None else target.own
     by_parent = request.label_from == "parent"
     listing = list_roots(
-        roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists
-    )
+        roots, image_folders=request.image_folders, without=own, by_parent=by_parent, lists=request.lists,
+        text_ending=request.texts.ending,
+    )  # fmt: skip
     listing = find_named_parts(read_archives(listing, request.archive_options), request.archive_options)
     only = _check_urls(roots, listing, request.options.storage_options)
     rows = _make_rows(listing, request)
     if rows.classes is not None:
         find_classes(rows.plain_labels(), rows.classes)  # Fails before hours of scanning.
     options = request.options
+    request.texts.check(rows.extra.column_names)
     if target is None:
-        stats = listing.stats
-        surveyed = survey_sources(RunResults(rows, []), None, options, stats)
+        stats, earlier = listing.stats, RunResults(rows, [])
+        rows = add_texts(rows, request.texts, listing, earlier, None, request.archive_options, stats)
+        surveyed = survey_sources(earlier, None, options, stats)
         catalog = Catalog(build_catalog_data(rows, surveyed, options))
         if only is not None and "MissingMedia" in catalog.table["error_type"].to_pylist():
             check_object(only)
@@ -266,7 +276,7 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
         old = target.find_old()
         has_ended = journal.has_waited and not journal.was_left
         # The catalog that another process has just made may be that of this scan: its files are not looked at.
-        if has_ended and _is_up_to_date(read_earlier_results(old, journal, options, rows), rows):
+        if has_ended and _is_up_to_date(read_earlier_results(old, journal, options, rows), rows, request.texts.columns):
             journal.remove()
             stats = replace(listing.stats, known=len(rows.source_texts))
             return _make_result(target.open(rows), stats, listing)
@@ -276,13 +286,13 @@ def scan_roots(roots: Sequence[Root], request: ScanRequest) -> ScanResult:
             journal.clear()
         stats = replace(listing.stats)
         try:
-            _update_catalog(target, journal, rows, options, stats, old=old if request.resume else None)
+            _update_catalog(target, journal, rows, listing, request, stats, old=old if request.resume else None)
         except UnreadableMedia as error:
             if error.source is not None and is_url(error.source):
                 raise  # It cannot be put there.
             # Unreadable media are rows, so this error is about a damaged column of the old catalog.
             stats = replace(listing.stats)
-            _update_catalog(target, journal, rows, options, stats, old=None)
+            _update_catalog(target, journal, rows, listing, request, stats, old=None)
         journal.remove()
     return _make_result(target.open(rows), stats, listing)
 
@@ -319,6 +329,7 @@ def _list_arguments(roots: Sequence[Root], request: ScanRequest, settings: Mappi
         "path_template": request.lists.path_template,
         "root": request.lists.folder,
         "classes": request.classes,
+        "text_from": request.texts.text,
         "resume": request.resume,
     }
 
@@ -327,13 +338,16 @@ def _update_catalog(
     target: Target,
     journal: Journal,
     rows: SourceRows,
-    options: SurveyOptions,
+    listing: Listing,
+    request: ScanRequest,
     stats: ScanStats,
     *,
     old: str | None,
 ) -> None:
     """Survey what is new or has changed since the old catalog, and write the catalog if it changes."""
+    options = request.options
     earlier = read_earlier_results(old, journal, options, rows)
+    rows = add_texts(rows, request.texts, listing, earlier, journal, request.archive_options, stats)
     surveyed = survey_sources(earlier, journal, options, stats)
     # An interrupted scan may have left a pending file beside the catalog: writing removes it.
     if journal.was_left or not (earlier.is_unchanged and _is_up_to_date(earlier, rows)):
@@ -403,14 +417,18 @@ def find_signed(name: str) -> tuple[str, str]:
     return strip_url(url), url
 
 
-def _is_up_to_date(earlier: RunResults, rows: SourceRows) -> bool:
-    """Whether the old catalog has these rows and labels; its settings and the facts of its sources are the same."""
+def _is_up_to_date(earlier: RunResults, rows: SourceRows, others: Sequence[str] = ()) -> bool:
+    """Whether the old catalog has these rows, labels and columns, and ``others`` whose values are not looked at.
+
+    Its settings and the facts of its sources are the same.
+    """
     with suppress(MediaError):
         if earlier.old is None:
             return False
         facts, header = earlier.old
         labels, extra = rows.plain_labels(), rows.extra
-        if tuple(header.classes) != find_classes(labels, rows.classes) or facts.extra_names != extra.column_names:
+        names = [*extra.column_names, *others]
+        if tuple(header.classes) != find_classes(labels, rows.classes) or facts.extra_names != names:
             return False
         columns = {"source": pa.chunked_array([rows.texts]), "label": labels}
         columns |= {name: decode_dictionary(extra.column(name)) for name in extra.column_names}

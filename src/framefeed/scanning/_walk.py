@@ -23,9 +23,9 @@ from typing import Literal, TypeVar
 
 from framefeed._shown import show_name
 from framefeed.errors import FramefeedError, UnreadableMedia, UsageError
-from framefeed.media import PICTURE_SUFFIXES, StorageOptions, find_options
+from framefeed.media import PICTURE_SUFFIXES, StorageOptions, find_options, split_root
 from framefeed.parallel import raise_shortage, try_again_in_shortage
-from framefeed.scanning._objects import is_object_glob, list_object_glob, list_prefix
+from framefeed.scanning._objects import Selection, is_object_glob, list_object_glob, list_prefix
 from framefeed.scanning._rows import (
     ALL_MEDIA_SUFFIXES,
     Endings,
@@ -51,6 +51,7 @@ class WalkFacts:
     real_folders: dict[str, str] = field(default_factory=dict)  # of each folder whose path contains a link
     is_relisted: bool = False  # whether a folder was listed again under another of its names
     stats: ScanStats = field(default_factory=ScanStats)
+    texts: dict[str, str] = field(default_factory=dict)  # as in `Listing`
 
     def note(self, folder: str, real: str, links: set[str]) -> None:
         """Record the real path of a folder, and the names of its links."""
@@ -90,6 +91,7 @@ class Walk:
         image_folders: "video" makes one row of each folder that directly contains pictures, and none of its pictures.
         by_parent: List a folder again under each of its names, because these label its files.
         storage_options: Options by URL prefix, for buckets.
+        text_ending: Ending of the texts beside media, which are noted; "" for none.
     """
 
     def __init__(
@@ -99,10 +101,12 @@ class Walk:
         *,
         by_parent: bool = False,
         storage_options: StorageOptions | None = None,
+        text_ending: str = "",
     ) -> None:
         self.facts = WalkFacts()
         self._by_parent = by_parent
         self._storage_options = storage_options
+        self._text_ending = text_ending
         self._files = Endings(suffixes if image_folders == "image" else suffixes - PICTURE_SUFFIXES)
         self._frames = Endings(suffixes & PICTURE_SUFFIXES) if image_folders == "video" else None
         self._archives = list[SourceGroup]()
@@ -150,7 +154,8 @@ class Walk:
                 "leave it out"
             )
         list_them = list_object_glob if is_object_glob(url) else list_prefix
-        return list_them(url, find_options(self._storage_options, url), self._files, self.facts.stats)
+        selection = Selection(split_root(url)[0], self._files, self.facts.stats, self._text_ending, self.facts.texts)
+        return list_them(url, find_options(self._storage_options, url), selection)
 
     def _list(self, folder: _Folder, groups: list[SourceGroup]) -> tuple[list[_Folder], list[_Folder]]:
         """Add the rows of a folder, and return its real and its linked subfolders; none if it was listed before."""
@@ -188,7 +193,10 @@ class Walk:
             self._archives += _cut_files(folder.path, archives, [*here, *elsewhere])
             self.facts.seen.add((facts.st_dev, facts.st_ino))
             if len(files) < len(names):
+                texts = [name for name in names if name.endswith(self._text_ending)] if self._text_ending else []
+                self.facts.texts |= dict.fromkeys((os.path.join(folder.path, name) for name in texts), "")
                 self.facts.stats.passed_over.update(_MEDIA.count_others(names))
+                self.facts.stats.passed_over -= _MEDIA.count_others(texts)
             return here, elsewhere
         self.facts.is_relisted = True
         # The rows that the folder's name labels: its files, and folders of pictures in it.

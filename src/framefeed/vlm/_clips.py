@@ -11,10 +11,10 @@ import numpy as np
 from framefeed._arrays import AnyArray, FloatArray, IntArray
 from framefeed._checks import check_choice
 from framefeed._values import Limits
-from framefeed.decode import Decoder, VideoDecoder
+from framefeed.decode import Decoder, VideoDecoder, require_times
 from framefeed.errors import UsageError
 from framefeed.index import Timeline, build_index, count_seconds, find_end_seconds, read_seconds
-from framefeed.media import StorageOptions
+from framefeed.media import MediaSource, StorageOptions
 from framefeed.plan import ClipRule, choose_by, open_window
 from framefeed.request import AnySize, ClipContext, Filter, PictureRule, read_bounds
 from framefeed.vlm._metadata import Origin, describe_frames
@@ -113,20 +113,21 @@ def load_video(  # noqa: PLR0913 - public: what its users ask for
         rule = find_rule(own, fps, min_frames, max_frames)
     if size is None and own is not None:
         size = find_size(own)
-    index = build_index(video, limits=limits, storage_options=storage_options)
+    source = MediaSource.of(video, storage_options, limits=limits)
+    index = build_index(source, limits=limits)
+    require_times(index, source.name)
     timeline = open_window(index, rule, *read_bounds("start, end", start, end))
     chosen = choose_by(rule, timeline, ClipContext(0, 0, 0))
     if filter is None:
         filter = "bicubic" if own is None else find_filter(own)
     decoder = VideoDecoder(
-        video,
+        source,
         size=PictureRule(size).for_frames(len(chosen.ordinals)).size,
         filter=filter,
         frame_index=index,
         still_quality="scaled",
         backend=backend,
         limits=limits,
-        storage_options=storage_options,
     )
     return load_frames(decoder, chosen.ordinals, chosen.seconds, origin)
 
@@ -164,10 +165,11 @@ def fetch_videos(video_url_or_urls: Any, sample_indices_fn: Callable[..., Any] |
     """
     if isinstance(video_url_or_urls, list):
         return list(zip(*(fetch_videos(each, sample_indices_fn) for each in video_url_or_urls), strict=True))
-    index = build_index(video_url_or_urls)
-    index.require_timestamps()
+    source = MediaSource.of(video_url_or_urls)
+    index = build_index(source)
+    require_times(index, source.name)
     ordinals = np.arange(len(index), dtype=np.int64)
     if sample_indices_fn is not None:
         ordinals = sample_frames(sample_indices_fn, Timeline.whole(index))
-    clip = load_frames(VideoDecoder(video_url_or_urls, frame_index=index), ordinals)
+    clip = load_frames(VideoDecoder(source, frame_index=index), ordinals)
     return clip.frames, make_metadata(clip.metadata)

@@ -90,7 +90,7 @@ def find_rule(video: Any, fps: float | None, min_frames: int | None, max_frames:
     most = max_frames if max_frames is not None else getattr(video, "max_frames", None)
     least = min_frames if min_frames is not None else getattr(video, "min_frames", None) or 1
     if most is not None and min_frames is None:
-        least = min(least, most)
+        least = min(least, check_integer("max_frames", most, least=1))
     return WholeVideo(rate, min_frames=least, max_frames=most, multiple=multiple)
 
 

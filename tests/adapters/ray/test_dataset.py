@@ -18,7 +18,7 @@ from tests.adapters.ray.decoders import EndsItsProcess, Meets
 from tests.load import stream_media
 from tests.load.test_lengths import list_requests, plan_lengths
 from tests.load.test_texts import CAPTIONS, TAGS, write_table
-from tests.makers import folder, plan_of
+from tests.makers import catalog, folder, plan_of
 from tests.patience import PATIENCE_SECONDS
 
 ray = pytest.importorskip("ray.data", reason="Ray is not installed: make ray runs this in .venv-ray")
@@ -70,6 +70,20 @@ UNEQUAL = {
     "one size": lambda: plan_of(unequal=True, size=(16, 24)),
     "streams": plan_ragged_streams,
 }
+
+
+def test_so_many_rows_of_a_plan_of_buckets_are_a_step() -> None:
+    buckets = [(5, 32, 48), (9, 32, 48), (9, 24, 32)]
+    plan = ff.plan_buckets(catalog(), buckets, fps=15, global_batch=2, seed=3, per_video="all", columns=("label",))
+    with ClipLoader(plan, workers=0) as loader:
+        steps = list(loader)
+    rows = ff.ray.dataset(plan, batch_size=4).take_all()
+    assert len(rows) == 2 * len(steps)
+    for number, batch in enumerate(steps):
+        own = rows[2 * number : 2 * number + 2]
+        assert [row["position"] for row in own] == batch.positions.tolist()
+        assert [row["label"] for row in own] == batch["label"].tolist()
+        assert np.array_equal(np.stack([row["data"] for row in own]), batch.data)
 
 
 @pytest.mark.parametrize("name", UNEQUAL)

@@ -60,8 +60,11 @@ def test_every_door_takes_options(guarded: FaultServer) -> None:
     assert len(ff.build_index(url, storage_options=given)) == len(ff.build_index(corpus_file("base.mp4")))
     with ff.VideoDecoder(url, storage_options=given) as decoder:
         decoder[3]
+    assert ff.vlm.load_video(url, fps=2, storage_options=given).frames.shape[0] == 8
     request = ff.DecodeRequest(source=url, indices=[0, 3])
-    deliver(ff.plan_requests([request], storage_options=given))
+    plan = ff.plan_requests([request], storage_options=given)
+    deliver(plan)
+    assert ff.load_clip(plan[0], storage_options=given).ok.all()
     with pytest.raises(UnreadableMedia, match="403"):
         ff.plan_requests([request])
 

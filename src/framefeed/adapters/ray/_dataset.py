@@ -79,7 +79,8 @@ def dataset(
     state: to resume within an epoch, use a `ClipLoader` in each rank.
 
     Args:
-        plan: From ``plan_clips``, ``plan_requests`` or ``mix_plans``; of one rank, or of all.
+        plan: From ``plan_clips``, ``plan_requests``, ``plan_buckets`` or ``mix_plans``; of one rank, or of all. Of
+            buckets, so many rows are a step, in their order, as ``global_batch`` says.
         batch_size: Clips of a block, and of the batches that are taken from it without a copy.
         backend: Name of a decoder, or a Decoder.
         cache: A `FrameCache` at a path of each node.
@@ -94,6 +95,7 @@ def dataset(
     """
     if not isinstance(plan, EpochPlan):
         raise expected("plan", "an EpochPlan (from ff.plan_clips, ff.plan_requests or ff.mix_plans)", plan)
+    plan = plan.without_steps()
     count = check_integer("batch_size", batch_size, least=1)
     most = None if concurrency is None else check_integer("concurrency", concurrency, least=1)
     check_on_error(on_error, None)

@@ -28,9 +28,11 @@ def smart_resize(
 ) -> Size:
     """Choose (height, width) as `ff.PixelBudget` does; without limits, of 4 to 16,384 times factor x factor pixels."""
     least, most = (tokens * check_integer("factor", factor, least=1) ** 2 for tokens in _PICTURE_TOKENS)
-    least, most = _check("min_pixels", min_pixels, least), _check("max_pixels", max_pixels, most)
-    budget = PixelBudget(factor, Fraction(least), Fraction(most))
-    return budget.fit(_check("height", height), _check("width", width))[0]
+    least, most = check_number("min_pixels", min_pixels, least), check_number("max_pixels", max_pixels, most)
+    if not min(check_number("height", height), check_number("width", width)) > 0:
+        raise expected("height, width", "numbers above 0", (height, width))
+    budget = PixelBudget(factor, Fraction(least) if least > 0 else None, Fraction(most))
+    return budget.fit(height, width)[0]
 
 
 def smart_nframes(ele: Mapping[str, Any], total_frames: int, video_fps: float) -> int:
@@ -39,11 +41,11 @@ def smart_nframes(ele: Mapping[str, Any], total_frames: int, video_fps: float) -
         raise UsageError("Only accept either `fps` or `nframes`: leave out one of them")
     count: int
     if "nframes" in ele:
-        count = round(_check("nframes", ele["nframes"]) / PAIR) * PAIR
+        count = round(check_number("nframes", ele["nframes"]) / PAIR) * PAIR
     else:
-        least = ceil(_check("min_frames", ele.get("min_frames", _LEAST_FRAMES)) / PAIR) * PAIR
-        most = floor(_check("max_frames", ele.get("max_frames", min(_MOST_FRAMES, total_frames))) / PAIR) * PAIR
-        wanted = total_frames / video_fps * _check("fps", ele.get("fps", _FPS))
+        least = ceil(check_number("min_frames", ele.get("min_frames", _LEAST_FRAMES)) / PAIR) * PAIR
+        most = floor(check_number("max_frames", ele.get("max_frames", min(_MOST_FRAMES, total_frames))) / PAIR) * PAIR
+        wanted = total_frames / video_fps * check_number("fps", ele.get("fps", _FPS))
         count = floor(min(max(wanted, least), most, total_frames) / PAIR) * PAIR
     if not PAIR <= count <= total_frames:
         raise UsageError(f"nframes: expected {PAIR} to {total_frames}, the number of frames, got {count}")
@@ -57,12 +59,12 @@ def find_size(ele: Mapping[str, Any], height: int, width: int, factor: int, num_
     least, most = ele.get("min_pixels"), ele.get("max_pixels")
     if num_frames is not None:
         few, many = (tokens * factor**2 for tokens in _FRAME_TOKENS)
-        least = _check("min_pixels", least, few)
+        least = check_number("min_pixels", least, few)
         # The variable is qwen-vl-utils' own: tokens that a model may have.
         tokens = int(float(os.environ.get("MODEL_SEQ_LEN", 128_000)))
-        total = _check("total_pixels", ele.get("total_pixels"), tokens * factor**2 * 0.9)
+        total = check_number("total_pixels", ele.get("total_pixels"), tokens * factor**2 * 0.9)
         limit = max(min(many, total / num_frames * PAIR), int(least * 1.05))
-        most = min(_check("max_pixels", most, limit), limit)
+        most = min(check_number("max_pixels", most, limit), limit)
     return smart_resize(height, width, factor, least, most)
 
 
@@ -88,7 +90,8 @@ def choose_frames(ele: Mapping[str, Any], index: FrameIndex, factor: int) -> tup
     return numbers, find_size(ele, *index.stream.displayed, factor, count), count / len(window) * rate
 
 
-def _check(name: str, value: Any, default: Any = None) -> Any:
+def check_number(name: str, value: Any, default: Any = None) -> Any:
+    """Check a number of an element; None stands for the default."""
     value = default if value is None else value
     if not is_finite(value):
         raise expected(name, "a number", value)

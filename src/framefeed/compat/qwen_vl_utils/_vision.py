@@ -13,7 +13,7 @@ from PIL import Image
 
 from framefeed._checks import describe_value, expected
 from framefeed._values import DEFAULT_LIMITS, read_bytes
-from framefeed.compat.qwen_vl_utils._rules import PAIR, choose_frames, find_size
+from framefeed.compat.qwen_vl_utils._rules import PAIR, check_number, choose_frames, find_size
 from framefeed.decode import VideoDecoder, require_times
 from framefeed.errors import UsageError
 from framefeed.index import build_index, count_seconds, find_end_seconds
@@ -119,14 +119,14 @@ def fetch_video(
         TimeUnavailable: It has no usable times.
         UsageError: The element is wrong.
     """
-    load = _join_pictures if isinstance(ele["video"], (list, tuple)) else _load_video
+    load = _join_pictures if isinstance(ele.get("video"), (list, tuple)) else _load_video
     video, metadata, rate = load(ele, int(image_patch_size * _MERGE))
     result = (video, metadata) if return_video_metadata else video
     return (result, rate) if return_video_sample_fps else result
 
 
 def _load_video(ele: Element, factor: int) -> tuple[torch.Tensor, dict[str, Any], float]:
-    source = _find_source(ele["video"])
+    source = _find_source(ele.get("video"))
     index = build_index(source)
     require_times(index, source.name)
     try:
@@ -140,7 +140,7 @@ def _load_video(ele: Element, factor: int) -> tuple[torch.Tensor, dict[str, Any]
 
 
 def _join_pictures(ele: Element, factor: int) -> tuple[torch.Tensor, dict[str, Any], float]:
-    given, rate = ele["video"], ele.get("sample_fps", 2.0)
+    given, rate = ele["video"], check_number("sample_fps", ele.get("sample_fps", 2.0))
     if not given or not rate > 0:
         raise UsageError(f"video: expected pictures, at more than 0 a second, got {len(given)} at sample_fps={rate}")
 
@@ -157,6 +157,6 @@ def _join_pictures(ele: Element, factor: int) -> tuple[torch.Tensor, dict[str, A
     size = find_size(ele, height, width, factor, count)
     resize = partial(torch.nn.functional.interpolate, size=size, mode="bicubic", antialias=True)
     video = torch.cat([resize(frame[None].float()).clamp(0, 255).round() for frame in frames])
-    raw_rate = ele.get("raw_fps", rate)
+    raw_rate = check_number("raw_fps", ele.get("raw_fps", rate))
     facts = {"fps": raw_rate, "frames_indices": list(range(count)), "total_num_frames": count / rate * raw_rate}
     return video, facts, rate
