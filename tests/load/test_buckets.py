@@ -79,6 +79,9 @@ def test_a_batch_is_a_step_of_one_bucket_with_its_texts(catalog: ff.Catalog) -> 
     assert len(set(draws.tolist())) == len(draws)
     assert 0 <= draws.min() < 0.35 < 0.65 < draws.max() < 1
     assert any(None in batch["text"] for batch in batches)
+    with ff.ClipLoader(make_plan(catalog, world_size=2), workers=0) as loader:
+        assert loader.batch_size == 1
+    assert set(load(plan.with_epoch(1))[0].draw.tolist()).isdisjoint(draws.tolist())
     again = pickle.loads(pickle.dumps(batches[0]))
     assert content(again) == content(batches[0])
     assert again.bucket == batches[0].bucket
@@ -163,6 +166,9 @@ def test_a_substitute_is_of_the_same_bucket(catalog: ff.Catalog, tmp_path: Path)
         assert batch.bucket == own.bucket
         assert batch.data.shape == own.data.shape
         assert not any(source == victim for source, ok in zip(batch.sources, batch.ok, strict=True) if ok)
+        assert batch.draw.tolist() == own.draw.tolist()
+        for key, own_key, source in zip(batch.keys, own.keys, own.sources, strict=True):
+            assert (key == own_key) == (source != victim)
 
 
 def test_a_transform_and_a_dtype_get_clips_of_each_bucket(catalog: ff.Catalog) -> None:
@@ -173,6 +179,20 @@ def test_a_transform_and_a_dtype_get_clips_of_each_bucket(catalog: ff.Catalog) -
     for batch, own in zip(load(plan, dtype="float32"), load(plan), strict=True):
         assert batch.data.shape == own.data.shape
         assert batch.data.dtype == np.float32
+
+
+def test_shapes_of_batches_are_known_as_far_as_buckets_agree(catalog: ff.Catalog) -> None:
+    def describe(plan: ff.EpochPlan, **options: Any) -> tuple[int | None, ...]:
+        with ff.ClipLoader(plan, workers=0, **options) as loader:
+            shape: tuple[int | None, ...] = loader.describe_batches().arrays["data"].shape
+            return shape
+
+    plan = make_plan(catalog)
+    assert describe(plan) == (None, None, 3, None, None)
+    assert describe(plan, transform=halve) == (None,) * 5
+    with pytest.warns(UserWarning, match="left out"):
+        one = ff.plan_buckets(catalog, [(5, 32, 48)], fps=12, global_batch=2, seed=0)
+    assert describe(one) == (None, 5, 3, 32, 48)
 
 
 def halve(clip: np.ndarray, rng: np.random.Generator) -> np.ndarray:

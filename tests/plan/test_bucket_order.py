@@ -167,6 +167,28 @@ def test_positions_of_the_whole_of_a_rest_are_the_global_ones(is_global: bool) -
     assert len(rest.whole.step_buckets) == len(order.step_buckets)
 
 
+def test_a_stream_with_steps_in_a_row_leaves_out_nothing() -> None:
+    times: Counter[int] = Counter()
+    for epoch in range(8):
+        times.update(
+            clip for _, clips in list_steps(make_order(tail="stream", epoch=epoch, accumulate=2)) for clip in clips
+        )
+        for bucket, count in enumerate(COUNTS):
+            own = [times[clip] for clip in range(sum(COUNTS[:bucket]), sum(COUNTS[: bucket + 1]))]
+            assert max(own) - min(own) <= 1
+            assert sum(own) == (epoch + 1) * count // 24 * 24
+
+
+def test_passes_and_epochs_have_orders_of_their_own() -> None:
+    twice = list_steps(make_order((60,), 60, weights=(Fraction(2),)))
+    assert sorted(twice[0][1]) == sorted(twice[1][1])
+    assert twice[0][1] != twice[1][1]
+    first, second = (make_order(sizes=2, epoch=epoch).step_buckets.tolist() for epoch in (0, 1))
+    assert sorted(first) == sorted(second)
+    assert first != second
+    assert [make_order((count,), 1, weights=(Fraction(1, 2),)).count for count in (1, 4, 5)] == [1, 2, 3]
+
+
 def test_orders_that_are_too_long_are_errors_before_they_take_memory() -> None:
     for options in (
         {"accumulate": 1 << 26},
@@ -189,6 +211,8 @@ def test_substitutes_are_other_clips_of_the_same_bucket() -> None:
         own = np.flatnonzero(buckets == buckets[position]).tolist()
         chosen = [order.choose_substitute(position, number) for number in range(len(own) - 1)]
         assert sorted([*chosen, position]) == own
+        assert order.choose_substitute(position, len(chosen)) == chosen[0]
+    assert make_order((1,), 1).choose_substitute(0, 3) == 0
 
 
 def test_wrong_ranks_and_states_are_errors_that_say_what_to_do() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from framefeed.errors import UsageError
 from framefeed.plan import Buckets, Dense, plan_buckets, plan_clips, text_key
 from framefeed.plan._buckets import CUT_OFF, ENLARGED, choose_sizes, read_buckets
+from framefeed.request import Letterbox
 from tests.fakes import FakeCatalog, index_of, steady_index
 
 BUCKETS = [(5, 48, 64), (9, 48, 64), (9, 64, 48), (5, 32, 32), (13, 96, 128)]
@@ -44,6 +46,15 @@ def test_sizes_are_those_of_the_formula() -> None:
     sizes = [shape[1:] for area, shape in buckets.shapes if area == 0 and shape[0] == 17]
     assert sizes == [(320, 576), (368, 496), (416, 416), (496, 368), (576, 320)]
     assert read_buckets(Buckets(9, 64 * 64, multiple=32, ratios=("1:1",))) == ((0, (9, 64, 64)),)
+
+
+def test_sizes_of_a_list_within_a_fifth_are_of_one_area() -> None:
+    """Of the largest, not of their neighbours."""
+    sizes = [(10, 100), (10, 85), (10, 80), (10, 79), (10, 64), (10, 63)]
+    areas = {shape[1:]: area for area, shape in read_buckets([(5, *size) for size in sizes])}
+    assert [areas[size] - areas[10, 63] for size in sizes] == [2, 2, 2, 1, 1, 0]
+    # Where no pair of sides is within the area, each is at least one multiple.
+    assert Buckets(5, 256, ratios=("5:1",)).shapes == ((0, (5, 16, 32)),)
 
 
 @settings(max_examples=200, deadline=None)
@@ -112,6 +123,10 @@ def test_the_longest_number_of_frames_that_the_exact_seconds_hold() -> None:
     ]
     late = bucket_by_row(plan(catalog, start=0.25))
     assert {row: shapes[0][0] for row, shapes in late.items()} == {3: 5, 4: 5, 5: 9}
+    # 0.1 + 0.7 is less than 0.8 in floating point: a time so near to the end is past it.
+    ends = FakeCatalog([steady_index(20)])
+    assert len(plan(ends, [(8, 48, 64)], start=0.1)) == 0
+    assert len(plan(ends, [(8, 48, 64)], start=0.09)) == 1
 
 
 @settings(max_examples=60, deadline=None)
@@ -161,6 +176,7 @@ def test_a_clip_of_each_length_that_a_video_holds() -> None:
     assert bucket_by_row(plan(catalog, per_video="all")) == {
         0: [(5, 48, 64)], 1: [(5, 48, 64), (9, 48, 64)],
     }  # fmt: skip
+    assert plan(catalog, per_video="all").excluded == []
 
 
 def test_clips_that_repeat_frames_are_counted_or_left_out() -> None:
@@ -181,6 +197,8 @@ def test_clips_that_repeat_frames_are_counted_or_left_out() -> None:
         assert len(set(clip.indices.tolist())) == len(clip)
     assert sum("more than 0.0 of its frames would repeat" in error for _, error in smooth.excluded) == 2
     assert {clip.row for clip in plan(catalog, max_repeated=0.2)} == {0, 1, 3, 4}
+    half = FakeCatalog([steady_index(60, fps=5)])  # 5 of 9 frames are others
+    assert [len(plan(half, [(9, 48, 64)], max_repeated=share)) for share in (0.44, 0.45)] == [0, 1]
 
 
 def test_windows_bound_the_clips() -> None:
@@ -217,7 +235,13 @@ def test_the_clips_of_a_bucket_that_fills_no_step_go_to_the_nearest() -> None:
     assert {each.repeated for each in all_of_them.describe().buckets.buckets} == {3, 1}
     only = plan(catalog, [(9, 64, 48)], global_batch=4)
     assert [clip.row for clip in only] == [8] * 4
-    assert len(plan(catalog, [(9, 64, 48)], global_batch=4, tail="drop")) == 0
+    assert only.excluded == plan(catalog, [(9, 64, 48)], global_batch=4, tail="stream").excluded
+    dropped = plan(catalog, [(9, 64, 48)], global_batch=4, tail="drop")
+    assert len(dropped) == 0
+    assert "fewer clips than" in dict(dropped.excluded)["video8.mp4"]
+    ladder = plan(FakeCatalog([steady_index(15)] * 4 + [steady_index(30)] * 4 + [steady_index(60)]),
+                  [(5, 48, 64), (9, 48, 64), (13, 48, 64)], global_batch=4)  # fmt: skip
+    assert [each.clips for each in ladder.describe().buckets.buckets] == [4, 5]
 
 
 def test_what_comes_in_no_epoch_is_left_out_or_said() -> None:
@@ -350,7 +374,8 @@ def test_a_plan_is_a_value() -> None:
     assert len({plan(catalog, **options).fingerprint for options in (
         {}, {"seed": 1}, {"global_batch": 3}, {"tail": "drop"}, {"fps": 11}, {"start": 0}, {"accumulate": 2},
         {"max_crop": 0.1, "filter": "bicubic"}, {"buckets": BUCKETS[:2]}, {"batch_size": 1, "global_batch": None},
-    )}) == 10  # fmt: skip
+        {"horizontal_flip": 0.5},
+    )}) == 11  # fmt: skip
     alike = plan(catalog, accumulate=2, start=1, max_crop=0.0, max_repeated=1.0).fingerprint
     others = {"accumulate": np.int64(2), "start": 1.0, "max_crop": 0, "max_repeated": np.float64(1), "fps": 10.0}
     assert plan(catalog, **others).fingerprint == alike
@@ -369,6 +394,9 @@ def test_the_text_of_a_plan_says_what_comes_and_what_does_not() -> None:
     (line,) = [line.split() for line in text.splitlines() if line.strip().startswith("9x48x64")]
     assert line == ["9x48x64", "5", "3", "2", "60.0%", "1", "0", "0.0%"]
     assert "clips in no step: 2 (25.0%)" in str(plan(catalog, global_batch=2, tail="drop").describe())
+    damaged = replace(steady_index(60), damaged_frame_indices=np.array([5], np.int64))
+    with pytest.warns(UserWarning, match="damage"):
+        plan_buckets(FakeCatalog([damaged]), BUCKETS, fps=10, global_batch=1, seed=0)
     with pytest.warns(UserWarning, match="encoders of most models") as warned:
         plan_buckets(FakeCatalog([steady_index(60)]), [(6, 48, 60), (8, 48, 64)], fps=10, batch_size=1, seed=0)
     texts = [str(each.message) for each in warned]
@@ -422,6 +450,8 @@ def test_wrong_arguments_are_errors_that_name_them(options: dict[str, Any], mess
         (((5,), (4096,), 16, "16:9"), "ratios"),
         (((5.5,), (4096,)), "frames"),
         (((5,), (65_535**2,), 16, ("64:1",)), "sides of at most 65535"),
+        (((5,), (4096,), 16, ("65:1",)), "from 1:64 to 64:1"),
+        ((range(1, 4098), (4096,), 16, ("1:1",)), "buckets: expected 1 to 4096, got 4097"),
     ],
 )
 def test_wrong_buckets_are_errors_that_name_the_field(arguments: Any, message: str) -> None:
@@ -437,8 +467,24 @@ def test_nothing_to_plan_is_said() -> None:
     assert "steps: 0" in str(made.describe())
 
 
+def test_keys_of_clips_are_of_all_that_decides_their_pixels() -> None:
+    damaged = replace(steady_index(60), damaged_frame_indices=np.array([1], np.int64))
+    catalog = FakeCatalog([damaged], sizes=(48, 64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        keys = [
+            plan_clips(catalog, Dense(3, start=0), seed=0, **{"size": Letterbox(32, 32), **options})[0].key
+            for options in (
+                {}, {"size": Letterbox(32, 32, fill=114)}, {"horizontal_flip": 1.0}, {"on_damaged": "skip"},
+                {"size": Letterbox(32, 48)}, {"filter": "bicubic"},
+            )
+        ]  # fmt: skip
+    assert len(set(keys)) == len(keys)
+
+
 def test_keys_of_texts_are_those_of_the_text_alone() -> None:
     assert text_key("a cat") == text_key("a cat") != text_key("a cat ")
     assert len(text_key("")) == 32
+    assert text_key("\ud800") != text_key("?")  # half of a pair, as JSON may hold
     with pytest.raises(UsageError, match="text"):
         text_key(b"a cat")  # type: ignore[arg-type]

@@ -218,7 +218,7 @@ class _Divider:
         chosen = np.full(len(numbers), TOO_SHORT)
         for each in reversed(others):
             shorter, *other_size = self.shapes[each][1]
-            if other_size == size and 1 < shorter < length:
+            if other_size == size and shorter < length:
                 chosen[(chosen < 0) & self._find_fitting(shorter)[1][numbers]] = each
         is_left = chosen < 0
         chosen[is_left] = self.choose(others, numbers[is_left])
