@@ -35,6 +35,8 @@ from framefeed.testing import read_stamps
 from tests.fakes import DamagedSources, FlatDecoder
 from tests.makers import FRAMES, SIZE, VIDEOS, catalog, folder, plan_of
 
+pytestmark = pytest.mark.usefixtures("kept_processes")
+
 LENGTHS = [4, 9, 1, 6, 3, 12, 2]
 WAYS = [{"workers": 0}, {"workers": 2}, {"workers": 2, "kind": "processes"}]
 

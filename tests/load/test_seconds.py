@@ -23,6 +23,8 @@ from tests.makers import catalog, plan_of
 from tests.media.pictures import write_folder
 from tests.plan.test_streams import NamedCatalog
 
+pytestmark = pytest.mark.usefixtures("kept_processes")
+
 BASE = Fraction(1, 90_000)
 
 

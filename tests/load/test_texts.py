@@ -22,6 +22,8 @@ from framefeed.scanning import scan
 from tests.load.test_lengths import WAYS, RandomLength
 from tests.makers import VIDEOS, folder
 
+pytestmark = pytest.mark.usefixtures("kept_processes")
+
 CAPTIONS = ["a dog", None, "zero\0byte", "é" * 500_000, " ", "a dog"]
 TAGS = [["x", "y"], [], None, ["z"], ["x", None], ["y"]]
 VERBS = ["run", "sit", "run", "eat", "sit", None]
