@@ -14,6 +14,7 @@ import numpy as np
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
+from framefeed._units import format_share
 from framefeed.catalog import Catalog, check_plannable, read_plan_column
 from framefeed.errors import FrameNotFound, TimeUnavailable, UsageError
 from framefeed.index import Pick, Timeline
@@ -304,8 +305,8 @@ class BucketTable:
     def __str__(self) -> str:
         heads = ("bucket", "clips", "steps", "clips a step", "share", "repeated", "left", "cut off")
         rows = [
-            ("x".join(map(str, each.bucket)), each.clips, each.steps, each.step_clips, f"{each.share:.1%}",
-             each.repeated, each.left, f"{each.cut:.1%}")
+            ("x".join(map(str, each.bucket)), each.clips, each.steps, each.step_clips,
+             format_share(each.share, decimals=1), each.repeated, each.left, format_share(each.cut, decimals=1))
             for each in self.buckets
         ]  # fmt: skip
         widths = [max(len(str(row[number])) for row in (heads, *rows)) for number in range(len(heads))]
@@ -316,8 +317,8 @@ class BucketTable:
             sum(getattr(each, name) for each in self.buckets) for name in ("clips", "steps", "repeated", "left")
         )
         lines.append(
-            f"steps: {steps}; clips that repeat: {repeated} ({repeated / max(1, clips):.1%}); clips in no step: {left} "
-            f"({left / max(1, clips):.1%})"
+            f"steps: {steps}; clips that repeat: {repeated} ({format_share(repeated, max(1, clips))}); "
+            f"clips in no step: {left} ({format_share(left, max(1, clips))})"
         )
         return "\n".join([*lines, *(f"left out, rows: {count}, {reason}" for reason, count in self.left_out.items())])
 
