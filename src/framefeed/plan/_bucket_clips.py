@@ -75,6 +75,11 @@ class Division:
     left_out: tuple[tuple[IntArray, str], ...]  # rows, and the reason of all of them
 
     @cached_property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """(T, H, W) of each bucket."""
+        return tuple(shape for _, shape in self.shapes)
+
+    @cached_property
     def text(self) -> str:
         """Hash of the rows of each bucket."""
         digest = blake2b(repr(self.shapes).encode(), digest_size=16)
@@ -268,7 +273,7 @@ class BucketCount:
     step_clips: int  # of a step, on all ranks together
     share: float  # of the clips of all steps
     cut: float  # share of the pictures that is cut off, on average
-    delivered: int = 0  # clips of it that earlier runs of the epoch delivered
+    delivered: int  # clips of it that earlier runs of the epoch delivered
 
     @property
     def repeated(self) -> int:
@@ -289,17 +294,19 @@ class BucketTable:
     left_out: Mapping[str, int]  # rows by the reason
 
     @classmethod
-    def of(cls, order: BucketOrder, buckets: Sequence[BucketCount], others: Sequence[BucketTable]) -> BucketTable:
-        """Count the steps that an order has of some buckets; ``others`` have rows that are left out."""
+    def of(cls, order: BucketOrder, parts: Sequence[BucketClips]) -> BucketTable:
+        """Count the steps that an order has of the buckets of some clips, and the rows that these leave out."""
         steps, sizes, delivered = order.count_steps().tolist(), order.global_sizes, order.count_delivered().tolist()
         coming = max(1, sum(count * size for count, size in zip(steps, sizes, strict=True)))
+        divisions = [part.division for part in parts]
+        buckets = [line for each in divisions for line in zip(each.buckets, each.rows, each.cuts, strict=True)]
         lines = [
-            replace(each, steps=count, step_clips=size, share=count * size / coming, delivered=earlier)
-            for each, count, size, earlier in zip(buckets, steps, sizes, delivered, strict=True)
+            BucketCount(bucket, len(rows), count, size, count * size / coming, cut, earlier)
+            for (bucket, rows, cut), count, size, earlier in zip(buckets, steps, sizes, delivered, strict=True)
         ]
         left_out = Counter[str]()
-        for table in others:
-            left_out.update(table.left_out)
+        for part in parts:
+            left_out.update(part.count_left_out())
         return cls(tuple(lines), left_out)
 
     def __str__(self) -> str:
@@ -338,11 +345,7 @@ class BucketClips(Clips):
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
-        return () if self.options.unequal else self._shapes
-
-    @cached_property
-    def _shapes(self) -> tuple[Bucket, ...]:
-        return tuple(shape for _, shape in self.division.shapes)
+        return () if self.options.unequal else self.division.buckets
 
     def without_buckets(self) -> BucketClips:
         return replace(self, options=replace(self.options, unequal=True))
@@ -356,7 +359,7 @@ class BucketClips(Clips):
             name: read_plan_column(catalog, name, every, as_codes=name in options.coded) for name in options.columns
         }
         windows = None if options.within is None else Windows.of(catalog, options.within, self.rule.dense(2))
-        pairs = list(zip(self._shapes, self.division.rows, strict=True)) or [((1, 1, 1), every)]
+        pairs = list(zip(self.division.buckets, self.division.rows, strict=True)) or [((1, 1, 1), every)]
         made = []
         for (length, height, width), rows in pairs:
             own = replace(options, size=Cover(height, width))
@@ -420,12 +423,7 @@ class BucketClips(Clips):
     def count_buckets(self, order: Order) -> BucketTable:
         """Count clips and steps of each bucket."""
         assert isinstance(order, BucketOrder)
-        division = self.division
-        lines = [
-            BucketCount(bucket, len(rows), 0, 0, 0.0, cut)
-            for bucket, rows, cut in zip(self._shapes, division.rows, division.cuts, strict=True)
-        ]
-        return BucketTable.of(order, lines, [BucketTable((), self.count_left_out())])
+        return BucketTable.of(order, [self])
 
     @cached_property
     def facts(self) -> ClipFacts:
@@ -433,9 +431,8 @@ class BucketClips(Clips):
         options = self.options
         parts = (_VERSION, sources, self.rule, options.within, options.on_damaged, options.horizontal_flip,
                  options.still_quality, options.filter, self.division.text)  # fmt: skip
-        rule = (
-            f"{len(self._shapes)} buckets at {float(self.rule.fps):g} frames per second (hash {self.division.text[:8]})"
-        )
+        count, text = len(self.division.rows), self.division.text[:8]
+        rule = f"{count} buckets at {float(self.rule.fps):g} frames per second (hash {text})"
         return ClipFacts(hash_text(repr(parts)), rule, options.texts, sources)
 
     def predict_costs(self, clips: IntArray) -> FloatArray:
@@ -464,7 +461,7 @@ class BucketClipsAt(CatalogClipsAt):
         self._at: dict[int, CatalogClipsAt] = {}
 
     def find_shapes(self, slots: slice) -> list[list[Shape]]:
-        shapes = self._every._shapes
+        shapes = self._every.division.buckets
         return [[(shapes[each][0], 3, *shapes[each][1:]) for each in self._buckets[slots]]]
 
     def make(self, slot: int) -> PlannedClip:

@@ -43,6 +43,13 @@ class Steps:
     firsts: IntArray  # how many clips of the bucket's stream come before, [S]
     starts: IntArray  # global position of the first clip of each step, and behind the last one, [S + 1]
 
+    @classmethod
+    def of(cls, *arrays: IntArray) -> Steps:
+        """Make steps of arrays that several orders share, and so cannot be written to."""
+        for array in arrays:
+            array.setflags(write=False)
+        return cls(*arrays)
+
     def __len__(self) -> int:
         return len(self.buckets)
 
@@ -304,7 +311,6 @@ class BucketShard:
     bounds: IntArray  # the same in positions of the rank
     rank: int
     world_size: int
-    unit: int = 1
 
     def __len__(self) -> int:
         return int(self.bounds[-1])
@@ -320,7 +326,7 @@ class BucketShard:
         return found if isinstance(position, np.ndarray) else int(found)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)  # a table has 24 bytes a step
 def _make_steps(
     sizes: tuple[int, ...],
     begun: tuple[int, ...],
@@ -351,7 +357,7 @@ def _make_steps(
     total = sum(numbers)
     if not total:
         none = np.empty(0, np.int64)
-        return Steps(none, none, np.array([start], dtype=np.int64))
+        return Steps.of(none, none, np.array([start], dtype=np.int64))
     drawn = make_permutation(total, key, epoch)(np.arange(total, dtype=np.int64))
     buckets = np.repeat(np.cumsum(counts).searchsorted(drawn, side="right").astype(np.int64), accumulate)
     # How many steps of the same bucket come before.
@@ -360,4 +366,4 @@ def _make_steps(
     ends_of = np.cumsum(counts * accumulate)
     before[by_bucket] = np.arange(len(buckets)) - (ends_of - counts * accumulate)[buckets[by_bucket]]
     starts = start + np.concatenate([np.zeros(1, np.int64), np.cumsum(size[buckets])])
-    return Steps(buckets, first[buckets] + before * size[buckets], starts)
+    return Steps.of(buckets, first[buckets] + before * size[buckets], starts)

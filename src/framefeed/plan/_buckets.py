@@ -51,12 +51,13 @@ class Buckets:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "multiple", check_integer("multiple", self.multiple, least=1, most=MOST_SIDE))
-        for area in _as_tuple("pixels", self.pixels, "integers, such as (320 * 576,)"):
-            if check_integer("pixels", area, 1, MOST_SIDE**2) < self.multiple**2:
-                raise UsageError(f"pixels: expected at least multiple * multiple = {self.multiple**2}, got {area}")
         for name, least, most in (("frames", 1, MOST_FRAMES), ("pixels", 1, MOST_SIDE**2)):
             values = _as_tuple(name, getattr(self, name), "integers, such as (17, 33)")
             object.__setattr__(self, name, tuple(sorted({check_integer(name, each, least, most) for each in values})))
+        if self.pixels[0] < self.multiple**2:
+            raise UsageError(
+                f"pixels: expected at least multiple * multiple = {self.multiple**2}, got {self.pixels[0]}"
+            )
         object.__setattr__(self, "ratios", _as_tuple("ratios", self.ratios, 'texts such as ("16:9", "1:1")'))
         self.shapes  # noqa: B018 - made now, so that a wrong ratio fails at once
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Integral
 from typing import Any
 
 from framefeed._checks import check_integer, expected, is_finite
@@ -12,6 +11,7 @@ from framefeed.catalog import TextColumn
 from framefeed.errors import UsageError
 from framefeed.plan._mixed_buckets import MixedBuckets, make_bucket_order
 from framefeed.plan._mixed_clips import PLAN_COLUMN, MixedClips, check_count
+from framefeed.plan._mixing import make_exact
 from framefeed.plan._order import Order
 from framefeed.plan._plan import EpochPlan
 from framefeed.plan._shard import StepTail
@@ -89,10 +89,7 @@ def _read_pairs(parts: Any) -> list[tuple[EpochPlan, Fraction]]:
             )
         if not len(plan):
             raise UsageError(f"parts[{number}] has no clips: leave it out (plan.excluded lists its rows)")
-        # A decimal fraction means what is written: 0.7 is 7/10.
-        is_whole = isinstance(weight, Integral)
-        exact = weight if isinstance(weight, Fraction) else int(weight) if is_whole else str(float(weight))
-        pairs.append((plan, Fraction(exact)))
+        pairs.append((plan, make_exact(weight)))
     return pairs
 
 

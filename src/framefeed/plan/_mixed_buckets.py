@@ -12,7 +12,7 @@ import numpy as np
 from framefeed._arrays import IntArray
 from framefeed._cached import cached_property
 from framefeed.errors import UsageError
-from framefeed.plan._bucket_clips import BucketTable
+from framefeed.plan._bucket_clips import BucketClips, BucketTable
 from framefeed.plan._bucket_order import BucketOrder
 from framefeed.plan._buckets import Bucket
 from framefeed.plan._clips import Draws, PartForm
@@ -48,8 +48,7 @@ class MixedBuckets(MixedClips):
     def count_buckets(self, order: Order) -> BucketTable:
         """Count clips and steps of each bucket of each part."""
         assert isinstance(order, BucketOrder)
-        tables = [clips.count_buckets(part.order) for clips, part in zip(self.inner, self.parts, strict=True)]
-        return BucketTable.of(order, [each for table in tables for each in table.buckets], tables)
+        return BucketTable.of(order, [clips for clips in self.inner if isinstance(clips, BucketClips)])
 
     def at(self, clips: IntArray, draws: Draws) -> MixedClipsAt:
         parts = self._offsets.searchsorted(clips, side="right") - 1

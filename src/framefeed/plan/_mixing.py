@@ -14,17 +14,24 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
+from numbers import Integral
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, IntArray
-from framefeed.request import MIXING, WORD, hash_words
+from framefeed.request import MIXING, hash_numbers, hash_words
 
 _MOST_STEPS = 1 << 20
 """Positions of a period; two arrays of int64 hold each."""
 _MOST_SHARES = 1 << 42
 """Length of a longer period, of which only the beginning is listed: its product with a position is an int64."""
+
+
+def make_exact(weight: Any) -> Fraction:
+    """Make a finite weight exact; a decimal fraction means what is written: 0.7 is 7/10."""
+    is_whole = isinstance(weight, Integral)
+    return Fraction(weight if isinstance(weight, Fraction) else int(weight) if is_whole else str(float(weight)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +58,7 @@ class MixSequence:
         is_pair = (others < len(self.parts)) & ((positions ^ 1) < self.num_clips)
         pairs = np.minimum(offsets >> 1, len(self.may_swap) - 1)
         is_swapped = is_pair & (self.may_swap[pairs] if len(self.may_swap) else False)
-        is_swapped &= _draw_bits(self.key, positions >> 1)
+        is_swapped &= (hash_numbers(self.key, positions >> 1) >> np.uint64(63)).astype(np.bool_)
         taken = np.where(is_swapped, others, offsets)
         parts = self.parts[taken]
         return parts, rounds * self.shares[parts] + self.numbers[taken]
@@ -120,12 +127,3 @@ def _find_swaps(parts: IntArray, numbers: IntArray, shares: Sequence[int], perio
     has_not_too_many = (had_second + 1) * period - after * share[second] <= period
     may_swap: BoolArray = (first != second) & has_enough & has_not_too_many
     return may_swap
-
-
-def _draw_bits(key: int, numbers: IntArray) -> BoolArray:
-    """Draw a bit for each number, by one step of SplitMix64."""
-    state: npt.NDArray[np.uint64] = (numbers.astype(np.uint64) ^ np.uint64(key)) + np.uint64(0x9E3779B97F4A7C15 & WORD)
-    state = (state ^ state >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ state >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    bits: BoolArray = (state >> np.uint64(63)).astype(np.bool_)
-    return bits

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
-from numbers import Integral
 from typing import Any, get_args
 
 import numpy as np
@@ -20,6 +19,7 @@ from framefeed.index import Pick
 from framefeed.plan._bucket_clips import BucketClips, BucketRule, PerVideo, divide_rows
 from framefeed.plan._bucket_order import BucketOrder
 from framefeed.plan._buckets import Bucket, Buckets, read_buckets
+from framefeed.plan._mixing import make_exact
 from framefeed.plan._options import ClipOptions
 from framefeed.plan._plan import EpochPlan
 from framefeed.plan._plan_clips import check_catalog, find_remarks_on
@@ -30,6 +30,8 @@ from framefeed.request import Filter, OnDamaged, StillQuality
 Count = int | Callable[[Bucket], int]
 _MOST_CLIPS = 1 << 27
 """Clips of an epoch by ``repeats``: some 24 bytes each."""
+_MOST_TIMES = 1 << 20
+"""That a clip comes in an epoch."""
 
 
 @refuse_names(
@@ -234,8 +236,8 @@ def _read_repeats(catalog: Catalog, name: str) -> IntArray:
     values, rows = catalog.column_values(name), catalog.plannable_rows
     # Text is read as codes, which look like numbers: the value of one row decides.
     is_text = name == "label" or (len(rows) and isinstance(catalog[int(rows[0])].columns.get(name), str))
-    if is_text or values.dtype.kind not in "iu" or (values < 0).any() or (values > 1 << 20).any():
-        raise UsageError(f"repeats: expected a column of integers from 0 to {1 << 20:,}, and {name!r} has others")
+    if is_text or values.dtype.kind not in "iu" or (values < 0).any() or (values > _MOST_TIMES).any():
+        raise UsageError(f"repeats: expected a column of integers from 0 to {_MOST_TIMES:,}, and {name!r} has others")
     if int(values.sum()) > _MOST_CLIPS:
         raise UsageError(
             f"repeats: expected at most {_MOST_CLIPS:,} clips, and {name!r} asks for {int(values.sum()):,}"
@@ -252,11 +254,9 @@ def _read_weights(weights: Any, every: Sequence[Bucket]) -> dict[Bucket, Fractio
         if bucket not in every:
             more = f" and {len(every) - 8} more" if len(every) > 8 else ""
             raise UsageError(f"weights: there is no bucket {bucket}: the buckets are {list(every)[:8]}{more}")
-        if not is_finite(weight) or not 0 < weight <= 1 << 20:
+        if not is_finite(weight) or not 0 < weight <= _MOST_TIMES:
             raise expected(f"weights[{bucket}]", "a number above 0", weight)
-        # A decimal fraction means what is written: 0.7 is 7/10.
-        exact = int(weight) if isinstance(weight, Integral) else str(float(weight))
-        given[bucket] = weight if isinstance(weight, Fraction) else Fraction(exact)
+        given[bucket] = make_exact(weight)
     return given
 
 

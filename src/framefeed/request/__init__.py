@@ -24,6 +24,7 @@ from framefeed.request._random import (
     check_seed,
     draw_numbers,
     generator_at,
+    hash_numbers,
     hash_words,
     is_flipped,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "choose_times",
     "draw_numbers",
     "generator_at",
+    "hash_numbers",
     "hash_words",
     "is_flipped",
     "is_pair",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from framefeed._arrays import BoolArray, FloatArray, IntArray
 from framefeed._cached import cached_property
@@ -45,14 +46,19 @@ def hash_words(*words: int) -> int:
     return state
 
 
-def draw_numbers(seed: int, epoch: int, positions: IntArray) -> FloatArray:
-    """Draw a number from 0 to below 1 for each global position, float64 [N]: those of `hash_words`, at once."""
-    key = hash_words(_epoch_key(seed, epoch, _DRAWS))
-    state = (positions.astype(np.uint64) ^ np.uint64(key)) + np.uint64(_STEP)
+def hash_numbers(key: int, numbers: IntArray) -> npt.NDArray[np.uint64]:
+    """Hash each number to 64 bits, uint64 [N]: as `hash_words` of the words that gave ``key``, and the number."""
+    state = (numbers.astype(np.uint64) ^ np.uint64(key)) + np.uint64(_STEP)
     state = (state ^ state >> np.uint64(30)) * np.uint64(_FIRST)
     state = (state ^ state >> np.uint64(27)) * np.uint64(_SECOND)
-    bits = (state ^ state >> np.uint64(31)) >> np.uint64(11)
-    return bits.astype(np.float64) * 2.0**-53
+    hashes: npt.NDArray[np.uint64] = state ^ state >> np.uint64(31)
+    return hashes
+
+
+def draw_numbers(seed: int, epoch: int, positions: IntArray) -> FloatArray:
+    """Draw a number from 0 to below 1 for each global position, float64 [N]."""
+    hashes = hash_numbers(hash_words(_epoch_key(seed, epoch, _DRAWS)), positions)
+    return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def check_seed(seed: object) -> int:
