@@ -1,6 +1,9 @@
 """Plans of buckets: a million videos into 24 buckets, and what a clip of a step costs beside one of a plain plan.
 
     python -m benchmarks.buckets [--videos 1000000] [--rounds 5] [--out build/buckets.json]
+    python -m benchmarks.buckets --media ../shared/media
+
+The second counts what each tail repeats or leaves out of a folder's videos, in batches of 4 on two ranks.
 
 Planning is measured in fresh processes: wall and CPU seconds, memory beyond the opened catalog. Loading runs a plan of
 buckets and a plan of the same clips one after the other, in turn, and counts CPU seconds.
@@ -138,17 +141,42 @@ def measure_state(folder: Path) -> dict[str, int]:
         return {"buckets": len(buckets), "state bytes": len(json.dumps(loader.state_dict()))}
 
 
+def count_tails(folder: Path) -> list[str]:
+    """Write a line for each area and ``min_steps``: buckets, clips, and what "pad" repeats and "drop" leaves out."""
+    videos = scan(folder, progress=False).filter(kind="video")
+    lines = [f"{len(videos)} videos"]
+    for pixels in ((320 * 576, 480 * 832), (256 * 256,)):
+        buckets = ff.Buckets(frames=(17, 33, 49), pixels=pixels)
+        for least in (0, 1):
+            options: dict[str, Any] = {"fps": 16, "batch_size": 4, "world_size": 2, "seed": 0, "min_steps": least}
+            pad, drop = (
+                ff.plan_buckets(videos, buckets, tail=tail, **options).describe().buckets.buckets
+                for tail in ("pad", "drop")
+            )
+            clips = sum(each.clips for each in pad)
+            repeated, left = sum(each.repeated for each in pad) / clips, sum(each.left for each in drop) / clips
+            lines.append(
+                f"{pixels}, min_steps={least}: {len(pad)} buckets, {clips} clips, pad repeats {repeated:.0%}, "
+                f"drop leaves out {left:.0%}"
+            )
+    return lines
+
+
 def main() -> None:
     """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--videos", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--media", type=Path, help="a folder of videos, whose tails are counted instead")
     parser.add_argument("--plan", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     if asked.plan:
         print(json.dumps(plan_once(asked.plan)))
+        return
+    if asked.media:
+        print("\n".join(count_tails(asked.media)))
         return
     with TemporaryDirectory() as folder:
         path = make_catalog(Path(folder), asked.videos)
