@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         plan_requests,
         text_key,
     )
+    from framefeed.proxies import KindEstimate, ProxyEstimate, estimate_proxies, make_proxies
     from framefeed.request import (
         CenterCrop,
         Cover,
@@ -124,6 +125,7 @@ __all__ = [
     "FrameNotFound",
     "FramefeedError",
     "ImageSequence",
+    "KindEstimate",
     "Letterbox",
     "LimitExceeded",
     "Limits",
@@ -139,6 +141,7 @@ __all__ = [
     "OutputSpec",
     "PixelBudget",
     "PlannedClip",
+    "ProxyEstimate",
     "RandomCrop",
     "RandomResizedCrop",
     "RandomSegments",
@@ -158,8 +161,10 @@ __all__ = [
     "__version__",
     "build_index",
     "cache",
+    "estimate_proxies",
     "lerobot",
     "load_clip",
+    "make_proxies",
     "map_video",
     "mix_plans",
     "parallel",
@@ -208,6 +213,7 @@ _DOORS = {
         "plan_requests",
         "text_key",
     ),
+    "proxies": ("KindEstimate", "ProxyEstimate", "estimate_proxies", "make_proxies"),
     "request": (
         "CenterCrop",
         "Cover",

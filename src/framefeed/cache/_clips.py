@@ -143,7 +143,7 @@ def _is_regular(layout: PlaneLayout, frames: StreamFrames) -> bool:
     Pictures of other sizes are too few to be worth storing, and a stored one is not trusted.
     """
     stream = frames.index.stream
-    size = stream.displayed if has_picture_files(frames.index) else (stream.height, stream.width)
+    size = stream.upright if has_picture_files(frames.index) else (stream.height, stream.width)
     is_of_size = (layout.height, layout.width) == reduce_size(*size, frames.reduction)
     return is_of_size and layout.is_convertible and layout.is_settled
 

@@ -54,6 +54,15 @@ from framefeed.catalog._packed_values import (
     take_storage,
 )
 from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number_true
+from framefeed.catalog._proxies import (
+    PROXY_SCHEMA,
+    TABLE_NAME,
+    ProxyTable,
+    check_no_proxies,
+    pack_index,
+    read_proxy_table,
+    write_proxy_table,
+)
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
 from framefeed.catalog._sending import sending_as_data
 from framefeed.catalog._survey import SIGNED, Depth, SurveyOptions, SurveyResult, mark_signed, survey
@@ -66,10 +75,12 @@ __all__ = [
     "NUMBERS",
     "OPTIONAL_FACTS",
     "PLAN_COLUMNS",
+    "PROXY_SCHEMA",
     "ROWS_PER_BATCH",
     "SCHEMA",
     "SIGNED",
     "SURVEYED",
+    "TABLE_NAME",
     "Catalog",
     "CatalogEntry",
     "CatalogHeader",
@@ -82,6 +93,7 @@ __all__ = [
     "ListColumn",
     "ListedRows",
     "PackedFile",
+    "ProxyTable",
     "RowLists",
     "StoredCatalog",
     "SurveyOptions",
@@ -94,6 +106,7 @@ __all__ = [
     "cache_file",
     "check_bucket",
     "check_classes",
+    "check_no_proxies",
     "check_plannable",
     "check_target",
     "collect_results",
@@ -130,11 +143,14 @@ __all__ = [
     "number_sources",
     "number_true",
     "open_catalog",
+    "pack_index",
     "read_plan_column",
+    "read_proxy_table",
     "read_row",
     "sending_as_data",
     "store_catalog",
     "survey",
     "take_storage",
     "write_catalog",
+    "write_proxy_table",
 ]

@@ -37,6 +37,7 @@ from framefeed.catalog._catalog_urls import StoredCatalog, fetch_catalog, find_s
 from framefeed.catalog._columns import FACTS, Facts, content_fingerprint, count_one_frame, decode_dictionary
 from framefeed.catalog._entries import CatalogEntry
 from framefeed.catalog._frame_tables import FrameTables
+from framefeed.catalog._proxies import attach_proxies
 from framefeed.catalog._selecting import (
     assign_rows,
     check_fractions,
@@ -403,6 +404,22 @@ class Catalog(CatalogRows):
         )  # fmt: skip
         data = survey_rows(rows, list(sources.values()), options)
         return Catalog(replace(data, root_is_default=self._data.root_is_default))
+
+    def with_proxies(self, folder: StrPath) -> Catalog:
+        """Give a catalog that reads the proxies of a folder, made by `make_proxies`, in place of these files.
+
+        Rows, labels, columns, frame numbers and times are the same, and so is every plan; sizes and crops are still
+        about the original's pictures. Files without a proxy are read themselves.
+
+        Example: ``ff.Catalog.open("cat.parquet").with_proxies("small/")``
+
+        Raises:
+            MissingMedia: There are no proxies in the folder.
+            StaleSource: A file has changed since its proxy was made.
+            UsageError: This catalog reads proxies already.
+        """
+        data, _ = attach_proxies(self, check_path("folder", folder, "small/"))
+        return Catalog(data)
 
     def verify(self, sample: float | None = None, workers: int | None = None, *, seed: int = 0) -> Verification:
         """Check whether the files are still those that were scanned, and decode them to compare the frames.

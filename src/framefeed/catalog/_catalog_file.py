@@ -108,7 +108,7 @@ def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: Fra
                 for name in (new_frames, new_facts):
                     claims.enter_context(holding_file(name))
                 if frames is not None and header.frames_id is not None:
-                    columns = make_plan_columns(table.column)
+                    columns = make_plan_columns(Facts.of_table(table).read)
                     write_frame_tables(new_frames, frames.batches, {_KEY: header.frames_id.encode()}, columns)
                     os.replace(new_frames, pending)
                     flush_folder(folder)  # After a power cut, facts must not exist without their frame tables.

@@ -102,6 +102,8 @@ class CatalogRows:
     def _find_source(self, row: int) -> MediaSource | str:
         """Find what opens a row; of a part that could not be read the name, by which its container is searched."""
         data_row = self._get_data_row(row)
+        if (proxy := self._data.facts.find_proxy(data_row)) is not None:
+            return MediaSource.of(proxy)
         text = self._data.facts.plan_columns.source(data_row)
         if text in self._data.buffers or not (is_url(text) or is_url(self._data.root or "")):
             return MediaSource.of(self._make_source(data_row, text, self._find_own_index(data_row)))
@@ -134,7 +136,7 @@ class CatalogRows:
         return version.removeprefix(SIGNED)
 
     def source(self, row: int) -> str | bytes | ImageSequence:
-        """Get the path, URL or encoded bytes of a row; or an `ImageSequence` if a folder was indexed as one."""
+        """Get path, URL or bytes of a row, or its proxy's path; an `ImageSequence` if a folder was indexed as one."""
         data_row = self._get_data_row(row)
         text = self._data.facts.plan_columns.source(data_row)
         return self._make_source(data_row, text, self._find_own_index(data_row))
@@ -142,6 +144,8 @@ class CatalogRows:
     def _make_source(self, data_row: int, text: str, index: FrameIndex | None) -> str | bytes | ImageSequence:
         """Make the source of a row from its text; ``index`` is None where the row has none of its own."""
         data = self._data
+        if (proxy := data.facts.find_proxy(data_row)) is not None:
+            return proxy
         given = data.buffers.get(text)
         if given is not None:
             return given
@@ -311,6 +315,15 @@ class CatalogRows:
         # A last value for rows without an index, whose frame row is -1.
         values = np.append(self._data.frames.stream_column(name), -1)
         return self._select(values[self._data.facts.plan_columns.frame_rows])
+
+    @cached_property
+    def proxy_sizes(self) -> tuple[IntArray, IntArray] | None:
+        """Height and width of the proxy of each row in pixels, int64 [R]; -1 where it has none. None if no row has."""
+        if not self._data.facts.has_proxies:
+            return None
+        has_none = self._select(self._data.facts.column("proxy").is_null().to_numpy())
+        heights, widths = (np.where(has_none, -1, self.stream_values(name)) for name in ("height", "width"))
+        return heights, widths
 
     @cached_property
     def lacks_times(self) -> BoolArray:

@@ -17,7 +17,7 @@ from framefeed._checks import expected
 from framefeed._compute import pc
 from framefeed._nearest import did_you_mean
 from framefeed._per_process import PerProcess
-from framefeed.catalog._arrow import view_ragged
+from framefeed.catalog._arrow import Ragged, view_ragged
 from framefeed.catalog._plan_columns import PlanColumns, find_pictures, make_plan_columns
 from framefeed.catalog._still_facts import StillFacts
 from framefeed.errors import UsageError
@@ -54,10 +54,11 @@ FACTS: dict[str, pa.DataType] = {
     "source_offset": pa.int64(),
     "source_version": pa.string(),
     "changes_size": pa.bool_(),
+    "proxy": pa.string(),
 }
 """Columns of every catalog in their order; the label's values are whole numbers where a manifest's labels are."""
-LOCATION_FACTS = ("source_offset", "source_version")
-"""Those that only catalogs with objects by URL or with parts of other files have."""
+LOCATION_FACTS = ("source_offset", "source_version", "proxy")
+"""Those that only catalogs with objects by URL, with parts of other files or with proxies have."""
 OPTIONAL_FACTS = (*LOCATION_FACTS, "changes_size")
 """Those that catalogs have where a row has a value; others need not know them."""
 
@@ -215,6 +216,8 @@ class Facts:
     def read(self, name: str) -> pa.ChunkedArray:
         """Read a column, and keep nothing of it."""
         with self._lock.value:
+            if name in OPTIONAL_FACTS and name not in self.names:
+                return pa.chunked_array([pa.nulls(self.num_rows, FACTS[name])])
             return self._columns[name] if name in self._columns else self._read(name)
 
     @cached_property
@@ -227,6 +230,19 @@ class Facts:
         """Read all columns."""
         return pa.table({name: self.column(name) for name in self.names})
 
+    def find_proxy(self, row: int) -> str | None:
+        """Find the path of a row's proxy; None for a row that has none."""
+        return (self._proxies.text(row) or None) if self.has_proxies else None
+
+    @cached_property
+    def has_proxies(self) -> bool:
+        """Whether some rows are read from proxies."""
+        return "proxy" in self.schema.names
+
+    @cached_property
+    def _proxies(self) -> Ragged:
+        return view_ragged(self.read("proxy").cast(pa.large_string()).fill_null("").combine_chunks(), np.uint8)
+
     @property
     def plan_columns(self) -> PlanColumns:
         """The columns that plans read of every row."""
@@ -234,7 +250,7 @@ class Facts:
             return self._plan_columns
         with self._lock.value:
             if self._plan_columns is None:
-                made = make_plan_columns(self._read)  # which keeps none of them
+                made = make_plan_columns(self.read)  # which keeps none of them
                 self._plan_columns = PlanColumns(made, self.num_rows, self.num_rows, "the catalog in memory")
             return self._plan_columns
 

@@ -27,23 +27,28 @@ from framefeed.media import SourceIdentity
 MOST_ITEMS = DEFAULT_LIMITS.max_packets
 """Most frames or packets of one row. An even column takes 17 bytes, so the bytes of a row do not limit its memory."""
 
+_SHOWN_FIELDS = ("shown_width", "shown_height")
+"""Fields of StreamFacts that only rows of proxies have, behind their texts."""
 _STREAM = {field.name: str(field.type) for field in fields(StreamFacts)}
 """Fields of StreamFacts and their types as written there."""
 NUMBER_FIELDS: Mapping[str, type[int]] = {
-    name: bool if kind == "bool" else int for name, kind in _STREAM.items() if kind in ("int", "bool")
+    name: bool if kind == "bool" else int
+    for name, kind in _STREAM.items()
+    if kind in ("int", "bool") and name not in _SHOWN_FIELDS
 }
 """Fields of StreamFacts that are columns, to be asked for of all rows at once: a new field becomes one by itself."""
 NUMBERS = np.dtype([("present", "<i4"), *((name, "<i4") for name in NUMBER_FIELDS)])
 """The same with ``present``, which is 1 in each row; side by side, so that those of a row are one read."""
 _NUMBERS = struct.Struct(f"<{1 + len(NUMBER_FIELDS)}i")
-_TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS)
+_TEXT_FIELDS = tuple(name for name in _STREAM if name not in NUMBER_FIELDS and name not in _SHOWN_FIELDS)
 
-_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED, _RESIZED = (1 << bit for bit in range(8))
+_PRESENT, _CLAIMS, _IDENTITY, _MTIME, _CHAINED, _SCATTERED, _STEPPED, _RESIZED, _SHOWN = (1 << bit for bit in range(9))
 _CHECKSUM = struct.Struct("<I")
 """CRC-32 of the row's numbers and of all bytes after it."""
 _FLAGS = struct.Struct("<H")
 """Which of the above."""
 _CLAIMED = struct.Struct("<qdd")
+_SHOWN_SIZE = struct.Struct("<qq")
 _FIXED = struct.Struct("<BBqqqqqIIII")
 """Built from, times from and their shift, time base, identity's bytes and time, frames, packets, key frames, damaged
 frames."""
@@ -82,7 +87,11 @@ def pack_row(index: FrameIndex, claims: HeaderClaims) -> tuple[bytes, bytes]:
     given.append("" if index.identity is None else index.identity.fingerprint)
     texts = [text.encode() if isinstance(text, str) else text for text in given]
     lengths = _LENGTHS.pack(*(_NONE if text is None else len(text) for text in texts))
-    parts += [_pack_fixed_fields(index), lengths, *(text for text in texts if text), columns]
+    parts += [_pack_fixed_fields(index), lengths, *(text for text in texts if text)]
+    if index.stream.is_proxy:
+        flags |= _SHOWN
+        parts.append(_SHOWN_SIZE.pack(*(getattr(index.stream, name) for name in _SHOWN_FIELDS)))
+    parts.append(columns)
     body = _FLAGS.pack(flags) + b"".join(parts)
     return numbers, _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(numbers))) + body
 
@@ -113,6 +122,11 @@ def read_index(numbers: bytes, data: memoryview) -> FrameIndex:
     if facts["rotation"] not in (0, 90, 180, 270):
         raise Damaged(f"rotation {facts['rotation']}")
     texts, fingerprint = _read_texts(cursor)
+    if flags & _SHOWN:
+        shown = cursor.fields(_SHOWN_SIZE)
+        if min(shown) < 1:
+            raise Damaged(f"an original of {shown[0]} x {shown[1]} pixels")
+        facts |= dict(zip(_SHOWN_FIELDS, shown, strict=True))
     columns = _read_columns(data[cursor.offset :], flags, counts)
     return FrameIndex(
         **columns,

@@ -46,10 +46,11 @@ def make_plan_columns(column: Callable[[str], pa.ChunkedArray]) -> pa.StructArra
     usable = find_usable_rows(has_failed, numbers["num_frames"])
     numbers["usable_row"] = np.concatenate([usable, np.full(len(has_failed) - len(usable), -1, np.int64)])
     numbers["frame_row"] = np.full(len(has_failed), -1, np.int64)
-    if column("num_key_frames").null_count < len(has_failed):
+    has_proxy = column("proxy").is_valid().to_numpy()
+    if column("num_key_frames").null_count < len(has_failed) or has_proxy.any():
         sources = number_sources(column("source").combine_chunks())
         has_index = np.zeros(int(sources.max()) + 1, dtype=bool)
-        has_index[sources] = column("num_key_frames").is_valid().to_numpy()
+        has_index[sources] = column("num_key_frames").is_valid().to_numpy() | has_proxy
         numbers["frame_row"] = number_true(has_index)[sources]
     texts = column("source").cast(pa.large_string()).combine_chunks()
     arrays = [texts, *(pa.array(numbers[name]) for name in _NUMBERS), pa.array(has_failed.astype(np.uint8))]

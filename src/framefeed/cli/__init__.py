@@ -29,6 +29,7 @@ COMMANDS = {
     "clip": "save chosen frames of one video as picture files",
     "map": "pass every frame of one or many videos through a function, and write videos or pictures",
     "feed": "run a training loop without a model, and measure throughput, waiting time and bottleneck",
+    "proxy": "make smaller copies of the files of a catalog where they pay, or estimate what they would bring",
     "cache": "build, inspect, verify or clear a cache of decoded frames",
     "report": "write an HTML page about a catalog: its files, their errors, the cost of decoding",
     "bench": "compare framefeed with other installed libraries on this machine",

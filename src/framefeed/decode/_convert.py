@@ -28,6 +28,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from framefeed._lru import Lru
 from framefeed._shortage import find_shortage
 from framefeed.decode._decoder import Pixels
+from framefeed.decode._reduction import fit_to_proxy
 from framefeed.errors import FormatChanged, UnsupportedCodec, UsageError
 from framefeed.index import StreamFacts
 from framefeed.media import LIBAV_EXCEPTIONS
@@ -83,6 +84,7 @@ class Converter:
             FormatChanged: The picture's size is not the stream's.
             UnsupportedCodec: swscale does not convert pictures of this format.
         """
+        output = fit_to_proxy(output, stream)
         if (frame.width, frame.height) != (stream.width, stream.height) and (output.crop or not output.size):
             height, width = stream.displayed
             raise FormatChanged(
@@ -125,7 +127,7 @@ class Converter:
         None where only ``write`` makes them as ``output`` asks.
         """
         is_as_stored = (frame.width, frame.height) == (stream.width, stream.height) and not (
-            stream.rotation or stream.mirrored or output.size or output.crop
+            stream.rotation or stream.mirrored or output.size or output.crop or stream.is_proxy
         )
         if self._is_accurate or not is_as_stored or output.dimension_order != "NHWC" or frame.width % _ALIGNED_WIDTH:
             return None
@@ -231,7 +233,7 @@ def _copy_colours(frame: VideoFrame, target: Pixels, top: int = 0, left: int = 0
 def _turn_to_stored_box(box: Box, stream: StreamFacts) -> Box:
     """Turn a crop of the displayed picture to the stored picture."""
     top, left, rows, columns = box
-    shown_rows, shown_columns = stream.displayed
+    shown_rows, shown_columns = stream.upright
     if stream.mirrored:
         left = shown_columns - left - columns
     for _ in range(stream.rotation // 90):

@@ -17,7 +17,7 @@ import numpy as np
 from framefeed._shortage import try_again_in_shortage
 from framefeed.decode._convert import Converter
 from framefeed.decode._decoder import ClipSlot, DecodeReport, Pixels, allocate_pixels
-from framefeed.decode._reduction import find_reduction, reduce_crop
+from framefeed.decode._reduction import find_reduction, fit_to_proxy, reduce_crop
 from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError, ResourceExhausted
 from framefeed.index import FrameIndex, has_picture_files
 from framefeed.media import MediaSource, SequenceSource
@@ -175,8 +175,9 @@ def name_picture(source: MediaSource, number: int) -> str:
 
 def write_still(frame: Any, index: FrameIndex, name: str, output: OutputSpec, out: Pixels) -> None:
     """Convert a still picture, which is upright already, and may be reduced; those of a sequence may differ in size."""
-    height, width = index.stream.displayed
+    height, width = index.stream.upright
     reduction = find_reduction(index, output)
+    output = fit_to_proxy(output, index.stream)
     is_reduced = reduction > 1 and frame.format.name != WHOLE_PICTURE
     if is_reduced and (frame.height, frame.width) == reduce_size(height, width, reduction):
         output = reduce_crop(output, reduction, index.stream)
@@ -186,7 +187,9 @@ def write_still(frame: Any, index: FrameIndex, name: str, output: OutputSpec, ou
             f"{frame.width}x{frame.height}: give size=(height, width) without crop to resize all to one size "
             f"(on the command line: --size HEIGHTxWIDTH, such as --size {height}x{width})"
         )
-    upright = replace(index.stream, width=frame.width, height=frame.height, rotation=0, mirrored=False)
+    upright = replace(
+        index.stream, width=frame.width, height=frame.height, rotation=0, mirrored=False, shown_width=0, shown_height=0
+    )
     get_thread_converter().write(frame, upright, output, out)
 
 

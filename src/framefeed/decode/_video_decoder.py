@@ -38,7 +38,16 @@ from framefeed.media import (
     describe_picture_stream,
     read_stream_details,
 )
-from framefeed.request import AnySize, Crop, Filter, FixedCrop, PictureRule, StillQuality, as_crop
+from framefeed.request import (
+    AnySize,
+    Crop,
+    Filter,
+    FixedCrop,
+    PictureRule,
+    StillQuality,
+    as_crop,
+    explain_small_proxy,
+)
 
 _OTHER_ARGUMENTS = {
     **dict.fromkeys(("width", "height"), "use size=(height, width)"),
@@ -120,6 +129,10 @@ class VideoDecoder:
         # A FixedCrop is no argument of users: ff.torch.VideoDecoder gives it, after its own warning.
         if not isinstance(crop, FixedCrop) and (remark := rule.explain_enlarging(height, width)) is not None:
             warnings.warn(remark, UserWarning, stacklevel=3)  # behind the check of names
+        if given.stream.is_proxy:
+            enlarging = rule.find_enlarging((height, width), given.stream.upright)
+            if enlarging is not None:
+                raise UsageError(explain_small_proxy(self._source.name, given.stream.upright, *enlarging))
         self._output = replace(output, dimension_order=dimension_order)
         self._forward = ForwardReader(self._decoder, self._source, given, self._output)
         self._is_closed = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from framefeed.encode._codecs import SEGMENT_CONTAINER, VideoOptions, check_video_output
 from framefeed.encode._encoder import restoring_scheduling
 from framefeed.encode._joining import join_segments
+from framefeed.encode._proxies import ProxyShrinker, ProxyWriter, read_planes, view_samples
 from framefeed.encode._sheets import MAX_FRAMES, SheetClip, draw_contact_sheet, make_thumbnail
 from framefeed.encode._stills import (
     QUALITY,
@@ -24,6 +25,8 @@ __all__ = [
     "MAX_FRAMES",
     "QUALITY",
     "SEGMENT_CONTAINER",
+    "ProxyShrinker",
+    "ProxyWriter",
     "SheetClip",
     "VideoOptions",
     "VideoTags",
@@ -38,8 +41,10 @@ __all__ = [
     "make_still_name",
     "make_thumbnail",
     "read_ffmpeg_versions",
+    "read_planes",
     "read_software",
     "resolve_video",
     "restoring_scheduling",
     "save_still",
+    "view_samples",
 ]

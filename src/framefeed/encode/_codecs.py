@@ -170,6 +170,8 @@ class VideoOptions:
         pixel_format: FFmpeg's name; None: yuv420p, for mjpeg yuvj420p, prores yuv422p10le, and for ffv1 bgr0, which
             keeps every RGB picture exactly.
         gop: Distance of key frames, in frames; None: the encoder's own, 1 for ffv1.
+        preset: Name of the encoder's speed; None: the fast ones above.
+        parameters: More of x264's own, such as "cabac=0:no-deblock=1"; other encoders take none.
 
     Raises:
         UsageError: A value is of no use, or does not fit the codec.
@@ -179,6 +181,8 @@ class VideoOptions:
     quality: int | None = None
     pixel_format: str | None = None
     gop: int | None = None
+    preset: str | None = None
+    parameters: str = ""
 
     def __post_init__(self) -> None:
         if self.codec is not None:
@@ -242,11 +246,13 @@ class VideoOptions:
             options[rule.scale] = str(quality)
         if self.gop is not None:
             options["g"] = str(self.gop)
-        if rule.name == "h264" and _has_avx512():
+        if self.preset is not None:
+            options["preset"] = self.preset
+        if rule.name == "h264" and (self.parameters or _has_avx512()):
             # With AVX-512, x264's macroblock tree reads memory that nothing was written to: the same 40 pictures of
             # 144 x 176 give other bytes where malloc fills new memory (MALLOC_PERTURB_=1). AVX2 takes 7 % more time at
             # 720p; without the tree (mbtree=0), files of the same quality are a fifth larger.
-            options["x264-params"] = "asm=AVX2"
+            options["x264-params"] = ":".join(filter(None, ["asm=AVX2" * _has_avx512(), self.parameters]))
         elif rule.name == "prores":
             options["profile"] = "4444" if "444" in self.coded_format else "standard"
         elif rule.name == "hevc":

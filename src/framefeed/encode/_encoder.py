@@ -78,9 +78,12 @@ class Encoder:
         with restoring_scheduling():
             self.stream.codec_context.open()
 
-    def encode(self, picture: ByteArray) -> list[Packet]:
-        """Encode a picture; packets come in order, each perhaps many pictures later."""
-        frame = self._convert(picture)
+    def encode(self, picture: ByteArray | av.VideoFrame) -> list[Packet]:
+        """Encode a picture; packets come in order, each perhaps many pictures later.
+
+        A frame of libav must have the coded format; the encoder keeps it, so it must not be changed.
+        """
+        frame = picture if isinstance(picture, av.VideoFrame) else self._convert(picture)
         frame.pts, frame.time_base = self._count, 1 / self._rate
         self._count += 1
         return self.stream.encode(frame)

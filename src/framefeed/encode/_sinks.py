@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from av.container import OutputContainer
+from av.video.frame import VideoFrame
 
 from framefeed._arrays import ByteArray
 from framefeed.encode._codecs import ContainerRule
@@ -33,7 +34,7 @@ class Sink:
             self._output.discard()
             raise
 
-    def write(self, picture: ByteArray, pts: int, duration: int) -> None:
+    def write(self, picture: ByteArray | VideoFrame, pts: int, duration: int) -> None:
         """Encode the next picture."""
         self._add_time(pts, duration)
         self._mux(self._encoder.encode(picture))

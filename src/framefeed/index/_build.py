@@ -60,7 +60,8 @@ def build_index(
 
     Args:
         source: Path, URL, bytes, seekable binary file object, `ImageSequence`, or catalog entry. A still picture gives
-            an index of one frame; for an animated GIF, WebP or PNG (APNG) this is the first picture.
+            an index of one frame; for an animated GIF, WebP or PNG (APNG) this is the first picture. An entry that
+            reads a proxy gives the index that it has.
         verify: How the frames are found. "proof" reads from the packets' own headers which frames they give, and
             decodes only the first packet; if the headers do not prove it, as "ends". "ends" decodes the first and the
             last packets; if they do not agree with the packets, if packets are known to be wrong, or if the packets do
@@ -84,6 +85,9 @@ def build_index(
     """
     assumed = None if assume_fps is None else parse_rate(assume_fps, "assume_fps")
     check_storage_options(storage_options)
+    given = getattr(source, "frame_index", None)
+    if isinstance(given, FrameIndex) and given.stream.is_proxy:
+        return given  # the file itself knows neither its frames' times nor the size of the original
     media = MediaSource.of(source, storage_options, limits=limits)
     index = index_media(media, verify, stream_index=stream_index, assume_fps=assumed, limits=limits, warns=True)[1]
     if assume_fps is not None and index.times_from != "assumed":

@@ -63,6 +63,8 @@ class StreamFacts:
         color_transfer: ITU-T H.273 code of the transfer characteristic; 2 is unspecified.
         color_space: ITU-T H.273 code of the matrix; 2 is unspecified.
         color_range: libav's: 0 unspecified, 1 limited, 2 full.
+        shown_width: Columns as displayed of the original, if the stream is a proxy of it; else 0.
+        shown_height: Rows as displayed of the original, if the stream is a proxy of it; else 0.
     """
 
     stream_index: int
@@ -81,12 +83,24 @@ class StreamFacts:
     color_transfer: int = 2
     color_space: int = 2
     color_range: int = 0
+    shown_width: int = 0
+    shown_height: int = 0
+
+    @property
+    def is_proxy(self) -> bool:
+        """Whether the pictures are a smaller copy of an original's, which crops and sizes are about."""
+        return self.shown_width > 0
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        """(height, width) of the decoded pictures, the rotation applied."""
+        width, height = rotate_size(self.width, self.height, self.rotation)
+        return height, width
 
     @property
     def displayed(self) -> tuple[int, int]:
-        """(height, width) as displayed: the rotation applied."""
-        width, height = rotate_size(self.width, self.height, self.rotation)
-        return height, width
+        """(height, width) as displayed: the rotation applied; of a proxy, that of its original."""
+        return (self.shown_height, self.shown_width) if self.shown_width else self.upright
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from framefeed.plan._rules import ClipRule, EveryFrame, choose_by
 from framefeed.plan._shard import Tail
 from framefeed.plan._short_rows import explain_short_rows
 from framefeed.plan._stream_clips import Following, StreamClips
-from framefeed.plan._tables import CHANGING_SIZE_REASON, NO_TIMES_REASON, describe_source
+from framefeed.plan._tables import CHANGING_SIZE_REASON, NO_TIMES_REASON, describe_source, explain_small_proxies
 from framefeed.request import AnySize, ClipContext, Crop, Filter, OnDamaged, StillQuality
 
 
@@ -259,7 +259,8 @@ def find_remarks_on(clips: CatalogClips, order: Order) -> Iterator[str]:
         yield from find_mistakes(clips.catalog, clips.rule)
     is_error = clips.options.on_damaged == "error"
     remark = _describe_known_damage(clips, order) if is_error else _describe_unknown_damage(clips)
-    for each in (remark, explain_enlarged_crop(clips), explain_short_rows(clips)):
+    small = explain_small_proxies(clips.catalog, clips.options.pictures, _list_rows(clips))
+    for each in (remark, explain_enlarged_crop(clips), explain_short_rows(clips), small):
         if each is not None:
             yield each
 

@@ -15,7 +15,7 @@ from framefeed.index import NO_TIMES, FrameIndex, Timeline
 from framefeed.media import source_name as media_name
 from framefeed.plan._options import ClipOptions
 from framefeed.plan._rules import ClipRule, open_window
-from framefeed.request import PictureRule, Size
+from framefeed.request import PictureRule, RandomResizedCrop, Size, explain_small_proxy
 
 ROWS_AT_ONCE = 65_536
 """Rows whose shapes are compared at once, 0.5 MB for each column."""
@@ -113,6 +113,8 @@ def find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray,
 
     With ``unequal`` they may, unless they are resized to one.
     """
+    if not isinstance(pictures.crop, RandomResizedCrop) and (reason := explain_small_proxies(catalog, pictures, rows)):
+        raise UsageError(reason)
     distinct = _find_first_of_each_shape(catalog.heights, catalog.widths, rows)
 
     def name(at: int) -> str:
@@ -123,6 +125,27 @@ def find_common_picture(catalog: Catalog, pictures: PictureRule, rows: IntArray,
         pictures.check_pictures(heights, widths, name)
         return pictures.common if len(rows) else None
     return pictures.common_picture(heights, widths, name)
+
+
+def explain_small_proxies(catalog: Catalog, pictures: PictureRule, rows: IntArray) -> str | None:
+    """Explain that proxies of some rows are too small for crop and size; None if they are not, or there are none."""
+    if catalog.proxy_sizes is None:
+        return None
+    heights, widths = catalog.proxy_sizes
+    rows = rows[heights[rows] > 0]
+    shapes = [sides[rows] for sides in (catalog.heights, catalog.widths, heights, widths)]
+    # No side has more than 16 bits: a picture of more is refused by `Limits`.
+    keys = shapes[0] << 48 | shapes[1] << 32 | shapes[2] << 16 | shapes[3]
+    worst, found = 0.0, None
+    for at in np.unique(keys, return_index=True)[1].tolist():
+        shown, stored = ((int(shapes[side][at]), int(shapes[side + 1][at])) for side in (0, 2))
+        enlarging = pictures.find_enlarging(shown, stored)
+        if enlarging is None:
+            continue
+        factor = max(want / max(1, have) for want, have in zip(*enlarging, strict=True))
+        if factor > worst:
+            worst, found = factor, explain_small_proxy(catalog.shown_name(int(rows[at])), stored, *enlarging)
+    return found
 
 
 def _find_first_of_each_shape(heights: IntArray, widths: IntArray, rows: IntArray) -> IntArray:

@@ -12,6 +12,7 @@ from framefeed.request._crops import (
     RandomCrop,
     RandomResizedCrop,
     as_crop,
+    explain_small_proxy,
 )
 from framefeed.request._random import (
     BUCKETS,
@@ -82,6 +83,7 @@ __all__ = [
     "choose_frames",
     "choose_times",
     "draw_numbers",
+    "explain_small_proxy",
     "generator_at",
     "hash_numbers",
     "hash_words",

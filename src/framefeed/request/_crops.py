@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import exp, isfinite, log, sqrt
+from math import ceil, exp, isfinite, log, sqrt
 from typing import Protocol, get_args
 
 import numpy as np
@@ -26,6 +26,9 @@ from framefeed.request._sizes import (
     refuse_torchvisions,
     scale_short_side,
 )
+
+_PROXY_SLACK = 1.02
+"""Factor by which a proxy's picture may be enlarged: sides are rounded to even numbers."""
 
 
 class Crop(Protocol):
@@ -402,6 +405,28 @@ class PictureRule:
             f"do, give {advice}"
         )
 
+    def find_enlarging(self, shown: Size, stored: Size) -> tuple[Size, Size] | None:
+        """Find where pictures of a proxy are too small for this rule, and those of its original are not.
+
+        Args:
+            shown: (height, width) of the original as displayed.
+            stored: (height, width) of the proxy.
+
+        Returns:
+            (height, width) that are delivered, and those that the proxy has for them; of a box of random area, of the
+            smallest. None if the proxy is large enough.
+        """
+        output = self.output(*shown, ClipContext(0, 0, 0))
+        box: tuple[float, float] = output.crop[2:] if output.crop else shown
+        if isinstance(self.crop, RandomResizedCrop):
+            side = sqrt(self.crop.scale[0])
+            box = shown[0] * side, shown[1] * side
+        needed = [min(want, there) for want, there in zip(output.shape_of(*shown), box, strict=True)]
+        there = [side * small / whole for side, small, whole in zip(box, stored, shown, strict=True)]
+        if all(want <= _PROXY_SLACK * have + 1 for want, have in zip(needed, there, strict=True)):
+            return None
+        return output.shape_of(*shown), (round(there[0]), round(there[1]))
+
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape (C, H, W) of a delivered picture; it does not depend on the draw of a crop."""
         shape = self.decoded_shape(height, width)
@@ -459,3 +484,14 @@ class PictureRule:
                 raise UsageError(f"{name(row)}: {error}", source=name(row), stage="plan") from None
             first_rows.setdefault(shape[1:], row)
         return first_rows
+
+
+def explain_small_proxy(name: str, stored: Size, delivered: Size, there: Size) -> str:
+    """Explain that a proxy is too small, by what `PictureRule.find_enlarging` found, and which would do."""
+    factor = max(want / max(1, have) for want, have in zip(delivered, there, strict=True))
+    short_side = 2 * ceil(min(stored) * factor / 2)
+    return (
+        f"{name}: of the part that becomes {delivered[0]} x {delivered[1]} pixels (height x width) its proxy has only "
+        f"{there[0]} x {there[1]}, which would be enlarged: make proxies with short_side={short_side} (on the command "
+        f"line: --short-side {short_side}), give a smaller size, or use the catalog of the originals"
+    )

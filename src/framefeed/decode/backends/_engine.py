@@ -125,6 +125,13 @@ class EngineDecoder(BaseDecoder):
 
     def decode(self, source: MediaSource, index: FrameIndex, slots: Sequence[ClipSlot]) -> DecodeReport:
         check_kind(self, index, source.name)
+        if index.stream.is_proxy:
+            raise UnsupportedCodec(
+                f"{source.name}: is a proxy, which has the times of its original, and {self.facts.library} knows those "
+                "of the file alone: use backend='pyav'",
+                source=source.name,
+                stage="open",
+            )
         self.facts.check(source, index)
         self.limits.check_picture(index.stream.width, index.stream.height, source.name)
         report, source = DecodeReport(errors=[None] * len(slots)), source.with_limits(self.limits)

@@ -171,7 +171,7 @@ class StillDecoder(BaseDecoder):
         """Decode a picture reduced; or whole, as its pixel format says, if the reduction is for another picture."""
         if not is_one_of_many or self._is_like_first(data, index):
             frame = self._decode_data(data, name, self.reduction)
-            if (frame.height, frame.width) == reduce_size(*index.stream.displayed, self.reduction):
+            if (frame.height, frame.width) == reduce_size(*index.stream.upright, self.reduction):
                 return frame
         whole: Pixels = self._decode_data(data, name, 1).to_ndarray()  # type: ignore[assignment]  # of rgb24
         return VideoFrame.from_ndarray(np.ascontiguousarray(whole[:, :, ::-1]), WHOLE_PICTURE)
@@ -184,7 +184,7 @@ class StillDecoder(BaseDecoder):
             return False
         first = index.stream
         size, turn = (info.height, info.width), (info.rotation, info.mirrored)
-        return size == first.displayed and turn == (first.rotation, first.mirrored)
+        return size == first.upright and turn == (first.rotation, first.mirrored)
 
     def _decode_data(self, data: bytes, name: str, reduction: int) -> VideoFrame:
         upright = decode_jpeg(data, name, self._limits, reduction)

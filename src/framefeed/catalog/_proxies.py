@@ -1,0 +1,176 @@
+"""Proxies of a catalog's media: the table that their maker writes beside them, and catalogs that read them.
+
+A proxy is a smaller copy of a video or picture, with a picture for each frame of the original. Its row in the table
+has the merged frame index: times and sizes as displayed of the original, packets of the proxy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from framefeed._arrays import IntArray
+from framefeed._compute import pc
+from framefeed._files import replacing, write_errors
+from framefeed._names import check_local_path
+from framefeed._units import format_count
+from framefeed.catalog._arrow import gather_rows
+from framefeed.catalog._catalog_rows import CatalogRows
+from framefeed.catalog._columns import FACTS, Facts
+from framefeed.catalog._frame_rows import HeaderClaims, pack_row
+from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTables
+from framefeed.catalog._plan_columns import number_sources
+from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
+from framefeed.index import FrameIndex
+from framefeed.parallel import raise_shortage
+
+TABLE_NAME = "proxies.parquet"
+"""Name of the table in the folder of the proxies."""
+FORMAT = 1
+_KEY = b"framefeed proxies"
+PROXY_SCHEMA = pa.schema(
+    [
+        ("original", pa.string()),  # path, URL or name, without secrets
+        ("fingerprint", pa.string()),  # of the original
+        ("bytes", pa.int64()),  # of the original
+        ("kind", pa.string()),  # codec, size and distance of key frames of the original
+        ("proxy", pa.string()),  # path in the folder; null where the original stays
+        ("reason", pa.string()),  # why the original stays
+        ("proxy_bytes", pa.int64()),
+        ("psnr", pa.float64()),  # of the luma planes of some frames, the mean, in dB
+        ("psnr_worst", pa.float64()),  # the smallest of these
+        ("ssim", pa.float64()),  # the mean
+        ("rgb_psnr", pa.float64()),  # of red, green and blue, the mean
+        ("quality", pa.int64()),  # crf of the encoder, or quality of the JPEG
+        ("seconds", pa.float64()),  # CPU time of writing
+        ("numbers", SCHEMA.types[0]),  # the row of the frame tables, see `pack_row`; null where the original stays
+        ("row", pa.large_binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProxyTable:
+    """The originals of a folder of proxies, and what became of each; a row for each, of ``PROXY_SCHEMA``."""
+
+    folder: str
+    settings: Mapping[str, Any]
+    rows: pa.Table
+
+    def find_rows(self, fingerprints: pa.ChunkedArray) -> IntArray:
+        """Find the row of each original by its fingerprint, int64 [R]; -1 where there is none."""
+        known = self.rows.column("fingerprint").combine_chunks()
+        numbers = pc.index_in(fingerprints.combine_chunks(), value_set=known)
+        found: IntArray = numbers.cast(pa.int64()).fill_null(-1).to_numpy()
+        return found
+
+    def count_reasons(self) -> list[tuple[str, int]]:
+        """Count the originals that stay themselves by reason, the most frequent first."""
+        reasons = pc.value_counts(self.rows["reason"].drop_null()).to_pylist()
+        return [(each["values"], each["counts"]) for each in sorted(reasons, key=lambda each: -each["counts"])]
+
+
+def pack_index(index: FrameIndex) -> dict[str, bytes]:
+    """Store a frame index as the last two columns of a row."""
+    numbers, row = pack_row(index, HeaderClaims())
+    return {"numbers": numbers, "row": row}
+
+
+def write_proxy_table(folder: str, settings: Mapping[str, Any], rows: pa.Table) -> None:
+    """Write the table of a folder of proxies; after a crash the old or the new one is complete."""
+    path = os.path.join(folder, TABLE_NAME)
+    table = rows.replace_schema_metadata({_KEY: json.dumps({"format": FORMAT, **settings}).encode()})
+    with write_errors(path), replacing(path) as scratch:
+        pq.write_table(table, scratch, compression="zstd", write_page_checksum=True)
+
+
+def read_proxy_table(folder: str) -> ProxyTable:
+    """Read the table of a folder of proxies.
+
+    Raises:
+        MissingMedia: There is no such folder, or no table in it.
+        UnreadableMedia: It is damaged, or of another version.
+    """
+    path = os.path.join(folder, TABLE_NAME)
+    if not os.path.isfile(path):
+        raise MissingMedia(
+            f"{folder}: has no proxies, as there is no {TABLE_NAME} in it: make them with ff.make_proxies(catalog, "
+            "folder), which also continues an interrupted run",
+            source=folder,
+        )
+    try:
+        rows = pq.ParquetFile(path, page_checksum_verification=True).read()
+        settings = json.loads((rows.schema.metadata or {})[_KEY])
+        if settings.pop("format") != FORMAT or not rows.schema.equals(PROXY_SCHEMA):
+            raise ValueError("another version of framefeed wrote it")
+        rows.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise_shortage(error, path, "read")
+        raise UnreadableMedia(
+            f"{path}: not readable as a table of proxies: {error}; make them again with ff.make_proxies, which keeps "
+            "the files that are whole",
+            source=path,
+        ) from error
+    return ProxyTable(folder, settings, rows)
+
+
+def check_no_proxies(catalog: CatalogRows) -> None:
+    """Check that a catalog is one of originals."""
+    if catalog._data.facts.has_proxies:
+        raise UsageError(
+            "this catalog reads proxies already: begin with the catalog of the originals, such as cat.parquet"
+        )
+
+
+def attach_proxies(catalog: CatalogRows, folder: str) -> tuple[Any, ProxyTable]:
+    """Give the data of a catalog whose rows read their proxies where there are some; see `Catalog.with_proxies`."""
+    check_no_proxies(catalog)
+    proxies = read_proxy_table(os.path.abspath(check_local_path("folder", folder, "small/")))
+    data = catalog.compact()
+    found = proxies.find_rows(data.facts.column("fingerprint"))
+    _check_known(catalog, proxies, found)
+    paths = [None if path is None else os.path.join(proxies.folder, path) for path in proxies.rows["proxy"].to_pylist()]
+    texts = pa.array([paths[row] if row >= 0 else None for row in found.tolist()], FACTS["proxy"])
+    table = data.facts.table()
+    facts = Facts.of_table(table.append_column("proxy", texts)) if texts.null_count < len(texts) else data.facts
+    has_proxy = texts.is_valid().to_numpy(zero_copy_only=False)
+    if not has_proxy.any():
+        return data, proxies
+    numbers = number_sources(table.column("source").combine_chunks())
+    first = np.unique(numbers, return_index=True)[1]
+    old = data.facts.plan_columns.frame_rows[first] if data.frames is not None else np.full(len(first), -1, np.int64)
+    batches = [] if data.frames is None else list(data.frames.batches)
+    count = sum(batch.num_rows for batch in batches)
+    wanted = np.where(has_proxy[first], found[first] + count, old)
+    made = proxies.rows.select(SCHEMA.names).cast(SCHEMA).combine_chunks().to_batches()
+    frames = FrameTables(list(gather_rows([*batches, *made], wanted[wanted >= 0], ROWS_PER_BATCH)))
+    return replace(data, facts=facts, frames=frames), proxies
+
+
+def _check_known(catalog: CatalogRows, proxies: ProxyTable, found: IntArray) -> None:
+    """Refuse originals that have changed since their proxies were made; warn of those that are not in the table."""
+    usable = catalog.usable_rows
+    unknown = usable[found[usable] < 0]
+    if not len(unknown):
+        return
+    names = set(proxies.rows["original"].to_pylist())
+    changed = [row for row in unknown.tolist() if catalog.shown_name(row) in names]
+    advice = f"make their proxies with ff.make_proxies(catalog, {proxies.folder!r}), which keeps the others"
+    if changed:
+        name = catalog.shown_name(changed[0])
+        more = "" if len(changed) == 1 else f", and {format_count(len(changed) - 1, 'other file')} too"
+        raise StaleSource(f"{name}: has changed since its proxy was made{more}: {advice}", source=name, stage="open")
+    warnings.warn(
+        f"{len(unknown)} of {len(usable)} rows are of files that {proxies.folder} does not know, such as "
+        f"{catalog.shown_name(int(unknown[0]))}: they are read themselves; {advice}",
+        UserWarning,
+        stacklevel=4,
+    )

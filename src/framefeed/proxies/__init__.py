@@ -1,0 +1,8 @@
+"""Smaller copies of media with the same frames and times, made where a sample says that they pay."""
+
+from __future__ import annotations
+
+from framefeed.proxies._estimate import KindEstimate, ProxyEstimate
+from framefeed.proxies._make_proxies import FAILED, estimate_proxies, make_proxies
+
+__all__ = ["FAILED", "KindEstimate", "ProxyEstimate", "estimate_proxies", "make_proxies"]

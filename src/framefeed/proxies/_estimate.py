@@ -1,0 +1,309 @@
+"""Estimate by a sample what proxies would cost and gain, by kind of file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import exp, log, sqrt
+from time import thread_time
+from typing import Any
+
+import numpy as np
+
+from framefeed._units import format_bytes, format_count, format_seconds, format_share, format_table
+from framefeed.catalog import Catalog
+from framefeed.decode import ClipSlot, allocate_pixels
+from framefeed.errors import FramefeedError
+from framefeed.index import FrameIndex
+from framefeed.media import MediaSource
+from framefeed.parallel import Err, ordered_outcomes, raise_shortage
+from framefeed.proxies._kinds import Original
+from framefeed.proxies._making import DECODER, ProxySettings, StaysItself, make_proxy
+from framefeed.request import OutputSpec
+
+LEAST_GAIN = 1.5
+"""Times as many clips a second below which the files of a kind stay as they are."""
+SAMPLED_FILES = 4
+"""Of a kind."""
+_SAMPLED_FRAMES = 128
+_MOST_BYTES = 1.5
+"""Times the bytes of the originals from which on no file of a kind is tried; below, each is judged by itself."""
+_CLIP_FRAMES, _STRIDE = 16, 4
+_SIZE = 224
+_LEAST_CLIPS, _MOST_CLIPS = 2, 12
+_MOST_SECONDS = 0.3
+"""CPU time of the clips of one file, if there are enough."""
+_SPREAD = 1.3
+"""Factor between the gains of two files of one kind, where a sample is too small to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSample:
+    """What a part of one file showed."""
+
+    original_seconds: float  # CPU time of a clip, or of a picture
+    proxy_seconds: float
+    bytes_ratio: float  # of the proxy, as a share of the original's
+    seconds: float  # CPU time to write the whole proxy
+    bytes: int  # of the original
+
+
+@dataclass(frozen=True, slots=True)
+class KindEstimate:
+    """What proxies of the files of one kind would cost and gain.
+
+    Attributes:
+        kind: Codec, size and distance of key frames.
+        num_files: Files of this kind.
+        bytes: Of the originals.
+        reason: Why they stay as they are; None if they get proxies.
+        gain: Clips a CPU second of proxies, as a multiple of those of the originals; of pictures, pictures a second.
+            NaN without a sample.
+        gain_low: Lower end of an interval that has the gain in 19 of 20 cases.
+        gain_high: Its upper end.
+        proxy_bytes: Of the proxies.
+        seconds: CPU time to write them.
+        original_seconds: CPU time of a clip of an original; NaN without a sample.
+    """
+
+    kind: str
+    num_files: int
+    bytes: int
+    reason: str | None = None
+    gain: float = float("nan")
+    gain_low: float = float("nan")
+    gain_high: float = float("nan")
+    proxy_bytes: int = 0
+    seconds: float = 0.0
+    original_seconds: float = float("nan")
+
+    @property
+    def has_proxies(self) -> bool:
+        """Whether files of this kind get proxies."""
+        return self.reason is None
+
+
+def sample_kind(
+    catalog: Catalog, originals: Sequence[Original], *, settings: ProxySettings, seed: int = 0
+) -> KindEstimate:
+    """Make a part of the proxies of some files of one kind, and measure clips of both."""
+    kind, nbytes = originals[0].kind, sum(each.bytes for each in originals)
+    generator = np.random.default_rng(seed)
+    chosen = _choose(originals, generator)
+    samples, reason = list[FileSample](), ""
+    with tempfile.TemporaryDirectory(prefix="framefeed-") as folder:
+        for original in chosen:
+            path = os.path.join(folder, "proxy.jpg" if original.is_still else "proxy.mp4")
+            try:
+                samples.append(_sample_file(catalog, original, path, settings, generator))
+            except StaysItself as error:
+                reason = str(error)
+            except FramefeedError as error:
+                raise_shortage(error, original.name, "estimate")
+                reason = str(error)
+    if not samples:
+        return KindEstimate(kind, len(originals), nbytes, f"none of {len(chosen)} files could be sampled: {reason}")
+    gains = [log(each.original_seconds / each.proxy_seconds) for each in samples]
+    # Each file is read as often as any other, so times are added, not gains.
+    gain = sum(each.original_seconds for each in samples) / sum(each.proxy_seconds for each in samples)
+    spread = float(np.std(gains, ddof=1)) if len(gains) > 1 else log(_SPREAD)
+    half = 2 * max(spread, log(1.05)) / sqrt(len(gains)) * sqrt(max(0.0, 1 - len(gains) / (len(originals) + 1)))
+    half = max(half, log(1.05))
+    ratio = sum(each.bytes_ratio * each.bytes for each in samples) / max(1, sum(each.bytes for each in samples))
+    work = sum(each.work for each in originals) / max(1, sum(each.work for each in chosen))
+    why = None
+    if gain < LEAST_GAIN:
+        why = f"proxies of {kind} would be {gain:.1f} times as fast, less than {LEAST_GAIN}"
+    elif ratio > _MOST_BYTES:
+        why = f"proxies of {kind} would have {ratio:.1f} times the bytes"
+    return KindEstimate(
+        kind,
+        len(originals),
+        nbytes,
+        why,
+        gain,
+        gain * exp(-half),
+        gain * exp(half),
+        round(ratio * nbytes),
+        sum(each.seconds for each in samples) * work * len(chosen) / len(samples),
+        sum(each.original_seconds for each in samples) / len(samples),
+    )
+
+
+def _choose(originals: Sequence[Original], generator: np.random.Generator) -> list[Original]:
+    """Choose files at even distances among those sorted by bytes of a frame."""
+    if len(originals) <= SAMPLED_FILES:
+        return list(originals)
+    ordered = sorted(originals, key=lambda each: each.bytes / max(1, each.num_frames))
+    step = len(ordered) / SAMPLED_FILES
+    return [ordered[int((number + generator.random()) * step)] for number in range(SAMPLED_FILES)]
+
+
+def _sample_file(
+    catalog: Catalog, original: Original, path: str, settings: ProxySettings, generator: np.random.Generator
+) -> FileSample:
+    source, index = catalog.media_source(original.row), catalog.frame_index(original.row)
+    count = min(len(index), _SAMPLED_FRAMES)
+    first = int(generator.integers(len(index) - count + 1))
+    frames = None if original.is_still or count == len(index) else np.arange(first, first + count, dtype=np.int64)
+    made = make_proxy(source, index, path, settings, original.fingerprint, frames)
+    proxy = MediaSource.of(path)
+    share = len(made.index) / len(index)
+    own = made.index.identity
+    assert own is not None
+    return FileSample(
+        _time_clips(source, index, generator),
+        _time_clips(proxy, made.index, generator),
+        own.bytes / share / max(1, original.bytes),
+        made.seconds / share,
+        original.bytes,
+    )
+
+
+def _time_clips(source: MediaSource, index: FrameIndex, generator: np.random.Generator) -> float:
+    """Measure the CPU seconds of a clip of 16 frames, 4 apart, at a random start; of a picture, of its decoding."""
+    output = OutputSpec((_SIZE, _SIZE), still_quality="scaled")
+    span = (_CLIP_FRAMES - 1) * _STRIDE + 1
+    spent = list[float]()
+    for number in range(_MOST_CLIPS + 1):
+        first = int(generator.integers(max(1, len(index) - span + 1)))
+        frames = np.minimum(np.arange(first, first + span, _STRIDE), len(index) - 1)
+        frames = frames if len(index) > 1 else frames[:1]
+        pixels = allocate_pixels((len(frames), 3, _SIZE, _SIZE), source.name, source=source.name)
+        slot = ClipSlot(frames.astype(np.int64), output, pixels)
+        began = thread_time()
+        DECODER.decode(source, index, [slot]).raise_first()
+        if number:  # the first clip opens the file, and makes the decoder
+            spent.append(thread_time() - began)
+        if len(spent) >= _LEAST_CLIPS and sum(spent) > _MOST_SECONDS:
+            break
+    return max(float(np.mean(spent)), 1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyEstimate:
+    """What proxies of a catalog's files would cost and gain; ``print(estimate)`` says it as a table and a sentence.
+
+    Attributes:
+        kinds: By kind of file; those that get proxies first.
+        reasons: Files that get none whatever a sample says, by reason.
+        short_side: Rows or columns of the shorter side of a proxy.
+        gop: Distance of its key frames.
+        workers: Threads for which ``seconds`` are given.
+    """
+
+    kinds: tuple[KindEstimate, ...]
+    reasons: Mapping[str, tuple[int, int]]  # number of files, and their bytes
+    short_side: int
+    gop: int
+    workers: int
+
+    @property
+    def num_files(self) -> int:
+        """Number of files that can be read."""
+        return sum(each.num_files for each in self.kinds) + sum(count for count, _ in self.reasons.values())
+
+    @property
+    def num_proxies(self) -> int:
+        """Number of files that get a proxy."""
+        return sum(each.num_files for each in self.kinds if each.has_proxies)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the originals."""
+        return sum(each.bytes for each in self.kinds) + sum(nbytes for _, nbytes in self.reasons.values())
+
+    @property
+    def original_bytes(self) -> int:
+        """Bytes of the originals that get a proxy."""
+        return sum(each.bytes for each in self.kinds if each.has_proxies)
+
+    @property
+    def proxy_bytes(self) -> int:
+        """Bytes of the proxies."""
+        return sum(each.proxy_bytes for each in self.kinds if each.has_proxies)
+
+    @property
+    def seconds(self) -> float:
+        """Wall seconds to write the proxies with all ``workers``, about."""
+        return sum(each.seconds for each in self.kinds if each.has_proxies) / max(1, self.workers)
+
+    def _combine(self, name: str) -> float:
+        """Combine a gain of all kinds: each file that is sampled is read as often as any other."""
+        before = after = 0.0
+        for each in self.kinds:
+            if each.has_proxies:
+                before += each.num_files * each.original_seconds
+                after += each.num_files * each.original_seconds / getattr(each, name)
+        return before / after if after else 1.0
+
+    @property
+    def gain(self) -> float:
+        """Clips a CPU second of the files that get a proxy, as a multiple of the originals'; 1 if there are none."""
+        return self._combine("gain")
+
+    @property
+    def gain_interval(self) -> tuple[float, float]:
+        """Interval that has ``gain`` in 19 of 20 cases."""
+        return self._combine("gain_low"), self._combine("gain_high")
+
+    def answer(self) -> str:
+        """Answer in one sentence whether proxies pay."""
+        if not self.num_files:
+            return "No file can be read, so there is nothing to shrink."
+        if not self.num_proxies:
+            files = format_count(self.num_files, "file")
+            return f"No: none of {files} would gain enough by proxies of {self.short_side} pixels."
+        low, high = self.gain_interval
+        rest = self.num_files - self.num_proxies
+        stay = f"; {rest} of {self.num_files} files stay as they are" if rest else ""
+        what = "one file" if self.num_proxies == 1 else f"{self.num_proxies:,} files"
+        return (
+            f"Yes: proxies of {what} at {self.short_side} pixels give clips {self.gain:.1f} times as fast "
+            f"({low:.1f} to {high:.1f}) from {format_share(self.proxy_bytes, self.original_bytes)} of the bytes "
+            f"({format_bytes(self.proxy_bytes)}), and take about {format_seconds(self.seconds)} to write with "
+            f"{format_count(self.workers, 'thread')}{stay}."
+        )
+
+    def __str__(self) -> str:
+        head = ("kind", "files", "bytes", "proxies", "gain", "to write")
+        rows = [head]
+        for each in self.kinds:
+            gain = "?" if each.gain != each.gain else f"{each.gain:.1f}x ({each.gain_low:.1f}-{each.gain_high:.1f})"
+            made = (format_bytes(each.proxy_bytes), gain, format_seconds(each.seconds / max(1, self.workers)))
+            stays = ("stay", gain, "")
+            rows.append(
+                (each.kind, f"{each.num_files:,}", format_bytes(each.bytes), *(made if each.has_proxies else stays))
+            )
+        for reason, (count, nbytes) in self.reasons.items():
+            rows.append((reason, f"{count:,}", format_bytes(nbytes), "stay", "", ""))
+        return "\n".join([*format_table(rows, sides="<>>>>>"), "", self.answer()])
+
+
+def sample_kinds(
+    catalog: Catalog,
+    originals: Sequence[Original],
+    settings: ProxySettings,
+    known: Mapping[str, Any],
+    workers: int,
+    show: Callable[[int], object] = lambda done: None,
+) -> dict[str, KindEstimate]:
+    """Sample all kinds of files that may get proxies, but for those that are known."""
+    groups: dict[str, list[Original]] = {}
+    for original in originals:
+        if original.reason is None and original.kind not in known:
+            groups.setdefault(original.kind, []).append(original)
+    longest = sorted(groups.values(), key=lambda members: -sum(each.work for each in members))
+    count = min(workers, len(longest))
+    estimates = {}
+    sample = partial(sample_kind, catalog, settings=settings)
+    with ordered_outcomes(sample, longest, workers=count, max_in_flight=4 * max(1, count)) as outcomes:
+        for number, outcome in enumerate(outcomes, 1):
+            if isinstance(outcome, Err):
+                raise outcome.error
+            estimates[outcome.value.kind] = outcome.value
+            show(number)
+    return estimates

@@ -1,0 +1,216 @@
+"""make_proxies: smaller copies of a catalog's media; estimate_proxies: whether they would pay."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Literal
+
+from framefeed._checks import check_integer, check_progress, expected, showing_progress
+from framefeed._files import write_errors
+from framefeed._names import check_local_path
+from framefeed.catalog import Catalog
+from framefeed.errors import FramefeedError, UsageError
+from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, ordered_outcomes, thread_budget
+from framefeed.proxies._estimate import ProxyEstimate, sample_kinds
+from framefeed.proxies._folder import ProxyFolder, check_outside, name_proxies
+from framefeed.proxies._kinds import Original, list_originals
+from framefeed.proxies._making import ProxySettings, StaysItself, make_proxy
+
+Progress = bool | Callable[[int, int], object] | None
+FAILED = "cannot be read: "
+"""Begins the reason of an original that is tried again by the next run."""
+_IN_FLIGHT_PER_WORKER = 4
+_LEAST_SIDE, _MOST_SIDE = 16, 4096
+
+
+def make_proxies(
+    catalog: Catalog,
+    out: str | os.PathLike[str],
+    *,
+    short_side: int = 256,
+    gop: int = 8,
+    workers: int | Literal["auto"] = "auto",
+    resume: bool = True,
+    progress: Progress = None,
+) -> Catalog:
+    """Make smaller copies of a catalog's videos and pictures, and give a catalog that reads them.
+
+    Videos become H.264 with short distances of key frames, pictures JPEG, in the tree of their originals. Rows, labels,
+    columns, frame numbers and times stay those of the originals, and so does every plan; sizes and crops are about the
+    original's pictures. Each proxy is read again and compared. A file stays itself where a sample of its kind gains
+    less than 1.5 times the clips a second, where its proxy would have more bytes, is not smaller or has an alpha
+    channel, or where not all of its frames can be decoded: ``proxies.parquet`` in the folder says which, and why.
+
+    Example: ``small = ff.make_proxies(catalog, "small/")``, later ``small = catalog.with_proxies("small/")``
+
+    Args:
+        catalog: A catalog with frame indexes.
+        out: Folder for the proxies, outside of that of the originals.
+        short_side: Rows or columns of the shorter side of a proxy. Choose it so that what your crops cut out has the
+            size that you train with: for ``RandomResizedCrop(224, scale=(0.08, 1))`` that is 792.
+        gop: Distance of key frames, in frames.
+        workers: Number of files at once; 0 works in the calling thread; "auto" is the thread budget of the process.
+        resume: Keep what an earlier run with the same settings has finished.
+        progress: True shows a progress bar, False none; None shows it if standard error is a terminal. Or a function,
+            which is called with the number of files that are done, and of all.
+
+    Returns:
+        The catalog, as `Catalog.with_proxies` gives it.
+
+    Raises:
+        UsageError: An argument is wrong, the files cannot be written, another run writes to the folder, or the catalog
+            has no frame indexes.
+        ResourceExhausted: Memory, descriptors or threads ran out.
+    """
+    settings, threads = _check_arguments(catalog, short_side, gop, workers)
+    if not isinstance(resume, bool):
+        raise expected("resume", "True or False", resume)
+    check_progress(progress)
+    path = os.path.abspath(check_local_path("out", out, "small/"))
+    originals = list_originals(catalog, short_side)
+    check_outside(path, [each.name for each in originals])
+    names = name_proxies(
+        [each.name for each in originals],
+        [each.is_still for each in originals],
+        [each.fingerprint for each in originals],
+    )
+    with ProxyFolder(path, asdict(settings), resume=resume) as folder:
+        _drop_stale(folder, originals, names)
+        folder.sweep({os.path.dirname(os.path.join(path, name)) for name in names} | {path})
+        missing = [each for each in originals if each.fingerprint not in folder.rows]
+        sampled = sample_kinds(catalog, missing, settings, folder.decisions, threads)
+        if sampled:
+            folder.decide({kind: each.reason for kind, each in sampled.items()})
+        _make_all(catalog, folder, settings, list(zip(originals, names, strict=True)), threads, progress)
+        folder.finish([each.fingerprint for each in originals])
+    return catalog.with_proxies(path)
+
+
+def estimate_proxies(
+    catalog: Catalog,
+    *,
+    short_side: int = 256,
+    gop: int = 8,
+    workers: int | Literal["auto"] = "auto",
+    progress: Progress = None,
+) -> ProxyEstimate:
+    """Estimate by a sample what `make_proxies` would cost and gain; nothing is kept of it.
+
+    Of each kind of file (codec, size, distance of key frames), parts of up to four are made. Clips of 16 frames, 4
+    apart, at 224 x 224 are timed from both, and pictures at that size.
+
+    Example: ``print(ff.estimate_proxies(catalog))``
+
+    Args:
+        catalog: A catalog with frame indexes.
+        short_side: Rows or columns of the shorter side of a proxy.
+        gop: Distance of key frames, in frames.
+        workers: Number of files at once for which the time is estimated.
+        progress: As for `make_proxies`, in kinds of files.
+
+    Raises:
+        UsageError: An argument is wrong, or the catalog has no frame indexes.
+    """
+    settings, threads = _check_arguments(catalog, short_side, gop, workers)
+    check_progress(progress)
+    originals = list_originals(catalog, short_side)
+    reasons: dict[str, tuple[int, int]] = {}
+    for each in originals:
+        if each.reason is not None:
+            count, nbytes = reasons.get(each.reason, (0, 0))
+            reasons[each.reason] = count + 1, nbytes + each.bytes
+    kinds = {each.kind for each in originals if each.reason is None}
+    with showing_progress(len(kinds), progress) as show:
+        sampled = sample_kinds(catalog, originals, settings, {}, threads, show)
+        show(len(kinds))
+    ordered = sorted(sampled.values(), key=lambda each: (not each.has_proxies, -each.bytes))
+    return ProxyEstimate(tuple(ordered), reasons, short_side, gop, max(1, threads))
+
+
+def _check_arguments(catalog: object, short_side: int, gop: int, workers: int | str) -> tuple[ProxySettings, int]:
+    if not isinstance(catalog, Catalog):
+        raise expected("catalog", "a Catalog (from ff.scan or ff.Catalog.open)", catalog)
+    side = check_integer("short_side", short_side, _LEAST_SIDE, _MOST_SIDE)
+    if side % 2:
+        raise expected("short_side", "an even number", short_side)
+    threads = thread_budget().threads if workers == "auto" else check_integer("workers", workers, 0)
+    return ProxySettings(side, check_integer("gop", gop, 1)), threads
+
+
+def _drop_stale(folder: ProxyFolder, originals: Sequence[Original], names: Sequence[str]) -> None:
+    """Forget what an earlier run made of originals whose proxy is not there any more, or another file."""
+    for original, name in zip(originals, names, strict=True):
+        row = folder.rows.get(original.fingerprint)
+        if row is None:
+            continue
+        path = os.path.join(folder.path, row["proxy"] or name)
+        is_there = row["proxy"] is None and not (row["reason"] or "").startswith(FAILED)
+        if row["proxy"] is not None and os.path.isfile(path):
+            is_there = os.path.getsize(path) == row["proxy_bytes"]
+        if not is_there:
+            folder.forget(original.fingerprint)
+
+
+def _make_all(
+    catalog: Catalog,
+    folder: ProxyFolder,
+    settings: ProxySettings,
+    named: Sequence[tuple[Original, str]],
+    workers: int,
+    progress: Progress,
+) -> None:
+    """Make what is missing, the longest first, so that workers end at about the same time."""
+    missing = [item for item in named if item[0].fingerprint not in folder.rows]
+    missing.sort(key=lambda item: -item[0].work)
+    done = len(named) - len(missing)
+    make = partial(_make_one, catalog, folder.path, settings, folder.decisions)
+    count = min(workers, len(missing))
+    with (
+        showing_progress(len(named), progress) as show,
+        ordered_outcomes(make, missing, workers=count, max_in_flight=_IN_FLIGHT_PER_WORKER * max(1, count)) as outcomes,
+    ):
+        show(done)
+        for number, outcome in enumerate(outcomes, 1):
+            if isinstance(outcome, Err):
+                raise outcome.error
+            folder.add(outcome.value)
+            show(done + number)
+
+
+def _make_one(
+    catalog: Catalog, out: str, settings: ProxySettings, decisions: dict[str, Any], item: tuple[Original, str]
+) -> dict[str, Any]:
+    """Make the proxy of one original; return its row."""
+    original, name = item
+    row = {
+        "original": original.name,
+        "fingerprint": original.fingerprint,
+        "bytes": original.bytes,
+        "kind": original.kind,
+    }
+    reason = original.reason or decisions.get(original.kind)
+    if reason is not None:
+        return {**row, "reason": reason}
+    path = os.path.join(out, name)
+    with write_errors(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        source, index = catalog.media_source(original.row), catalog.frame_index(original.row)
+        made = make_proxy(source, index, path, settings, original.fingerprint)
+    except StaysItself as stays:
+        return {**row, "reason": str(stays)}
+    except (UsageError, *SAYS_NOTHING_OF_FILES):
+        raise
+    except FramefeedError as error:
+        return {**row, "reason": f"{FAILED}{error}"}
+    facts = made.to_row()
+    if facts["proxy_bytes"] > original.bytes:
+        os.unlink(path)
+        return {
+            **row,
+            "reason": f"its proxy would have {facts['proxy_bytes'] / max(1, original.bytes):.1f} times the bytes",
+        }
+    return {**row, "proxy": name, **facts}

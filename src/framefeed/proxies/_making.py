@@ -1,0 +1,255 @@
+"""Make the proxy of one video or picture, and check each of its pictures against the original."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from time import thread_time
+from typing import Any
+
+import numpy as np
+
+from framefeed._arrays import ByteArray, FloatArray, IntArray
+from framefeed._files import replacing, write_errors
+from framefeed.catalog import pack_index
+from framefeed.decode import BaseDecoder, ClipSlot, allocate_pixels, make_auto_decoder
+from framefeed.decode.backends.pyav import PyAVDecoder
+from framefeed.encode import ProxyShrinker, ProxyWriter, encode_still, read_planes, view_samples
+from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError
+from framefeed.index import FrameIndex, build_still_index, describe_still_stream, has_picture_files, index_media
+from framefeed.media import MediaSource
+from framefeed.proxies._quality import Quality, compare, is_same_picture, sum_up
+from framefeed.request import OutputSpec
+
+DECODER: BaseDecoder = make_auto_decoder(PyAVDecoder())
+"""Shared by all threads."""
+
+_QUALITIES = 18, 14, 10
+"""crf of the first encoding, and of those where its quality is not enough."""
+_JPEG_QUALITIES = 95, 98, 100
+NUM_COMPARED = 12
+"""Frames of a video whose pictures are compared in full; of the others the means of 64 parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """How proxies are made."""
+
+    short_side: int = 256  # rows or columns of the shorter side
+    gop: int = 8  # distance of key frames, in frames
+
+
+class StaysItself(Exception):
+    """An original has no proxy, for the reason that is the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeProxy:
+    """What was written for an original."""
+
+    index: FrameIndex  # times and displayed size of the original, packets of the proxy
+    quality: Quality
+    setting: int  # crf of the encoder, or quality of the JPEG
+    seconds: float  # CPU time of this thread
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the columns of its row in the table of proxies."""
+        assert self.index.identity is not None
+        facts = {"proxy_bytes": self.index.identity.bytes, "quality": self.setting, "seconds": self.seconds}
+        return {**facts, **asdict(self.quality), **pack_index(self.index)}
+
+
+def scale_size(displayed: tuple[int, int], short_side: int) -> tuple[int, int]:
+    """Scale (height, width) to a short side; the long side becomes the nearest even number."""
+    height, width = displayed
+    long_side = 2 * round(short_side * max(displayed) / min(displayed) / 2)
+    return (short_side, long_side) if height <= width else (long_side, short_side)
+
+
+def make_proxy(
+    source: MediaSource,
+    index: FrameIndex,
+    path: str,
+    settings: ProxySettings,
+    mark: str,
+    frames: IntArray | None = None,
+) -> MadeProxy:
+    """Make the proxy of one source.
+
+    Args:
+        source: The original.
+        index: Its frame index.
+        path: The file to write, which appears whole or not at all.
+        settings: Size and distance of key frames.
+        mark: Fingerprint of the original, which the file names.
+        frames: Consecutive frames that become the proxy, for an estimate; None for all.
+
+    Raises:
+        StaysItself: The original is better used as it is.
+        MediaError: It cannot be read.
+        UsageError: The file cannot be written.
+    """
+    source.check_identity(index.identity)
+    comment = json.dumps({"framefeed": "proxy", "original": mark, **asdict(settings)})
+    is_still = has_picture_files(index) and len(index) == 1
+    qualities = _JPEG_QUALITIES if is_still else _QUALITIES
+    began = thread_time()
+    try:
+        setting = qualities[0]
+        while True:
+            if is_still:
+                own, quality = _make_still(source, index, path, settings, comment, setting)
+            else:
+                ordinals = np.arange(len(index), dtype=np.int64) if frames is None else frames
+                own, quality = _Video(source, index, path, settings, ordinals).make(comment, setting)
+            if quality.is_enough:
+                break
+            if setting == qualities[-1]:
+                raise StaysItself(
+                    f"its pictures lose too much: {quality.psnr:.1f} dB, SSIM {quality.ssim:.3f} at the best setting"
+                )
+            setting = qualities[qualities.index(setting) + 1]
+        # If the file was replaced while it was read, the data belong to neither file.
+        source.check_identity(index.identity)
+    except FormatChanged as error:
+        _remove(path)
+        raise StaysItself("its pictures change their size") from error
+    except CorruptMedia as error:
+        _remove(path)
+        raise StaysItself("not all of its frames can be decoded") from error
+    except (StaysItself, FramefeedError):
+        _remove(path)
+        raise
+    height, width = index.stream.displayed
+    merged = replace(
+        index,
+        key_frame_indices=own.key_frame_indices,
+        built_from="decode",
+        frame_packet=own.frame_packet,
+        frame_start=own.frame_start,
+        packets=own.packets,
+        stream=replace(own.stream, shown_width=width, shown_height=height),
+        identity=own.identity,
+        damaged_frame_indices=np.empty(0, np.int64),
+        **({} if frames is None else _cut(index, frames)),
+    )
+    return MadeProxy(merged, quality, setting, thread_time() - began)
+
+
+def _cut(index: FrameIndex, frames: IntArray) -> dict[str, Any]:
+    return {"pts": index.pts[frames].copy(), "duration": index.duration[frames].copy()}
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
+
+
+class _Video:
+    """Makes the proxy of a video from some consecutive frames."""
+
+    def __init__(
+        self, source: MediaSource, index: FrameIndex, path: str, settings: ProxySettings, ordinals: IntArray
+    ) -> None:
+        self._source, self._index, self._path, self._ordinals = source, index, path, ordinals
+        self._settings = settings
+        self._size = scale_size(index.stream.displayed, settings.short_side)
+        self._compared = np.unique(np.linspace(0, len(ordinals) - 1, NUM_COMPARED).round().astype(np.int64)).tolist()
+        self._right: dict[int, tuple[ByteArray, ByteArray]] = {}
+        self._sums: list[FloatArray] = []
+
+    def make(self, comment: str, crf: int) -> tuple[FrameIndex, Quality]:
+        """Write the file, and read it again; return its own index, and how near its pictures are."""
+        self._right, self._sums = {}, []
+        shrinker = ProxyShrinker(self._index.stream, self._size)
+        rate = self._index.average_fps
+        with ProxyWriter(
+            self._path,
+            self._size,
+            shrinker.tags,
+            None if rate is None else Fraction(rate).limit_denominator(1001),
+            quality=crf,
+            gop=self._settings.gop,
+            comment=comment,
+        ) as writer:
+            stored = self._index.stream.width, self._index.stream.height
+            for number, frame in enumerate(self._decode()):
+                if (frame.width, frame.height) != stored and not has_picture_files(self._index):
+                    raise StaysItself("its pictures change their size")
+                small = shrinker.shrink(frame)
+                del frame
+                self._sums.append(sum_up(view_samples(small.planes[0])))
+                if number in self._compared:
+                    self._right[number] = read_planes(small)
+                writer.write(small)
+            if writer.num_pictures != len(self._ordinals):
+                raise StaysItself("not all of its frames can be decoded")
+        return self._check()
+
+    def _decode(self) -> Iterator[Any]:
+        """Yield the pictures of the frames, each once and in order."""
+        expected = int(self._ordinals[0])
+        for ordinal, frame in DECODER.iter_native(self._source, self._index, self._ordinals):
+            if ordinal != expected:
+                raise StaysItself("not all of its frames can be decoded, or they do not come in order")
+            expected += 1
+            yield frame
+
+    def _check(self) -> tuple[FrameIndex, Quality]:
+        """Compare the file with what was to be written: number, order and pictures of its frames."""
+        media = MediaSource.of(self._path)
+        own = index_media(media, "none")[1]
+        count = len(self._ordinals)
+        is_regular = len(own) == len(own.packets) == count and bool((own.frame_packet == np.arange(count)).all())
+        if not is_regular or own.stream.displayed != self._size:
+            raise StaysItself(f"the encoder wrote {len(own)} of {count} pictures, or in another order")
+        pairs, number = [], 0
+        for ordinal, frame in DECODER.iter_native(media, own, np.arange(count)):
+            if ordinal != number or not is_same_picture(self._sums[number], sum_up(view_samples(frame.planes[0]))):
+                break
+            if number in self._right:
+                pairs.append((self._right[number], read_planes(frame)))
+            number += 1
+            del frame
+        if number < count:
+            raise StaysItself(f"the encoder wrote another picture for frame {number} of {count}")
+        return own, compare(pairs)
+
+
+def _make_still(
+    source: MediaSource, index: FrameIndex, path: str, settings: ProxySettings, comment: str, quality: int
+) -> tuple[FrameIndex, Quality]:
+    """Write a JPEG picture, and read it again."""
+    size = scale_size(index.stream.displayed, settings.short_side)
+    output = OutputSpec(size, dimension_order="NHWC", still_quality="scaled")
+    right = _decode_picture(source, index, output)
+    data = encode_still(right, "JPEG", quality, software=comment)
+    with write_errors(path), replacing(path) as scratch, open(scratch, "wb") as file:
+        file.write(data)
+    media = MediaSource.of(path)
+    stream = describe_still_stream("jpeg", "mjpeg", (size[1], size[0]), "RGB", 0, mirrored=False)
+    own = build_still_index(stream, media.identity())
+    seen = _decode_picture(media, own, OutputSpec(dimension_order="NHWC"))
+    if not is_same_picture(*(sum_up(compute_luma(picture)) for picture in (right, seen))):
+        raise StaysItself("the encoder wrote another picture")
+    return own, compare([((compute_luma(right), right), (compute_luma(seen), seen))])
+
+
+def _decode_picture(source: MediaSource, index: FrameIndex, output: OutputSpec) -> ByteArray:
+    shape = (1, *output.shape(*index.stream.displayed))
+    slot = ClipSlot(
+        np.zeros(1, np.int64), output, allocate_pixels(shape, f"{source.name}: a picture", source=source.name)
+    )
+    DECODER.decode(source, index, [slot]).raise_first()
+    picture: ByteArray = slot.out[0]
+    return picture
+
+
+def compute_luma(rgb: ByteArray) -> ByteArray:
+    """Compute the luma of RGB, uint8 [H, W, 3], as JPEG does: ITU-R BT.601, full range."""
+    luma: ByteArray = (rgb @ np.array([0.299, 0.587, 0.114])).round().astype(np.uint8)
+    return luma
