@@ -186,6 +186,8 @@ class FakeCatalog:
     def plannable_rows(self) -> np.ndarray:
         return self.usable_rows[: None if self.has_frame_indexes else 0]
 
+    proxy_sizes = None
+
     @property
     def changes_size(self) -> np.ndarray:
         return np.array([index.changes_size for index in self.indexes], dtype=np.bool_)

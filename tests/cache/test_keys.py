@@ -20,6 +20,7 @@ OTHER_FACTS = {
     "stream_index": 1, "container": "matroska", "codec": "hevc", "extradata": b"\x01\x03", "width": 66, "height": 50,
     "pixel_format": "yuv422p", "rotation": 90, "mirrored": True, "contiguous": True, "skips_exactly": True,
     "inband_parameters": True, "color_primaries": 1, "color_transfer": 1, "color_space": 1, "color_range": 2,
+    "shown_width": 128, "shown_height": 96,
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from framefeed.catalog import _catalog_file
 from framefeed.catalog._catalog import Catalog
-from framefeed.catalog._columns import compute_label_codes, content_fingerprint, hash_column
+from framefeed.catalog._columns import compute_label_codes, content_fingerprint, get_fact, hash_column
 from framefeed.catalog._plan_columns import PlanColumns, find_usable_rows, hash_plan_columns, make_plan_columns
 from framefeed.errors import UnreadableMedia
 from tests.catalog.synthetic import catalog, names
@@ -95,7 +96,7 @@ def made_columns() -> pa.StructArray:
             "error_type": [None, "EmptyVideo", None],
         }
     )
-    return make_plan_columns(table.column)
+    return make_plan_columns(partial(get_fact, table))
 
 
 def plan_columns(**changes: list[int]) -> PlanColumns:
@@ -117,7 +118,7 @@ def test_readable_pictures_have_one_frame_whatever_their_header_claims() -> None
     columns = {name: [4, None, 0, 3, 4] for name in ("num_frames", "width", "height", "num_key_frames")}
     kinds, errors = ["image", "image", "image", "image", "video"], [None, None, None, "CorruptMedia", None]
     table = pa.table({"source": [*"abcde"], "kind": kinds, "error_type": pa.array(errors, pa.string()), **columns})
-    made = PlanColumns(make_plan_columns(table.column), 5, 5, "x.arrow")
+    made = PlanColumns(make_plan_columns(partial(get_fact, table)), 5, 5, "x.arrow")
     assert made.numbers("num_frames").tolist() == [1, 1, 1, 3, 4]
     assert made.usable_rows.tolist() == [0, 1, 2, 4]
 

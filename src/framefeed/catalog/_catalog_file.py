@@ -28,7 +28,7 @@ from framefeed._files import check_writable, flush_folder, holding_file, name_sp
 from framefeed._names import make_printable
 from framefeed._shortage import SuppressFaults
 from framefeed.catalog._arrow import find_odd_text
-from framefeed.catalog._columns import FACTS, OPTIONAL_FACTS, Facts, Label, hash_column
+from framefeed.catalog._columns import FACTS, OPTIONAL_FACTS, Facts, Label, get_fact, hash_column
 from framefeed.catalog._frame_tables import FrameTables, hash_frame_tables, open_frame_tables, write_frame_tables
 from framefeed.catalog._plan_columns import PlanColumns, make_plan_columns
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
@@ -108,7 +108,7 @@ def write_catalog(path: str, table: pa.Table, header: CatalogHeader, frames: Fra
                 for name in (new_frames, new_facts):
                     claims.enter_context(holding_file(name))
                 if frames is not None and header.frames_id is not None:
-                    columns = make_plan_columns(Facts.of_table(table).read)
+                    columns = make_plan_columns(partial(get_fact, table))
                     write_frame_tables(new_frames, frames.batches, {_KEY: header.frames_id.encode()}, columns)
                     os.replace(new_frames, pending)
                     flush_folder(folder)  # After a power cut, facts must not exist without their frame tables.

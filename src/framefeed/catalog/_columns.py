@@ -166,6 +166,13 @@ def list_distinct(values: pa.ChunkedArray) -> list[Any]:
     return sorted(value for value in pc.unique(values).to_pylist() if value is not None)
 
 
+def get_fact(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """Get a column of a catalog's table; nulls for one that only some catalogs have."""
+    if name in table.column_names:
+        return table.column(name)
+    return pa.chunked_array([pa.nulls(table.num_rows, FACTS[name])])
+
+
 class Facts:
     """The columns of a catalog, in memory or in a file; each is read at its first use.
 
