@@ -71,8 +71,9 @@ def make_key(identity: SourceIdentity, stream: StreamFacts, recipe: Recipe) -> S
         del how["output"]["still_quality"]
         if recipe.output.filter == "bilinear" or recipe.output.size is None:
             del how["output"]["filter"]
-    if not stream.is_proxy:  # keys of other streams stay what they were
-        del facts["shown_width"], facts["shown_height"]
+    for name in ("shown_width", "shown_height"):
+        if not facts[name]:  # no proxy: keys of other streams stay what they were
+            del facts[name]
     facts["extradata"] = None if stream.extradata is None else _hash_configuration(stream.codec, stream.extradata)
     described = {
         "schema": KEY_VERSION,
