@@ -10,6 +10,7 @@ from framefeed.catalog import Catalog, get_missing_frames_path
 from framefeed.cli._arguments import add_root_argument
 from framefeed.cli._io import Exit, make_printable, print_error, print_json, print_out
 from framefeed.cli._plans import check_media
+from framefeed.proxies import estimate_proxies
 from framefeed.report import write_report
 
 
@@ -22,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_root_argument(parser)
     parser.add_argument("--no-thumbnails", dest="thumbnails", action="store_false",
                         help="open no media file: leave out the pictures of three files of each label")  # fmt: skip
+    parser.add_argument("--proxies", action="store_true",
+                        help="also make a sample of smaller copies, and show what they would bring; a minute or so",
+                        )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the counts as JSON")
 
 
@@ -33,7 +37,9 @@ def run(args: argparse.Namespace) -> int:
         print_error(
             f"the frame tables are missing, there is no file {path}: the page shows facts of headers only; put it back"
         )
-    write_report(catalog, args.out, title=args.title or os.path.basename(args.catalog), thumbnails=args.thumbnails)
+    title = args.title or os.path.basename(args.catalog)
+    estimate = estimate_proxies(catalog) if args.proxies else None
+    write_report(catalog, args.out, title=title, thumbnails=args.thumbnails, estimate=estimate)
     failed, size = len(catalog.failed_rows), os.path.getsize(args.out)
     if args.json:
         counts = {"rows": len(catalog), "usable": len(catalog.usable_rows), "failed": failed}

@@ -7,13 +7,14 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import exp, log, sqrt
+from math import exp, isnan, log, sqrt
 from time import thread_time
 from typing import Any
 
 import numpy as np
 
-from framefeed._units import format_bytes, format_count, format_seconds, format_share, format_table
+from framefeed._arrays import IntArray
+from framefeed._units import UNKNOWN, format_bytes, format_count, format_seconds, format_share, format_table
 from framefeed.catalog import Catalog
 from framefeed.decode import ClipSlot, allocate_pixels
 from framefeed.errors import FramefeedError
@@ -28,10 +29,12 @@ LEAST_GAIN = 1.5
 """Times as many clips a second below which the files of a kind stay as they are."""
 SAMPLED_FILES = 4
 """Of a kind."""
-_SAMPLED_FRAMES = 128
+_SAMPLED_PARTS = 3
+"""Of a video: scenes differ."""
 _MOST_BYTES = 1.5
 """Times the bytes of the originals from which on no file of a kind is tried; below, each is judged by itself."""
 _CLIP_FRAMES, _STRIDE = 16, 4
+_SPAN = (_CLIP_FRAMES - 1) * _STRIDE + 1
 _SIZE = 224
 _LEAST_CLIPS, _MOST_CLIPS = 2, 12
 _MOST_SECONDS = 0.3
@@ -84,6 +87,10 @@ class KindEstimate:
     def has_proxies(self) -> bool:
         """Whether files of this kind get proxies."""
         return self.reason is None
+
+    def describe_gain(self) -> str:
+        """Write the gain with its interval."""
+        return UNKNOWN if isnan(self.gain) else f"{self.gain:.1f}x ({self.gain_low:.1f} to {self.gain_high:.1f})"
 
 
 def sample_kind(
@@ -146,9 +153,7 @@ def _sample_file(
     catalog: Catalog, original: Original, path: str, settings: ProxySettings, generator: np.random.Generator
 ) -> FileSample:
     source, index = catalog.media_source(original.row), catalog.frame_index(original.row)
-    count = min(len(index), _SAMPLED_FRAMES)
-    first = int(generator.integers(len(index) - count + 1))
-    frames = None if original.is_still or count == len(index) else np.arange(first, first + count, dtype=np.int64)
+    frames = None if original.is_still else _choose_frames(len(index), settings.gop, generator)
     made = make_proxy(source, index, path, settings, original.fingerprint, frames)
     proxy = MediaSource.of(path)
     share = len(made.index) / len(index)
@@ -163,14 +168,25 @@ def _sample_file(
     )
 
 
+def _choose_frames(count: int, gop: int, generator: np.random.Generator) -> IntArray | None:
+    """Choose frames of a video in parts, of as many frames as a clip spans, at random; None for all."""
+    length = -(-(_SPAN + gop) // gop) * gop  # so that a part begins with a key frame of the proxy
+    if count <= _SAMPLED_PARTS * length:
+        return None
+    left = count - _SAMPLED_PARTS * length
+    gaps = np.sort(generator.integers(left + 1, size=_SAMPLED_PARTS))
+    starts = gaps + length * np.arange(_SAMPLED_PARTS)
+    frames: IntArray = (starts[:, None] + np.arange(length)).ravel().astype(np.int64)
+    return frames
+
+
 def _time_clips(source: MediaSource, index: FrameIndex, generator: np.random.Generator) -> float:
     """Measure the CPU seconds of a clip of 16 frames, 4 apart, at a random start; of a picture, of its decoding."""
     output = OutputSpec((_SIZE, _SIZE), still_quality="scaled")
-    span = (_CLIP_FRAMES - 1) * _STRIDE + 1
     spent = list[float]()
     for number in range(_MOST_CLIPS + 1):
-        first = int(generator.integers(max(1, len(index) - span + 1)))
-        frames = np.minimum(np.arange(first, first + span, _STRIDE), len(index) - 1)
+        first = int(generator.integers(max(1, len(index) - _SPAN + 1)))
+        frames = np.minimum(np.arange(first, first + _SPAN, _STRIDE), len(index) - 1)
         frames = frames if len(index) > 1 else frames[:1]
         pixels = allocate_pixels((len(frames), 3, _SIZE, _SIZE), source.name, source=source.name)
         slot = ClipSlot(frames.astype(np.int64), output, pixels)
@@ -272,7 +288,7 @@ class ProxyEstimate:
         head = ("kind", "files", "bytes", "proxies", "gain", "to write")
         rows = [head]
         for each in self.kinds:
-            gain = "?" if each.gain != each.gain else f"{each.gain:.1f}x ({each.gain_low:.1f}-{each.gain_high:.1f})"
+            gain = each.describe_gain()
             made = (format_bytes(each.proxy_bytes), gain, format_seconds(each.seconds / max(1, self.workers)))
             stays = ("stay", gain, "")
             rows.append(

@@ -16,7 +16,7 @@ import numpy as np
 from framefeed._arrays import ByteArray, FloatArray, IntArray
 from framefeed._files import replacing, write_errors
 from framefeed.catalog import pack_index
-from framefeed.decode import BaseDecoder, ClipSlot, allocate_pixels, make_auto_decoder
+from framefeed.decode import BaseDecoder, ClipSlot, DecodeCounts, allocate_pixels, make_auto_decoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.encode import ProxyShrinker, ProxyWriter, encode_still, read_planes, view_samples
 from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError
@@ -54,7 +54,7 @@ class MadeProxy:
     index: FrameIndex  # times and displayed size of the original, packets of the proxy
     quality: Quality
     setting: int  # crf of the encoder, or quality of the JPEG
-    seconds: float  # CPU time of this thread
+    seconds: float  # CPU time of this thread, without that of frames that were not asked for
 
     def to_row(self) -> dict[str, Any]:
         """Return the columns of its row in the table of proxies."""
@@ -86,7 +86,7 @@ def make_proxy(
         path: The file to write, which appears whole or not at all.
         settings: Size and distance of key frames.
         mark: Fingerprint of the original, which the file names.
-        frames: Consecutive frames that become the proxy, for an estimate; None for all.
+        frames: Frames that become the proxy, ascending, for an estimate; None for all.
 
     Raises:
         StaysItself: The original is better used as it is.
@@ -96,16 +96,17 @@ def make_proxy(
     source.check_identity(index.identity)
     comment = json.dumps({"framefeed": "proxy", "original": mark, **asdict(settings)})
     is_still = has_picture_files(index) and len(index) == 1
+    ordinals = np.arange(len(index), dtype=np.int64) if frames is None else frames
+    video = None if is_still else _Video(source, index, path, settings, ordinals)
     qualities = _JPEG_QUALITIES if is_still else _QUALITIES
     began = thread_time()
     try:
         setting = qualities[0]
         while True:
-            if is_still:
+            if video is None:
                 own, quality = _make_still(source, index, path, settings, comment, setting)
             else:
-                ordinals = np.arange(len(index), dtype=np.int64) if frames is None else frames
-                own, quality = _Video(source, index, path, settings, ordinals).make(comment, setting)
+                own, quality = video.make(comment, setting)
             if quality.is_enough:
                 break
             if setting == qualities[-1]:
@@ -137,7 +138,8 @@ def make_proxy(
         damaged_frame_indices=np.empty(0, np.int64),
         **({} if frames is None else _cut(index, frames)),
     )
-    return MadeProxy(merged, quality, setting, thread_time() - began)
+    extra = 0.0 if video is None else video.extra_seconds
+    return MadeProxy(merged, quality, setting, thread_time() - began - extra)
 
 
 def _cut(index: FrameIndex, frames: IntArray) -> dict[str, Any]:
@@ -150,7 +152,7 @@ def _remove(path: str) -> None:
 
 
 class _Video:
-    """Makes the proxy of a video from some consecutive frames."""
+    """Makes the proxy of a video from some of its frames, or all."""
 
     def __init__(
         self, source: MediaSource, index: FrameIndex, path: str, settings: ProxySettings, ordinals: IntArray
@@ -161,10 +163,12 @@ class _Video:
         self._compared = np.unique(np.linspace(0, len(ordinals) - 1, NUM_COMPARED).round().astype(np.int64)).tolist()
         self._right: dict[int, tuple[ByteArray, ByteArray]] = {}
         self._sums: list[FloatArray] = []
+        self._counts, self._decode_seconds = DecodeCounts(), 0.0
 
     def make(self, comment: str, crf: int) -> tuple[FrameIndex, Quality]:
         """Write the file, and read it again; return its own index, and how near its pictures are."""
         self._right, self._sums = {}, []
+        self._counts, self._decode_seconds = DecodeCounts(), 0.0
         shrinker = ProxyShrinker(self._index.stream, self._size)
         rate = self._index.average_fps
         with ProxyWriter(
@@ -192,12 +196,20 @@ class _Video:
 
     def _decode(self) -> Iterator[Any]:
         """Yield the pictures of the frames, each once and in order."""
-        expected = int(self._ordinals[0])
-        for ordinal, frame in DECODER.iter_native(self._source, self._index, self._ordinals):
+        pictures = DECODER.iter_native(self._source, self._index, self._ordinals, self._counts)
+        for expected in self._ordinals.tolist():
+            began = thread_time()
+            ordinal, frame = next(pictures, (-1, None))
+            self._decode_seconds += thread_time() - began
             if ordinal != expected:
                 raise StaysItself("not all of its frames can be decoded, or they do not come in order")
-            expected += 1
             yield frame
+
+    @property
+    def extra_seconds(self) -> float:
+        """CPU time of decoding frames that were not asked for, up to the first one of a part."""
+        decoded = self._counts.frames_decoded
+        return self._decode_seconds * max(0, decoded - len(self._ordinals)) / decoded if decoded else 0.0
 
     def _check(self) -> tuple[FrameIndex, Quality]:
         """Compare the file with what was to be written: number, order and pictures of its frames."""

@@ -13,6 +13,7 @@ from framefeed._arrays import FloatArray, IntArray
 from framefeed._names import make_printable, remove_dots, unescape
 from framefeed._shown import show_name
 from framefeed._units import UNKNOWN, format_bytes, format_number, format_seconds, format_share
+from framefeed.proxies import ProxyEstimate
 from framefeed.report._bars import ONE_TWO_FIVE, Axis, draw_bars, draw_counts, draw_histogram, list_bars
 from framefeed.report._columns import (
     MAX_NAME,
@@ -167,6 +168,30 @@ def make_damaged_section(columns: Columns) -> Section | None:
     heads = ("file", "damaged frames", "frames", "share")
     table = _make_table("Files with damaged frames", heads, list(cells), sorted_by=1)
     return Section("damaged", "Damaged frames", summary, _make_folder_note(columns), table)
+
+
+def make_proxies_section(estimate: ProxyEstimate) -> Section:
+    """Show what smaller copies of the files would cost and gain."""
+    rows = []
+    for each in estimate.kinds:
+        made = each.has_proxies
+        rows.append(
+            [
+                Cell(each.kind),
+                Cell(format_count(each.num_files), each.num_files),
+                Cell(format_bytes(each.bytes), each.bytes),
+                Cell(format_bytes(each.proxy_bytes), each.proxy_bytes) if made else Cell("stay", np.nan),
+                Cell(each.describe_gain(), each.gain),
+                _make_text_cell(each.reason or "", "sentence"),
+            ]
+        )
+    for reason, (count, nbytes) in estimate.reasons.items():
+        numbers = Cell(format_count(count), count), Cell(format_bytes(nbytes), nbytes)
+        rows.append(
+            [Cell(UNKNOWN), *numbers, Cell("stay", np.nan), Cell(UNKNOWN, np.nan), _make_text_cell(reason, "sentence")]
+        )
+    heads = ("kind", "files", "bytes", "bytes of proxies", "gain, clips a second", "why they stay")
+    return Section("proxies", "Smaller copies", estimate.answer(), _make_table("What proxies would bring", heads, rows))
 
 
 def _remove_name(message: str, name: str) -> str:

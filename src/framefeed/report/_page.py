@@ -14,9 +14,10 @@ from framefeed._files import check_writable, replacing, write_errors
 from framefeed._names import check_local_path
 from framefeed._units import format_bytes, format_seconds, format_share
 from framefeed.catalog import Catalog
+from framefeed.proxies import ProxyEstimate
 from framefeed.report._columns import Columns, format_count, format_count_of, format_short
 from framefeed.report._examples import make_examples_section
-from framefeed.report._files import make_cost_section, make_damaged_section, make_failed_section
+from framefeed.report._files import make_cost_section, make_damaged_section, make_failed_section, make_proxies_section
 from framefeed.report._markup import Node, Section, make_element
 from framefeed.report._remarks import make_remarks_section
 from framefeed.report._sections import (
@@ -33,13 +34,14 @@ GENERATOR = "framefeed report"
 _HEAD_BYTES = 4096
 
 
-def make_page(catalog: Catalog, title: str, *, thumbnails: bool = False) -> str:
+def make_page(catalog: Catalog, title: str, *, thumbnails: bool = False, estimate: ProxyEstimate | None = None) -> str:
     """Make the page of a catalog.
 
     Args:
         catalog: A catalog of any depth; it may be empty.
         title: Heading of the page.
         thumbnails: Whether to open some files and show a picture of each.
+        estimate: What proxies of the files would bring, to be shown too.
     """
     columns = Columns(catalog)
     examples = make_examples_section(catalog) if thumbnails else None
@@ -55,9 +57,13 @@ def make_page(catalog: Catalog, title: str, *, thumbnails: bool = False) -> str:
         make_failed_section(columns),
         make_damaged_section(columns),
         make_cost_section(columns),
+        None if estimate is None else make_proxies_section(estimate),
     )
     sections = [section for section in made if section is not None]
-    opened = "no media file was opened" if examples is None else "media files were opened for the examples alone"
+    uses = [
+        name for name, made in (("the examples", examples), ("the sample of proxies", estimate)) if made is not None
+    ]
+    opened = f"media files were opened for {' and '.join(uses)} alone" if uses else "no media file was opened"
     text = f"Made by framefeed report from the catalog; {opened}. Each file counts once. 1 kB is 1000 bytes."
     tiles = _make_tiles(columns)
     main = make_element("main", remarks.make_node(), tiles, *(section.make_node() for section in sections))
@@ -157,7 +163,14 @@ def _describe_unknown(values: FloatArray) -> str:
 StrPath = str | os.PathLike[str]
 
 
-def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None, thumbnails: bool = True) -> None:
+def write_report(
+    catalog: Catalog,
+    path: StrPath,
+    *,
+    title: str | None = None,
+    thumbnails: bool = True,
+    estimate: ProxyEstimate | None = None,
+) -> None:
     """Write an HTML page about a catalog. The same catalog, with the same files, gives the same bytes.
 
     Args:
@@ -166,13 +179,14 @@ def write_report(catalog: Catalog, path: StrPath, *, title: str | None = None, t
         title: Heading of the page.
         thumbnails: Whether to show a picture of three files of each label. They are the only files that are opened; a
             file that is missing, damaged, or behind a URL is left out.
+        estimate: The result of ``ff.estimate_proxies(catalog)``, to be shown too; its times differ from run to run.
 
     Raises:
         UsageError: The folder does not exist, another file is already there, or the page cannot be written.
     """
     name = os.path.abspath(check_local_path("path", path, "report.html"))
     check_writable(name, "report", "report.html", _is_report)
-    text = make_page(catalog, title or "Data set report", thumbnails=thumbnails)
+    text = make_page(catalog, title or "Data set report", thumbnails=thumbnails, estimate=estimate)
     with (
         write_errors(name),
         replacing(name, is_durable=True) as scratch,
