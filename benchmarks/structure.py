@@ -40,7 +40,7 @@ TYPED = ("plan", "load", "lerobot", "adapters")
 """Rooms in which a type that says nothing is counted."""
 # (concern, most lines, what it buys the user, its modules); the longest name that fits a module counts.
 CONCERNS = [
-    ("frames of one source", 7_900, "any frame by number or time, exactly the one that was asked for",
+    ("frames of one source", 7_960, "any frame by number or time, exactly the one that was asked for",
      "index request decode"),
     ("frames proved by headers", 3_590, "an index without decoding, which is still right",
      "bitstreams index.proofs index._provers"),
@@ -59,7 +59,7 @@ CONCERNS = [
      "decode.backends.torchcodec decode.backends.decord decode.backends.dali"),
     ("sources and containers", 2_740, "files, bytes, URLs and every container that FFmpeg reads", "media"),
     ("sequences of pictures", 490, "a folder of numbered frames as a video", "media._sequence media._sequence_files"),
-    ("catalogs", 4_600, "a million files as one table that opens at once and can be filtered and split", "catalog"),
+    ("catalogs", 4_620, "a million files as one table that opens at once and can be filtered and split", "catalog"),
     ("scans", 3_986, "folders, lists and tables; failed files are rows; goes on after a crash", "scanning"),
     ("texts beside media", 246, "captions in files beside their media as a column, read again when they change",
      "scanning._texts"),
@@ -74,6 +74,8 @@ CONCERNS = [
     ("cache: filled ahead", 610, "the first epoch is fast too; size and speed are known before", "cache.prefill"),
     ("written pictures and videos", 2_000, "stills, contact sheets, videos that are joined from parts", "encode"),
     ("videos through a function", 2_350, "`map_video`: parallel, in order, continued after a stop", "transcode"),
+    ("proxies", 1_790, "smaller copies with the same frames and times, made where a sample says that they pay",
+     "proxies catalog._proxies encode._proxies cli.proxy"),
     ("PyTorch", 3_370, "data sets, a drop-in `DataLoader` and `VideoDecoder`", "adapters.torch torch"),
     ("other frameworks", 2_340, "batches in TensorFlow, JAX and DALI", "adapters tensorflow jax dali ray lerobot"),
     ("data sets of LeRobot", 2_320, "robots are trained from their data as they are, with exact frames", "lerobot"),
@@ -82,7 +84,7 @@ CONCERNS = [
     ("scripts of other libraries", 1_799, "one import is changed, and frames are exact", "compat"),
     ("command line", 3_760, "all of it without Python", "cli __main__"),
     ("measuring on own files", 4_560, "which way is fastest here, against the libraries that are installed", "bench"),
-    ("reports", 1_590, "a page that shows what is in a data set", "report"),
+    ("reports", 1_620, "a page that shows what is in a data set", "report"),
     ("exams for other people's parts", 1_530, "a decoder or codec of one's own is checked as ours are", "testing"),
     ("shared values, messages, errors", 2_830, "errors that name file, reason and next step", "errors _absence _arrays "
      "_at_exit _cached _callers _checks _compute _files _live_set _lru _names _nearest _outcome _per_process _shortage "

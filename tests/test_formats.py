@@ -63,7 +63,7 @@ def test_versions_are_those_of_the_code() -> None:
 
 def test_columns_of_a_catalog_are_those_of_the_code() -> None:
     assert columns("Catalog file: cat.parquet") == written(pa.schema(FACTS))
-    assert JOURNALED.names == [name for name in FACTS if name != "label"]
+    assert JOURNALED.names == [name for name in FACTS if name not in ("label", "proxy")]
     metadata = table("Metadata of the schema")
     assert [row[0] for row in metadata] == [field.name for field in fields(CatalogHeader)]
     assert metadata[-1] == ["format", "integer", str(FORMAT)]
@@ -74,7 +74,9 @@ def test_facts_of_frame_tables_are_those_of_the_code() -> None:
     assert columns("Frame tables: cat.frames.arrow", 1) == written(PLAN_COLUMNS)
     numbers = list(NUMBERS.names or ())
     assert f"one after the other: {listed(numbers)}." in TEXT
-    texts = [field.name for field in fields(StreamFacts) if field.name not in numbers]
+    others = [field.name for field in fields(StreamFacts) if field.name not in numbers]
+    texts = [name for name in others if not name.startswith("shown_")]
+    assert f"only with flag 256: {' and '.join(map(listed, ([each] for each in others[len(texts) :])))}" in TEXT
     assert f"| bytes | {listed(texts)}, fingerprint |" in TEXT
     for names in (get_args(BuiltFrom), get_args(TimesFrom)):
         assert ", ".join(f"{number} `{name}`" for number, name in enumerate(names)) in TEXT

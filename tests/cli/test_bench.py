@@ -61,4 +61,3 @@ def test_bench_all_generates_media_only_with_generated(monkeypatch: pytest.Monke
 def test_help_lists_only_benches_of_this_version(answer: Answer) -> None:
     out, _ = answer("bench", "--help")
     assert "decode, cache, load, map, or all" in " ".join(out.split())
-    assert not re.search(r"^\s+(proxy)\b", answer("--help").out, re.MULTILINE)

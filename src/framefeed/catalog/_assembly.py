@@ -196,9 +196,11 @@ def build_catalog_data(rows: ListedRows, surveyed: SurveyedSources, options: Sur
         columns = {name: column.take(pa.array(rows.numbers)) for name, column in columns.items()}
     columns |= {"source": pa.chunked_array([rows.texts]), "label": encode_labels(labels, classes)}
     extra = {name: rows.extra.column(name) for name in rows.extra.column_names}
-    unused = [name for name in OPTIONAL_FACTS if columns[name].null_count == len(columns[name])]
+    unused = [name for name in OPTIONAL_FACTS if name in columns and columns[name].null_count == len(columns[name])]
     return CatalogData(
-        Facts.of_table(pa.table({name: columns[name] for name in FACTS if name not in unused} | extra)),
+        Facts.of_table(
+            pa.table({name: columns[name] for name in FACTS if name in columns and name not in unused} | extra)
+        ),
         FrameTables(surveyed.frames) if options.depth == "frames" else None,
         classes,
         options.verify,

@@ -62,7 +62,7 @@ LOCATION_FACTS = ("source_offset", "source_version", "proxy")
 OPTIONAL_FACTS = (*LOCATION_FACTS, "changes_size")
 """Those that catalogs have where a row has a value; others need not know them."""
 
-SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label")])
+SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label", "proxy")])
 """Columns of a survey: the facts of a catalog, without those that come from the listing."""
 INFO_COLUMNS = (
     "kind",

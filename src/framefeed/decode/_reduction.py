@@ -63,7 +63,7 @@ def fit_to_proxy(output: OutputSpec, stream: StreamFacts) -> OutputSpec:
     if not stream.is_proxy:
         return output
     shown, small = stream.displayed, stream.upright
-    size = output.shape_of(*shown)
+    size = output.size or (output.crop[2:] if output.crop else shown)
     if output.crop is None:
         return replace(output, size=size)
     spans = [_scale_span(output.crop[axis], output.crop[axis + 2], shown[axis], small[axis]) for axis in (0, 1)]

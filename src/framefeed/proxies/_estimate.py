@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import exp, isnan, log, sqrt
+from math import exp, isnan, log, nan, sqrt
 from time import thread_time
 from typing import Any
 
@@ -75,13 +75,13 @@ class KindEstimate:
     kind: str
     num_files: int
     bytes: int
-    reason: str | None = None
-    gain: float = float("nan")
-    gain_low: float = float("nan")
-    gain_high: float = float("nan")
-    proxy_bytes: int = 0
-    seconds: float = 0.0
-    original_seconds: float = float("nan")
+    reason: str | None
+    gain: float
+    gain_low: float
+    gain_high: float
+    proxy_bytes: int
+    seconds: float
+    original_seconds: float
 
     @property
     def has_proxies(self) -> bool:
@@ -112,7 +112,8 @@ def sample_kind(
                 raise_shortage(error, original.name, "estimate")
                 reason = str(error)
     if not samples:
-        return KindEstimate(kind, len(originals), nbytes, f"none of {len(chosen)} files could be sampled: {reason}")
+        reason = f"none of {len(chosen)} files could be sampled: {reason}"
+        return KindEstimate(kind, len(originals), nbytes, reason, nan, nan, nan, 0, 0.0, nan)
     gains = [log(each.original_seconds / each.proxy_seconds) for each in samples]
     # Each file is read as often as any other, so times are added, not gains.
     gain = sum(each.original_seconds for each in samples) / sum(each.proxy_seconds for each in samples)

@@ -417,15 +417,16 @@ class PictureRule:
             smallest. None if the proxy is large enough.
         """
         output = self.output(*shown, ClipContext(0, 0, 0))
+        delivered = output.shape(*shown)[1:]
         box: tuple[float, float] = output.crop[2:] if output.crop else shown
         if isinstance(self.crop, RandomResizedCrop):
             side = sqrt(self.crop.scale[0])
             box = shown[0] * side, shown[1] * side
-        needed = [min(want, there) for want, there in zip(output.shape_of(*shown), box, strict=True)]
+        needed = [min(want, there) for want, there in zip(delivered, box, strict=True)]
         there = [side * small / whole for side, small, whole in zip(box, stored, shown, strict=True)]
         if all(want <= _PROXY_SLACK * have + 1 for want, have in zip(needed, there, strict=True)):
             return None
-        return output.shape_of(*shown), (round(there[0]), round(there[1]))
+        return delivered, (round(there[0]), round(there[1]))
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape (C, H, W) of a delivered picture; it does not depend on the draw of a crop."""

@@ -64,12 +64,8 @@ class OutputSpec:
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape of one delivered frame, if the displayed picture of the source is height x width."""
-        rows, columns = self.shape_of(height, width)
+        rows, columns = self.size or (self.crop[2:] if self.crop else (height, width))
         return (3, rows, columns) if self.dimension_order == "NCHW" else (rows, columns, 3)
-
-    def shape_of(self, height: int, width: int) -> tuple[int, int]:
-        """Return (height, width) of one delivered frame, if the displayed picture of the source is height x width."""
-        return self.size or (self.crop[2:] if self.crop else (height, width))
 
 
 @dataclass(frozen=True, slots=True)
