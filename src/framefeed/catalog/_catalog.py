@@ -261,10 +261,10 @@ class Catalog(CatalogRows):
         names |= texts
         is_left = np.ones(len(self), np.bool_)
         for row in range(len(self)):
-            both = {self._path_name(row), self.name(row)}
-            if not names.isdisjoint(both):
+            own = {self._path_name(row), self.name(row), self._find_proxy(row)}
+            if not names.isdisjoint(own):
                 is_left[row] = False
-                texts -= both
+                texts -= own
         if texts:
             known = [self.shown_name(row) for row in range(len(self))]
             raise UsageError(explain_unknown_sources(sorted(texts), known))

@@ -34,6 +34,7 @@ from framefeed.catalog._survey import SIGNED
 from framefeed.errors import UsageError
 from framefeed.index import MP4_FORMAT_NAME, FrameIndex, make_image_sequence
 from framefeed.media import (
+    PROXY,
     SEQUENCE_CONTAINER,
     ImageSequence,
     MediaSource,
@@ -103,7 +104,7 @@ class CatalogRows:
         """Find what opens a row; of a part that could not be read the name, by which its container is searched."""
         data_row = self._get_data_row(row)
         if (proxy := self._data.facts.find_proxy(data_row)) is not None:
-            return MediaSource.of(proxy)
+            return replace(MediaSource.of(proxy), version=PROXY)
         text = self._data.facts.plan_columns.source(data_row)
         if text in self._data.buffers or not (is_url(text) or is_url(self._data.root or "")):
             return MediaSource.of(self._make_source(data_row, text, self._find_own_index(data_row)))
@@ -391,6 +392,10 @@ class CatalogRows:
     def _get_data_row(self, row: int) -> int:
         checked = check_position("row", row, len(self), "catalog")
         return checked if self._rows is None else int(self._rows[checked])
+
+    def _find_proxy(self, row: int) -> str | None:
+        """Find the path of a row's proxy; None if it has none."""
+        return self._data.facts.find_proxy(self._get_data_row(row))
 
     def _find_own_index(self, data_row: int) -> FrameIndex | None:
         """Find the index of a row in the frame tables; None for a row that has none there, such as a picture."""

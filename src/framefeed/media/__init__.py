@@ -17,6 +17,7 @@ from framefeed.media._details import (
 from framefeed.media._identity import (
     FINGERPRINT_BLOCK,
     HEAD_FINGERPRINT_PREFIX,
+    PROXY,
     FileStamp,
     SourceIdentity,
     find_container_version,
@@ -79,6 +80,7 @@ __all__ = [
     "MOST_PIXEL_BYTES",
     "PICTURE_SUFFIXES",
     "PRIMARIES",
+    "PROXY",
     "READ_BY_ARROW",
     "SEQUENCE_CONTAINER",
     "TRANSFERS",

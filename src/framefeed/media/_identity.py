@@ -106,9 +106,14 @@ def find_container_version(reader: ByteReader, *, is_remote: bool) -> str | None
     return None if version is None else version.text or None
 
 
-def make_changed_error(name: str, sizes: str = "") -> StaleSource:
+PROXY = "proxy"
+"""``MediaSource.version`` of a proxy, which is not scanned anew but made anew."""
+
+
+def make_changed_error(name: str, sizes: str = "", *, is_proxy: bool = False) -> StaleSource:
     """Build the error for a source with other bytes than the index knows."""
-    message = f"{name}: the file has changed since it was indexed{sizes}: {advise_indexing(name)}"
+    advice = "make it again with ff.make_proxies, which keeps the others" if is_proxy else advise_indexing(name)
+    message = f"{name}: the file has changed since it was {'made' if is_proxy else 'indexed'}{sizes}: {advice}"
     return StaleSource(message, source=name, stage="open")
 
 

@@ -31,6 +31,7 @@ from framefeed.errors import StaleSource, UnreadableMedia, UsageError
 from framefeed.media._identity import (
     ACCEPTED,
     HEAD_FINGERPRINT_PREFIX,
+    PROXY,
     FileStamp,
     ObjectIdentity,
     SourceIdentity,
@@ -71,6 +72,7 @@ class MediaSource:
         pid: The process in which the source was made.
         options: Of ``storage_options``, for this URL.
         version: Which version of the object, or of the file that a part lies in, a catalog knows; None if unknown.
+            `PROXY` for a proxy.
     """
 
     kind: Literal["path", "bytes", "file", "sequence", "url", "part"]
@@ -246,7 +248,7 @@ class MediaSource:
 
     def _make_changed_error(self, indexed: SourceIdentity, size: int) -> StaleSource:
         sizes = "" if self.kind == "part" else f" (then {indexed.bytes} bytes, now {size})"
-        return make_changed_error(self.name, sizes)
+        return make_changed_error(self.name, sizes, is_proxy=self.version == PROXY)
 
     def fetch_ahead(self, indexed: SourceIdentity | None, ranges: Iterable[tuple[int, int]]) -> RangesAhead | None:
         """Ask for bytes that are read later, if they are remote; do not wait.
