@@ -15,7 +15,7 @@ from framefeed.catalog._catalog_rows import CatalogRows
 from framefeed.catalog._columns import INFO_COLUMNS
 from framefeed.errors import FramefeedError, StaleSource
 from framefeed.index import FrameIndex, index_media, probe
-from framefeed.media import source_name
+from framefeed.media import PROXY, source_name
 from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, ordered_outcomes, thread_budget
 
 _IN_FLIGHT_PER_WORKER = 2
@@ -108,7 +108,7 @@ def _verify_row(catalog: CatalogRows, row: int) -> list[Difference | Failure]:
             index = catalog.frame_index(row)
             media.check_identity(index.identity)
             assumed = 1 / index.time_base if index.times_from == "assumed" else None
-            now, decoded = index_media(media, "full", assume_fps=assumed)
+            now, decoded = index_media(media if media.version != PROXY else media.path, "full", assume_fps=assumed)
             if index.stream.is_proxy:  # whose header and times are its own
                 now, decoded = info or now, replace(index, packets=decoded.packets, frame_packet=decoded.frame_packet)
             differences = [*_compare_info(info, now), *_compare_frames(index, decoded)]

@@ -21,7 +21,7 @@ from framefeed._shortage import try_again_in_shortage
 from framefeed._units import format_bytes
 from framefeed._values import HEAD_BYTES, ByteReader, Limits, MediaInfo, PacketWalk, read_bytes, resolve_limits
 from framefeed.bitstreams import OddUnits
-from framefeed.errors import EmptyVideo, UnsupportedCodec
+from framefeed.errors import EmptyVideo, UnsupportedCodec, UsageError
 from framefeed.index._damage import keep_promised_frames
 from framefeed.index._frame_index import BuiltFrom, FrameIndex
 from framefeed.index._joining import index_movie, order_shown_packets
@@ -32,6 +32,7 @@ from framefeed.index._provers import DemuxedStream, has_prover, walk_and_prove
 from framefeed.index._stream import HEAD_PACKETS, Built, Stream, Verify
 from framefeed.index.proofs._proving import Refuted, Unproved
 from framefeed.media import (
+    PROXY,
     MediaSource,
     SequenceSource,
     StorageOptions,
@@ -118,6 +119,12 @@ def index_media(
     if stream_index is not None and not hasattr(stream_index, "__index__"):
         raise expected("stream_index", "an integer or None", stream_index)
     media = MediaSource.of(source, limits=resolved)
+    if media.version == PROXY:
+        raise UsageError(
+            f"{media.name}: is a proxy, whose times are those of its original: give the entry of the catalog, or its "
+            "frame_index",
+            source=media.name,
+        )
     job = partial(_Job, media, stream_index=stream_index, assume_fps=assume_fps, limits=resolved, warns=warns)
     return try_again_in_shortage(partial(_index_and_keep_promises, job, verify), media.name, "index")
 

@@ -114,7 +114,7 @@ def load_video(  # noqa: PLR0913 - public: what its users ask for
     if size is None and own is not None:
         size = find_size(own)
     source = MediaSource.of(video, storage_options, limits=limits)
-    index = build_index(source, limits=limits)
+    index = build_index(video, limits=limits, storage_options=storage_options)
     require_times(index, source.name)
     timeline = open_window(index, rule, *read_bounds("start, end", start, end))
     chosen = choose_by(rule, timeline, ClipContext(0, 0, 0))
