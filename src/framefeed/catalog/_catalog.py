@@ -182,6 +182,8 @@ class Catalog(CatalogRows):
         path = f", {show_name(self._saved.url or self._saved.path)!r}" if self._saved else ""
         damaged = np.count_nonzero(self.column_values("num_damaged_frames") > 0)
         faults = f"{len(self.failed_rows)} failed" + (f", {damaged} with damaged frames" if damaged else "")
+        if self.proxy_sizes is not None:
+            faults += f", {np.count_nonzero(self.proxy_sizes[0] > 0)} read from proxies"
         return f"Catalog({len(self)} rows, {faults}, depth={self._data.depth!r}{path})"
 
     @cached_property
