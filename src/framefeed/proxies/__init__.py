@@ -4,5 +4,15 @@ from __future__ import annotations
 
 from framefeed.proxies._estimate import KindEstimate, ProxyEstimate
 from framefeed.proxies._make_proxies import FAILED, estimate_proxies, make_proxies
+from framefeed.proxies._making import ProxySettings, StaysItself, make_proxy
 
-__all__ = ["FAILED", "KindEstimate", "ProxyEstimate", "estimate_proxies", "make_proxies"]
+__all__ = [
+    "FAILED",
+    "KindEstimate",
+    "ProxyEstimate",
+    "ProxySettings",
+    "StaysItself",
+    "estimate_proxies",
+    "make_proxies",
+    "make_proxy",
+]
