@@ -38,14 +38,22 @@ def make_still_name(ordinal: int, pts_seconds: float, suffix: str = ".png") -> s
     return f"frame_{ordinal:06d}{time}{suffix}"
 
 
-def encode_still(picture: ByteArray, form: StillFormat = "PNG", quality: int = QUALITY, software: str = "") -> bytes:
+def encode_still(
+    picture: ByteArray,
+    form: StillFormat = "PNG",
+    quality: int = QUALITY,
+    software: str = "",
+    *,
+    chroma: Literal["4:4:4", "4:2:0"] = "4:4:4",
+) -> bytes:
     """Encode one picture.
 
     Args:
         picture: RGB, uint8 [H, W, 3].
-        form: "PNG", which is lossless; "JPEG", without chroma subsampling; or "WEBP", lossy, with 4:2:0 chroma.
+        form: "PNG", which is lossless; "JPEG"; or "WEBP", lossy, with 4:2:0 chroma.
         quality: Quality of a JPEG or WebP file, 1 to 100.
         software: Value of the Exif tag "Software"; empty for a file without Exif data.
+        chroma: Subsampling of the colours of a JPEG.
 
     Raises:
         UsageError: The array is not a picture, or larger than the format allows.
@@ -63,7 +71,7 @@ def encode_still(picture: ByteArray, form: StillFormat = "PNG", quality: int = Q
         options["exif"] = exif = Image.Exif()
         exif[_SOFTWARE] = software
     if form == "JPEG":
-        options |= {"quality": quality, "subsampling": 0}
+        options |= {"quality": quality, "subsampling": chroma}
     elif form == "WEBP":
         options["quality"] = quality
     image.save(buffer, form, **options)

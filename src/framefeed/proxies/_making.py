@@ -239,7 +239,7 @@ def _make_still(
     size = scale_size(index.stream.displayed, settings.short_side)
     output = OutputSpec(size, dimension_order="NHWC", still_quality="scaled")
     right = _decode_picture(source, index, output)
-    data = encode_still(right, "JPEG", quality, software=comment)
+    data = encode_still(right, "JPEG", quality, software=comment, chroma="4:2:0")
     with write_errors(path), replacing(path) as scratch, open(scratch, "wb") as file:
         file.write(data)
     media = MediaSource.of(path)
