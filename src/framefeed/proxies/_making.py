@@ -129,7 +129,7 @@ def make_proxy(
     merged = replace(
         index,
         key_frame_indices=own.key_frame_indices,
-        built_from="decode",
+        built_from="packets" if is_still else "decode",
         frame_packet=own.frame_packet,
         frame_start=own.frame_start,
         packets=own.packets,
