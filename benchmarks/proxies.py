@@ -332,15 +332,13 @@ def measure_gain(catalog: ff.Catalog, small: ff.Catalog, rounds: int, clips: int
     is_video = np.array([kind == "video" for kind in catalog.table["kind"].to_pylist()])
 
     def run(each: ff.Catalog, turn: int) -> int:
-        for kind, chosen in (("video", is_video), ("image", ~is_video)):
+        for rule, chosen, batch_size in ((RULE, is_video, 1), (ff.Uniform(1), ~is_video, 32)):
             if chosen.any():
-                part = each.filter(chosen)
                 # All clips of a file one after the other: opening it is in few of them, as in the sample.
                 plan = ff.plan_clips(
-                    part, RULE if kind == "video" else ff.Uniform(1), clips_per_video=clips, seed=0, size=SIZE,
-                    shuffle="videos", on_damaged="deliver",
-                )  # fmt: skip
-                make_run(plan)(turn)
+                    each.filter(chosen), rule, clips_per_video=clips, seed=0, size=SIZE, shuffle="videos"
+                )
+                make_run(plan, batch_size)(turn)
         return len(catalog) * clips
 
     seconds = measure({"original": partial(run, catalog), "proxy": partial(run, small)}, rounds)

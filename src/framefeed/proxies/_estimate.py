@@ -31,14 +31,19 @@ SAMPLED_FILES = 4
 """Of a kind."""
 _SAMPLED_PARTS = 3
 """Of a video: scenes differ."""
-_MOST_BYTES = 1.5
-"""Times the bytes of the originals from which on no file of a kind is tried; below, each is judged by itself."""
+_MOST_BYTES = 1.1
+"""Times the bytes of its original that all samples' proxies must exceed for no file of a kind to be tried; else each is
+judged by itself, by the bytes of its whole proxy."""
 _CLIP_FRAMES, _STRIDE = 16, 4
 _SPAN = (_CLIP_FRAMES - 1) * _STRIDE + 1
 _SIZE = 224
-_LEAST_CLIPS, _MOST_CLIPS = 2, 12
+_LEAST_CLIPS, _MOST_CLIPS = 4, 12
 _MOST_SECONDS = 0.3
 """CPU time of the clips of one file, if there are enough."""
+_PICTURE_SECONDS = 150e-6
+"""CPU time of a picture in a loader beside its decoding, which no proxy makes less: of a small photo's a sixth."""
+_GOLDEN = (sqrt(5) - 1) / 2
+"""Multiples of it, modulo 1, lie at about even distances for any number of them."""
 _SPREAD = 1.3
 """Factor between the gains of two files of one kind, where a sample is too small to tell."""
 
@@ -70,6 +75,8 @@ class KindEstimate:
         proxy_bytes: Of the proxies.
         seconds: CPU time to write them.
         original_seconds: CPU time of a clip of an original; NaN without a sample.
+        num_proxies: Of these files, about; others would have proxies of more bytes, and stay as they are.
+        original_bytes: Of the originals that get proxies, about.
     """
 
     kind: str
@@ -82,6 +89,8 @@ class KindEstimate:
     proxy_bytes: int
     seconds: float
     original_seconds: float
+    num_proxies: int
+    original_bytes: int
 
     @property
     def has_proxies(self) -> bool:
@@ -113,19 +122,27 @@ def sample_kind(
                 reason = str(error)
     if not samples:
         reason = f"none of {len(chosen)} files could be sampled: {reason}"
-        return KindEstimate(kind, len(originals), nbytes, reason, nan, nan, nan, 0, 0.0, nan)
+        return KindEstimate(kind, len(originals), nbytes, reason, nan, nan, nan, 0, 0.0, nan, 0, 0)
+    ratio = sum(each.bytes_ratio * each.bytes for each in samples) / max(1, sum(each.bytes for each in samples))
+    are_too_large = all(each.bytes_ratio > _MOST_BYTES for each in samples)
+    seconds = sum(each.seconds for each in samples) / len(samples)
+    # Proxies of more bytes are written too, and thrown away.
+    kept = [each for each in samples if each.bytes_ratio <= 1]
+    count = round(len(originals) * len(kept) / len(samples))
+    share = sum(each.bytes for each in kept) / max(1, sum(each.bytes for each in samples))
+    kept_ratio = sum(each.bytes_ratio * each.bytes for each in kept) / max(1, sum(each.bytes for each in kept))
+    samples = kept or samples
     gains = [log(each.original_seconds / each.proxy_seconds) for each in samples]
     # Each file is read as often as any other, so times are added, not gains.
     gain = sum(each.original_seconds for each in samples) / sum(each.proxy_seconds for each in samples)
     spread = float(np.std(gains, ddof=1)) if len(gains) > 1 else log(_SPREAD)
     half = 2 * max(spread, log(1.05)) / sqrt(len(gains)) * sqrt(max(0.0, 1 - len(gains) / (len(originals) + 1)))
     half = max(half, log(1.05))
-    ratio = sum(each.bytes_ratio * each.bytes for each in samples) / max(1, sum(each.bytes for each in samples))
     work = sum(each.work for each in originals) / max(1, sum(each.work for each in chosen))
     why = None
     if gain < LEAST_GAIN:
         why = f"proxies of {kind} would be {gain:.1f} times as fast, less than {LEAST_GAIN}"
-    elif ratio > _MOST_BYTES:
+    elif are_too_large:
         why = f"proxies of {kind} would have {ratio:.1f} times the bytes"
     return KindEstimate(
         kind,
@@ -135,9 +152,11 @@ def sample_kind(
         gain,
         gain * exp(-half),
         gain * exp(half),
-        round(ratio * nbytes),
-        sum(each.seconds for each in samples) * work * len(chosen) / len(samples),
+        round(kept_ratio * share * nbytes),
+        seconds * work * len(chosen),
         sum(each.original_seconds for each in samples) / len(samples),
+        0 if why else count,
+        0 if why else round(share * nbytes),
     )
 
 
@@ -184,9 +203,10 @@ def _choose_frames(count: int, gop: int, generator: np.random.Generator) -> IntA
 def _time_clips(source: MediaSource, index: FrameIndex, generator: np.random.Generator) -> float:
     """Measure the CPU seconds of a clip of 16 frames, 4 apart, at a random start; of a picture, of its decoding."""
     output = OutputSpec((_SIZE, _SIZE), still_quality="scaled")
-    spent = list[float]()
+    spent, phase = list[float](), generator.random()
     for number in range(_MOST_CLIPS + 1):
-        first = int(generator.integers(max(1, len(index) - _SPAN + 1)))
+        # Far from key frames and near to them as often as in the whole, whatever the number of clips.
+        first = int((phase + _GOLDEN * number) % 1 * max(1, len(index) - _SPAN + 1))
         frames = np.minimum(np.arange(first, first + _SPAN, _STRIDE), len(index) - 1)
         frames = frames if len(index) > 1 else frames[:1]
         pixels = allocate_pixels((len(frames), 3, _SIZE, _SIZE), source.name, source=source.name)
@@ -197,7 +217,8 @@ def _time_clips(source: MediaSource, index: FrameIndex, generator: np.random.Gen
             spent.append(thread_time() - began)
         if len(spent) >= _LEAST_CLIPS and sum(spent) > _MOST_SECONDS:
             break
-    return max(float(np.mean(spent)), 1e-6)
+    beside = _PICTURE_SECONDS if len(index) == 1 else 0.0
+    return max(float(np.mean(spent)), 1e-6) + beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +247,7 @@ class ProxyEstimate:
     @property
     def num_proxies(self) -> int:
         """Number of files that get a proxy."""
-        return sum(each.num_files for each in self.kinds if each.has_proxies)
+        return sum(each.num_proxies for each in self.kinds)
 
     @property
     def bytes(self) -> int:
@@ -236,7 +257,7 @@ class ProxyEstimate:
     @property
     def original_bytes(self) -> int:
         """Bytes of the originals that get a proxy."""
-        return sum(each.bytes for each in self.kinds if each.has_proxies)
+        return sum(each.original_bytes for each in self.kinds)
 
     @property
     def proxy_bytes(self) -> int:
@@ -253,8 +274,8 @@ class ProxyEstimate:
         before = after = 0.0
         for each in self.kinds:
             if each.has_proxies:
-                before += each.num_files * each.original_seconds
-                after += each.num_files * each.original_seconds / getattr(each, name)
+                before += each.num_proxies * each.original_seconds
+                after += each.num_proxies * each.original_seconds / getattr(each, name)
         return before / after if after else 1.0
 
     @property
