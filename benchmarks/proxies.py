@@ -415,10 +415,15 @@ def measure_crops(media: ProxyMedia, folder: Path, rounds: int) -> dict[str, Any
             made = [row["fingerprint"] for row in rows if row["proxy"]]
             has = np.isin(catalog.table["fingerprint"].to_pylist(), made)
             for crop, options in CROPS.items():
-                plans = [
-                    ff.plan_clips(each.filter(has), rule, clips_per_video=count, seed=0, **options)
-                    for each in (catalog, small)
-                ]
+                try:
+                    plans = [
+                        ff.plan_clips(each.filter(has), rule, clips_per_video=count, seed=0, **options)
+                        for each in (catalog, small)
+                    ]
+                except ff.UsageError as error:  # of a plan that would enlarge the proxies, but not the originals
+                    results.setdefault(key, {}).setdefault(crop, {})[str(side)] = {"refused": True}
+                    print(f"{key}, {side}, {crop}: {error}", flush=True)
+                    continue
                 values = []
                 with (
                     ff.ClipLoader(plans[0], batch_size=1, workers=2) as first,
