@@ -21,7 +21,7 @@ from framefeed._values import DEFAULT_LIMITS, PacketTable
 from framefeed.catalog._arrow import Ragged
 from framefeed.catalog._frame_numbers import ByteCursor, Damaged, bound_packed_bytes, compress, decompress, pack
 from framefeed.errors import LimitExceeded, UsageError
-from framefeed.index import BuiltFrom, FrameIndex, StreamFacts, TimesFrom
+from framefeed.index import BuiltFrom, FrameIndex, StreamFacts, TimesFrom, share_still_timeline
 from framefeed.media import SourceIdentity
 
 MOST_ITEMS = DEFAULT_LIMITS.max_packets
@@ -128,7 +128,7 @@ def read_index(numbers: bytes, data: memoryview) -> FrameIndex:
             raise Damaged(f"an original of {shown[0]} x {shown[1]} pixels")
         facts |= dict(zip(_SHOWN_FIELDS, shown, strict=True))
     columns = _read_columns(data[cursor.offset :], flags, counts)
-    return FrameIndex(
+    index = FrameIndex(
         **columns,
         time_base=Fraction(numerator, denominator),
         built_from=_BUILT_FROM[built_from],
@@ -138,6 +138,7 @@ def read_index(numbers: bytes, data: memoryview) -> FrameIndex:
         time_shift=shift,
         changes_size=bool(flags & _RESIZED),
     )
+    return share_still_timeline(index) if flags & _SHOWN else index
 
 
 def read_built_from_codes(rows: Ragged) -> IntArray:

@@ -38,6 +38,7 @@ from framefeed.index._stills import (
     describe_still_stream,
     has_picture_files,
     has_still_timeline,
+    share_still_timeline,
 )
 from framefeed.index._stream import Verify
 from framefeed.index._times import TIMES_FROM_IN_WORDS
@@ -88,4 +89,5 @@ __all__ = [
     "predict_seconds",
     "probe",
     "read_seconds",
+    "share_still_timeline",
 ]

@@ -92,6 +92,14 @@ STILL_TIMELINE = Timeline.whole(
 _SAME.update(STILL_TIMELINE.index.__dict__)
 
 
+def share_still_timeline(index: FrameIndex) -> FrameIndex:
+    """Make the index of a picture's proxy as `build_still_index` does; other indexes are returned as they are."""
+    is_still = len(index) == 1 and index.time_base == 1 and not index.pts[0] and not index.duration[0]
+    if not is_still or index.stream.container not in STILLS or index.identity is None:
+        return index
+    return build_still_index(index.stream, index.identity)
+
+
 def has_still_timeline(index: FrameIndex) -> bool:
     """Whether an index was made by `build_still_index` in this process, so that `STILL_TIMELINE` is its timeline."""
     return index.pts is _ZERO
