@@ -22,6 +22,7 @@ from framefeed._compute import pc
 from framefeed._files import replacing, write_errors
 from framefeed._names import check_local_path
 from framefeed._units import format_count
+from framefeed._values import MediaInfo
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._catalog_rows import CatalogRows
 from framefeed.catalog._columns import FACTS, Facts
@@ -78,9 +79,11 @@ class ProxyTable:
         return [(each["values"], each["counts"]) for each in sorted(reasons, key=lambda each: -each["counts"])]
 
 
-def pack_index(index: FrameIndex) -> dict[str, bytes]:
-    """Store a frame index as the last two columns of a row."""
-    numbers, row = pack_row(index, HeaderClaims())
+def pack_index(index: FrameIndex, info: MediaInfo | None) -> dict[str, bytes]:
+    """Store a frame index as the last two columns of a row, with the claims of the original's header."""
+    names = ("num_frames", "duration_seconds", "average_fps")
+    claims = HeaderClaims(*(getattr(info, f"{name}_from_header", None) for name in names))
+    numbers, row = pack_row(index, claims)
     return {"numbers": numbers, "row": row}
 
 

@@ -206,7 +206,7 @@ def _make_one(
         raise
     except FramefeedError as error:
         return {**row, "reason": f"{FAILED}{error}"}
-    facts = made.to_row()
+    facts = made.to_row(catalog.info(original.row))
     if facts["proxy_bytes"] > original.bytes:
         os.unlink(path)
         return {

@@ -15,12 +15,19 @@ import numpy as np
 
 from framefeed._arrays import ByteArray, FloatArray, IntArray
 from framefeed._files import replacing, write_errors
+from framefeed._values import MediaInfo
 from framefeed.catalog import pack_index
 from framefeed.decode import BaseDecoder, ClipSlot, allocate_pixels, make_auto_decoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.encode import ProxyShrinker, ProxyWriter, encode_still, read_planes, view_samples
 from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError
-from framefeed.index import FrameIndex, build_still_index, describe_still_stream, has_picture_files, index_media
+from framefeed.index import (
+    FrameIndex,
+    build_still_index,
+    describe_still_stream,
+    has_picture_files,
+    index_media,
+)
 from framefeed.media import MediaSource
 from framefeed.proxies._quality import Quality, compare, is_same_picture, sum_up
 from framefeed.request import OutputSpec
@@ -56,11 +63,11 @@ class MadeProxy:
     setting: int  # crf of the encoder, or quality of the JPEG
     seconds: float  # CPU time of this thread
 
-    def to_row(self) -> dict[str, Any]:
-        """Return the columns of its row in the table of proxies."""
+    def to_row(self, info: MediaInfo | None) -> dict[str, Any]:
+        """Return the columns of its row in the table of proxies; ``info`` is what the original's header claims."""
         assert self.index.identity is not None
         facts = {"proxy_bytes": self.index.identity.bytes, "quality": self.setting, "seconds": self.seconds}
-        return {**facts, **asdict(self.quality), **pack_index(self.index)}
+        return {**facts, **asdict(self.quality), **pack_index(self.index, info)}
 
 
 def scale_size(displayed: tuple[int, int], short_side: int) -> tuple[int, int]:
