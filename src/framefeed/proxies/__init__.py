@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framefeed.proxies._estimate import KindEstimate, ProxyEstimate
-from framefeed.proxies._make_proxies import FAILED, estimate_proxies, make_proxies
+from framefeed.proxies._kinds import FAILED
+from framefeed.proxies._make_proxies import estimate_proxies, make_proxies
 
 __all__ = ["FAILED", "KindEstimate", "ProxyEstimate", "estimate_proxies", "make_proxies"]

@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from framefeed._names import make_printable
 from framefeed._units import format_bytes, format_count, format_seconds, format_share, format_table
 from framefeed.catalog import Catalog
 from framefeed.decode import ClipSlot, allocate_pixels
 from framefeed.errors import FramefeedError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.parallel import Err, ordered_outcomes, raise_shortage
-from framefeed.proxies._kinds import Original
+from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, ordered_outcomes, raise_shortage
+from framefeed.proxies._kinds import FAILED, Original
 from framefeed.proxies._making import DECODER, ProxySettings, StaysItself, make_proxy
 from framefeed.request import OutputSpec
 
@@ -93,7 +94,7 @@ def sample_kind(
     kind, nbytes = originals[0].kind, sum(each.bytes for each in originals)
     generator = np.random.default_rng(seed)
     chosen = _choose(originals, generator)
-    samples, reason = list[FileSample](), ""
+    samples, reason, has_failed = list[FileSample](), "", False
     with tempfile.TemporaryDirectory(prefix="framefeed-") as folder:
         for original in chosen:
             path = os.path.join(folder, "proxy.jpg" if original.is_still else "proxy.mp4")
@@ -101,11 +102,14 @@ def sample_kind(
                 samples.append(_sample_file(catalog, original, path, settings, generator))
             except StaysItself as error:
                 reason = str(error)
+            except SAYS_NOTHING_OF_FILES:
+                raise
             except FramefeedError as error:
                 raise_shortage(error, original.name, "estimate")
-                reason = str(error)
+                reason, has_failed = make_printable(str(error)), True
     if not samples:
-        return KindEstimate(kind, len(originals), nbytes, f"none of {len(chosen)} files could be sampled: {reason}")
+        text = f"none of {format_count(len(chosen), 'file')} could be sampled: {reason}"
+        return KindEstimate(kind, len(originals), nbytes, f"{FAILED}{text}" if has_failed else text)
     gains = [log(each.original_seconds / each.proxy_seconds) for each in samples]
     # Each file is read as often as any other, so times are added, not gains.
     gain = sum(each.original_seconds for each in samples) / sum(each.proxy_seconds for each in samples)
