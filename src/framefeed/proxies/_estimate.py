@@ -104,8 +104,10 @@ def sample_kind(
                 reason = str(error)
             except SAYS_NOTHING_OF_FILES:
                 raise
-            except FramefeedError as error:
+            except (FramefeedError, MemoryError) as error:
                 raise_shortage(error, original.name, "estimate")
+                if not isinstance(error, FramefeedError):
+                    raise
                 reason, has_failed = make_printable(str(error)), True
     if not samples:
         text = f"none of {format_count(len(chosen), 'file')} could be sampled: {reason}"

@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from framefeed._files import lock_folder, remove_scratch, write_errors
+from framefeed._files import lock_folder, remove_scratch, replacing, write_errors
 from framefeed._names import escape, is_url, split_part
 from framefeed.catalog import PROXY_SCHEMA, TABLE_NAME, read_proxy_table, write_proxy_table
 from framefeed.errors import MediaError, UsageError
@@ -98,6 +98,14 @@ def _shorten(name: str) -> str:
     return os.fsencode(name)[:_MOST_BYTES].decode("utf-8", "ignore").replace(":", "_").replace("\0", "_")
 
 
+def _format_line(values: Mapping[str, Any]) -> str:
+    """Write a line of the journal."""
+    text = {
+        name: base64.b64encode(value).decode() if isinstance(value, bytes) else value for name, value in values.items()
+    }
+    return json.dumps(text) + "\n"
+
+
 class ProxyFolder(ClosedByWith):
     """An open folder of proxies: one run writes to it at a time.
 
@@ -133,11 +141,12 @@ class ProxyFolder(ClosedByWith):
                 self._read_table()
                 self._read_journal()
             # As the first lines of a new journal, so that a torn line of the old one is gone.
-            with write_errors(path):
-                self._journal = open(os.path.join(path, JOURNAL_NAME), "w", encoding="utf-8")  # noqa: SIM115
-            self._write_line({"settings": self._settings, "decisions": self.decisions})
-            for row in self.rows.values():
-                self._write_line(row)
+            lines = [{"settings": self._settings, "decisions": self.decisions}, *self.rows.values()]
+            journal = os.path.join(path, JOURNAL_NAME)
+            with write_errors(journal):
+                with replacing(journal) as scratch, open(scratch, "w", encoding="utf-8") as file:
+                    file.writelines(map(_format_line, lines))
+                self._journal = open(journal, "a", encoding="utf-8")  # noqa: SIM115
         except BaseException:
             os.close(self._lock)
             raise
@@ -164,7 +173,9 @@ class ProxyFolder(ClosedByWith):
                     self.decisions |= row["decisions"]
                     continue
                 decoded = {name: row[name] and base64.b64decode(row[name]) for name in _BINARY}
-                self.rows[row["fingerprint"]] = {**dict.fromkeys(PROXY_SCHEMA.names), **row, **decoded}
+                whole = {**dict.fromkeys(PROXY_SCHEMA.names), **row, **decoded}
+                pa.Table.from_pylist([whole], schema=PROXY_SCHEMA)  # else a ValueError or TypeError
+                self.rows[row["fingerprint"]] = whole
 
     def decide(self, decisions: Mapping[str, Any]) -> None:
         """Keep what was decided of kinds of files, for the next run too."""
@@ -178,13 +189,8 @@ class ProxyFolder(ClosedByWith):
         self._write_line(whole)
 
     def _write_line(self, values: Mapping[str, Any]) -> None:
-        text = {
-            name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
-            for name, value in values.items()
-        }
-        path = os.path.join(self.path, JOURNAL_NAME)
-        with write_errors(path):
-            self._journal.write(json.dumps(text) + "\n")
+        with write_errors(os.path.join(self.path, JOURNAL_NAME)):
+            self._journal.write(_format_line(values))
             self._journal.flush()
 
     def finish(self, fingerprints: Sequence[str]) -> None:

@@ -12,9 +12,15 @@ from framefeed._checks import check_integer, check_progress, expected, showing_p
 from framefeed._files import write_errors
 from framefeed._names import check_local_path, escape, make_printable
 from framefeed.catalog import Catalog, unpack_index
-from framefeed.errors import FramefeedError, MediaError, UsageError
+from framefeed.errors import FramefeedError, MediaError
 from framefeed.media import MediaSource
-from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, ordered_outcomes, thread_budget
+from framefeed.parallel import (
+    SAYS_NOTHING_OF_FILES,
+    Err,
+    ordered_outcomes,
+    raise_shortage,
+    thread_budget,
+)
 from framefeed.proxies._estimate import ProxyEstimate, sample_kinds
 from framefeed.proxies._folder import ProxyFolder, check_outside, find_root
 from framefeed.proxies._kinds import FAILED, Original, list_files, list_originals
@@ -206,9 +212,12 @@ def _make_one(
         made = make_proxy(source, index, path, settings, original.fingerprint)
     except StaysItself as stays:
         return {**row, "reason": str(stays)}
-    except (UsageError, *SAYS_NOTHING_OF_FILES):
+    except SAYS_NOTHING_OF_FILES:
         raise
-    except FramefeedError as error:
+    except (FramefeedError, MemoryError) as error:
+        raise_shortage(error, original.name, "proxy")
+        if not isinstance(error, FramefeedError):
+            raise
         return {**row, "reason": make_printable(f"{FAILED}{error}")}
     facts = made.to_row(catalog.info(original.row))
     if facts["proxy_bytes"] > original.bytes:

@@ -216,7 +216,7 @@ class _Video:
             raise StaysItself(f"the encoder wrote {len(own)} of {count} pictures, or in another order")
         pairs, number = [], 0
         for ordinal, frame in DECODER.iter_native(media, own, np.arange(count)):
-            beside = [*self._sums[max(0, number - 1) : number], *self._sums[number + 1 : number + 2]]
+            beside = self._sums[max(0, number - 1) : number] + self._sums[number + 1 : number + 2]
             seen = sum_up(view_samples(frame.planes[0]))
             if ordinal != number or not is_same_picture(self._sums[number], seen, beside):
                 break
@@ -243,7 +243,7 @@ def _make_still(
     stream = describe_still_stream("jpeg", "mjpeg", (size[1], size[0]), "RGB", 0, mirrored=False)
     own = build_still_index(stream, media.identity())
     seen = _decode_picture(media, own, OutputSpec(dimension_order="NHWC"))
-    if not is_same_picture(*(sum_up(compute_luma(picture)) for picture in (right, seen))):
+    if not is_same_picture(sum_up(compute_luma(right)), sum_up(compute_luma(seen))):
         raise StaysItself("the encoder wrote another picture")
     return own, compare([((compute_luma(right), right), (compute_luma(seen), seen))])
 
