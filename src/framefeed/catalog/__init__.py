@@ -57,10 +57,12 @@ from framefeed.catalog._plan_columns import PLAN_COLUMNS, number_sources, number
 from framefeed.catalog._proxies import (
     PROXY_SCHEMA,
     TABLE_NAME,
+    TIME_FACTS,
     ProxyTable,
     check_no_proxies,
     pack_index,
     read_proxy_table,
+    unpack_index,
     write_proxy_table,
 )
 from framefeed.catalog._row_lists import BUILT_FROM_IN_WORDS, RowLists, count_built_from
@@ -81,6 +83,7 @@ __all__ = [
     "SIGNED",
     "SURVEYED",
     "TABLE_NAME",
+    "TIME_FACTS",
     "Catalog",
     "CatalogEntry",
     "CatalogHeader",
@@ -151,6 +154,7 @@ __all__ = [
     "store_catalog",
     "survey",
     "take_storage",
+    "unpack_index",
     "write_catalog",
     "write_proxy_table",
 ]

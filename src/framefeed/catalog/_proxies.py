@@ -20,28 +20,34 @@ import pyarrow.parquet as pq
 from framefeed._arrays import IntArray
 from framefeed._compute import pc
 from framefeed._files import replacing, write_errors
-from framefeed._names import check_local_path
+from framefeed._names import check_local_path, escape, resolve_name
 from framefeed._units import format_count
+from framefeed._values import MediaInfo
 from framefeed.catalog._arrow import gather_rows
 from framefeed.catalog._catalog_rows import CatalogRows
 from framefeed.catalog._columns import FACTS, Facts
-from framefeed.catalog._frame_rows import HeaderClaims, pack_row
+from framefeed.catalog._frame_rows import HeaderClaims, pack_row, read_index
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTables
-from framefeed.catalog._plan_columns import number_sources
+from framefeed.catalog._plan_columns import find_pictures, number_sources
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import FrameIndex
+from framefeed.media import source_name
 from framefeed.parallel import raise_shortage
 
 TABLE_NAME = "proxies.parquet"
 """Name of the table in the folder of the proxies."""
 FORMAT = 1
 _KEY = b"framefeed proxies"
+TIME_FACTS = ("num_frames", "duration_seconds", "average_fps", "times_from")
+"""Columns of a catalog that differ where a video's frames have other numbers or times, such as by ``assume_fps``."""
 PROXY_SCHEMA = pa.schema(
     [
-        ("original", pa.string()),  # path, URL or name, without secrets
+        ("original", pa.string()),  # path, URL or name, without secrets, by `escape`
         ("fingerprint", pa.string()),  # of the original
         ("bytes", pa.int64()),  # of the original
         ("kind", pa.string()),  # codec, size and distance of key frames of the original
+        # As in the catalog, for the frames of one file may be given other times.
+        *((name, FACTS[name]) for name in TIME_FACTS),
         ("proxy", pa.string()),  # path in the folder; null where the original stays
         ("reason", pa.string()),  # why the original stays
         ("proxy_bytes", pa.int64()),
@@ -78,10 +84,17 @@ class ProxyTable:
         return [(each["values"], each["counts"]) for each in sorted(reasons, key=lambda each: -each["counts"])]
 
 
-def pack_index(index: FrameIndex) -> dict[str, bytes]:
-    """Store a frame index as the last two columns of a row."""
-    numbers, row = pack_row(index, HeaderClaims())
+def pack_index(index: FrameIndex, info: MediaInfo | None) -> dict[str, bytes]:
+    """Store a frame index as the last two columns of a row, with the claims of the original's header."""
+    names = ("num_frames", "duration_seconds", "average_fps")
+    claims = HeaderClaims(*(getattr(info, f"{name}_from_header", None) for name in names))
+    numbers, row = pack_row(index, claims)
     return {"numbers": numbers, "row": row}
+
+
+def unpack_index(row: Mapping[str, Any]) -> FrameIndex:
+    """Read the frame index of a row, as `pack_index` stored it; a damaged one is a ValueError."""
+    return read_index(row["numbers"], memoryview(row["row"]))
 
 
 def write_proxy_table(folder: str, settings: Mapping[str, Any], rows: pa.Table) -> None:
@@ -144,6 +157,7 @@ def attach_proxies(catalog: CatalogRows, folder: str) -> tuple[Any, ProxyTable]:
     has_proxy = texts.is_valid().to_numpy(zero_copy_only=False)
     if not has_proxy.any():
         return data, proxies
+    _check_times(catalog, proxies, table, np.where(has_proxy, found, -1))
     numbers = number_sources(table.column("source").combine_chunks())
     first = np.unique(numbers, return_index=True)[1]
     old = data.facts.plan_columns.frame_rows[first] if data.frames is not None else np.full(len(first), -1, np.int64)
@@ -162,7 +176,7 @@ def _check_known(catalog: CatalogRows, proxies: ProxyTable, found: IntArray) -> 
     if not len(unknown):
         return
     names = set(proxies.rows["original"].to_pylist())
-    changed = [row for row in unknown.tolist() if catalog.shown_name(row) in names]
+    changed = [row for row in unknown.tolist() if escape(catalog.shown_name(row)) in names]
     advice = f"make their proxies with ff.make_proxies(catalog, {proxies.folder!r}), which keeps the others"
     if changed:
         name = catalog.shown_name(changed[0])
@@ -174,3 +188,19 @@ def _check_known(catalog: CatalogRows, proxies: ProxyTable, found: IntArray) -> 
         UserWarning,
         stacklevel=4,
     )
+
+
+def _check_times(catalog: CatalogRows, proxies: ProxyTable, table: pa.Table, found: IntArray) -> None:
+    """Refuse videos whose frames have other numbers or times than when their proxies were made; -1 has none."""
+    at = np.flatnonzero((found >= 0) & ~find_pictures(table.column("kind")))
+    now, before = table.select(TIME_FACTS).take(at), proxies.rows.select(TIME_FACTS).take(found[at])
+    pairs = zip(*(zip(*each.to_pydict().values(), strict=True) for each in (before, now)), strict=True)
+    changed = [row for row, (one, other) in zip(at.tolist(), pairs, strict=True) if one != other]
+    if changed:
+        name = source_name(resolve_name(table.column("source")[changed[0]].as_py(), catalog._data.root))
+        raise StaleSource(
+            f"{name}: its frames have other numbers or times than when its proxy was made, such as by another "
+            "assume_fps= or verify=: scan it as then, or make the proxies of this catalog in another folder",
+            source=name,
+            stage="open",
+        )

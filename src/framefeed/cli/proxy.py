@@ -8,6 +8,7 @@ from dataclasses import asdict
 from time import perf_counter
 from typing import Any
 
+from framefeed._names import unescape
 from framefeed._units import format_bytes, format_count, format_seconds, format_share, format_table
 from framefeed.catalog import ProxyTable, read_proxy_table
 from framefeed.cli._arguments import read_at_least, read_workers
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     small.to_parquet(saved)
     table = read_proxy_table(args.out)
     failures = [
-        (row["original"], "MediaError", row["reason"].removeprefix(FAILED))
+        (unescape(row["original"]), "MediaError", row["reason"].removeprefix(FAILED))
         for row in table.rows.select(["original", "reason"]).to_pylist()
         if (row["reason"] or "").startswith(FAILED)
     ]
@@ -104,7 +105,7 @@ def _count(table: ProxyTable) -> dict[str, Any]:
         "proxy_bytes": sum(facts["proxy_bytes"]),
         **{f"{name}_mean": sum(facts[name]) / max(1, len(made)) for name in ("psnr", "ssim", "rgb_psnr")},
         "psnr_worst": None if worst is None else facts["psnr_worst"][worst],
-        "worst": None if worst is None else made["original"][worst].as_py(),
+        "worst": None if worst is None else unescape(made["original"][worst].as_py()),
         "stay": dict(table.count_reasons()),
     }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from framefeed.proxies._estimate import KindEstimate, ProxyEstimate
-from framefeed.proxies._make_proxies import FAILED, estimate_proxies, make_proxies
+from framefeed.proxies._kinds import FAILED
+from framefeed.proxies._make_proxies import estimate_proxies, make_proxies
 from framefeed.proxies._making import ProxySettings, StaysItself, make_proxy
 
 __all__ = [

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from framefeed._arrays import IntArray
+from framefeed._names import make_printable
 from framefeed._units import UNKNOWN, format_bytes, format_count, format_seconds, format_share, format_table
 from framefeed.catalog import Catalog
 from framefeed.decode import ClipSlot, allocate_pixels
 from framefeed.errors import FramefeedError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.parallel import Err, ordered_outcomes, raise_shortage
-from framefeed.proxies._kinds import Original
+from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, ordered_outcomes, raise_shortage
+from framefeed.proxies._kinds import FAILED, Original
 from framefeed.proxies._making import DECODER, ProxySettings, StaysItself, make_proxy
 from framefeed.request import OutputSpec
 
@@ -109,7 +110,7 @@ def sample_kind(
     kind, nbytes = originals[0].kind, sum(each.bytes for each in originals)
     generator = np.random.default_rng(seed)
     chosen = _choose(originals, generator)
-    samples, reason = list[FileSample](), ""
+    samples, reason, has_failed = list[FileSample](), "", False
     with tempfile.TemporaryDirectory(prefix="framefeed-") as folder:
         for original in chosen:
             path = os.path.join(folder, "proxy.jpg" if original.is_still else "proxy.mp4")
@@ -117,12 +118,17 @@ def sample_kind(
                 samples.append(_sample_file(catalog, original, path, settings, generator))
             except StaysItself as error:
                 reason = str(error)
-            except FramefeedError as error:
+            except SAYS_NOTHING_OF_FILES:
+                raise
+            except (FramefeedError, MemoryError) as error:
                 raise_shortage(error, original.name, "estimate")
-                reason = str(error)
+                if not isinstance(error, FramefeedError):
+                    raise
+                reason, has_failed = make_printable(str(error)), True
     if not samples:
-        reason = f"none of {len(chosen)} files could be sampled: {reason}"
-        return KindEstimate(kind, len(originals), nbytes, reason, nan, nan, nan, 0, 0.0, nan, 0, 0)
+        text = f"none of {format_count(len(chosen), 'file')} could be sampled: {reason}"
+        why = f"{FAILED}{text}" if has_failed else text
+        return KindEstimate(kind, len(originals), nbytes, why, nan, nan, nan, 0, 0.0, nan, 0, 0)
     ratio = sum(each.bytes_ratio * each.bytes for each in samples) / max(1, sum(each.bytes for each in samples))
     are_too_large = all(each.bytes_ratio > _MOST_BYTES for each in samples)
     seconds = sum(each.seconds for each in samples) / len(samples)
@@ -139,24 +145,24 @@ def sample_kind(
     half = 2 * max(spread, log(1.05)) / sqrt(len(gains)) * sqrt(max(0.0, 1 - len(gains) / (len(originals) + 1)))
     half = max(half, log(1.05))
     work = sum(each.work for each in originals) / max(1, sum(each.work for each in chosen))
-    why = None
+    verdict = None
     if gain < LEAST_GAIN:
-        why = f"proxies of {kind} would be {gain:.1f} times as fast, less than {LEAST_GAIN}"
+        verdict = f"proxies of {kind} would be {gain:.1f} times as fast, less than {LEAST_GAIN}"
     elif are_too_large:
-        why = f"proxies of {kind} would have {ratio:.1f} times the bytes"
+        verdict = f"proxies of {kind} would have {ratio:.1f} times the bytes"
     return KindEstimate(
         kind,
         len(originals),
         nbytes,
-        why,
+        verdict,
         gain,
         gain * exp(-half),
         gain * exp(half),
         round(kept_ratio * share * nbytes),
         seconds * work * len(chosen),
         sum(each.original_seconds for each in samples) / len(samples),
-        0 if why else count,
-        0 if why else round(share * nbytes),
+        0 if verdict else count,
+        0 if verdict else round(share * nbytes),
     )
 
 

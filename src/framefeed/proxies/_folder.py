@@ -15,48 +15,95 @@ import base64
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain, count
 from typing import Any
 
 import pyarrow as pa
 
-from framefeed._files import lock_folder, remove_scratch, write_errors
-from framefeed._names import is_url, split_part
+from framefeed._files import lock_folder, remove_scratch, replacing, write_errors
+from framefeed._names import escape, is_url, split_part
 from framefeed.catalog import PROXY_SCHEMA, TABLE_NAME, read_proxy_table, write_proxy_table
 from framefeed.errors import MediaError, UsageError
 from framefeed.parallel import ClosedByWith
+from framefeed.proxies._kinds import Original
 
 JOURNAL_NAME, LOCK_NAME = ".proxies.jsonl", ".proxies.lock"
 _BINARY = ("numbers", "row")
 _MOST_BYTES = 200
 """Of the name of a file or folder; most file systems take 255."""
+_MARK = b'{"framefeed": "proxy", '
+"""Begins the text in each proxy that names its original."""
 _ENDINGS = {True: ".jpg", False: ".mp4"}
 
 
-def name_proxies(names: Sequence[str], are_stills: Sequence[bool], fingerprints: Sequence[str]) -> list[str]:
-    """Name the proxies of originals, as paths in their folder: in the originals' tree, each once."""
-    is_local = [not is_url(name) and os.path.isabs(name) for name in names]
-    folders = [os.path.dirname(name) for name, local in zip(names, is_local, strict=True) if local]
-    root = os.path.commonpath(folders) if folders else os.sep
-    taken, paths = set[str](), list[str]()
-    for name, local, is_still, fingerprint in zip(names, is_local, are_stills, fingerprints, strict=True):
-        part = split_part(name)
-        text = os.path.relpath(name, root) if local else name if part is None else f"{part.container}/{part.member}"
+def find_root(files: Iterable[str]) -> str:
+    """Find the folder that has all files on this machine; the root of all if they have nothing in common."""
+    folders = {os.path.dirname(each) for each in files}
+    return os.path.commonpath(folders) if folders else os.sep
+
+
+class ProxyNames:
+    """Names of proxies, as paths in their folder: in the tree of their originals, each once, whatever its case.
+
+    Args:
+        root: Folder of the originals.
+        kept: Paths that are taken.
+        is_free: Whether a path may be written to.
+    """
+
+    def __init__(self, root: str, kept: Iterable[str] = (), is_free: Callable[[str], bool] = lambda path: True) -> None:
+        self._root, self._is_free = root, is_free
+        self._files, self._folders = set[str](), set[str]()
+        for path in kept:
+            self._take(path)
+
+    def name(self, original: str, fingerprint: str, *, is_still: bool) -> str:
+        """Name the proxy of an original, which no other has."""
+        part = split_part(original)
+        text = original if part is None else f"{part.container}/{part.member}"
+        if not is_url(text) and os.path.isabs(text):
+            text = os.path.relpath(text, self._root)
         parts = [_shorten(each) for each in re.split(r"[/\\]+", re.sub(r"^[a-z0-9+]+://", "", text))]
-        path = "/".join(each for each in parts if each not in ("", ".", "..")) or fingerprint
-        ending = _ENDINGS[is_still]
+        path, ending = (
+            "/".join(each for each in parts if each not in ("", ".", "..")) or fingerprint,
+            _ENDINGS[is_still],
+        )
         stem, own = os.path.splitext(path)
-        path = f"{stem}{ending}" if own.lower() == ending else f"{path}{ending}"
-        if path.casefold() in taken:
-            path = f"{path.removesuffix(ending)}-{fingerprint[:12]}{ending}"
-        taken.add(path.casefold())
-        paths.append(path)
-    return paths
+        path = stem if own.lower() == ending else path
+        # The last ones lie in no folder, whose name may be that of a file.
+        stems = chain([path, f"{path}-{fingerprint[:12]}"], (f"{fingerprint}-{number}" for number in count(1)))
+        found = next(each for each in (stem + ending for stem in stems) if self._is_new(each) and self._is_free(each))
+        self._take(found)
+        return found
+
+    def _is_new(self, path: str) -> bool:
+        file, *folders = _list_with_folders(path)
+        return file not in self._files and file not in self._folders and self._files.isdisjoint(folders)
+
+    def _take(self, path: str) -> None:
+        file, *folders = _list_with_folders(path)
+        self._files.add(file)
+        self._folders.update(folders)
+
+
+def _list_with_folders(path: str) -> list[str]:
+    """List a path and the folders that it is in, as file systems that do not tell cases apart see them."""
+    parts = path.casefold().split("/")
+    return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
 def _shorten(name: str) -> str:
     return os.fsencode(name)[:_MOST_BYTES].decode("utf-8", "ignore").replace(":", "_").replace("\0", "_")
+
+
+def _format_line(values: Mapping[str, Any]) -> str:
+    """Write a line of the journal."""
+    text = {
+        name: base64.b64encode(value).decode() if isinstance(value, bytes) else value for name, value in values.items()
+    }
+    return json.dumps(text) + "\n"
 
 
 class ProxyFolder(ClosedByWith):
@@ -94,11 +141,12 @@ class ProxyFolder(ClosedByWith):
                 self._read_table()
                 self._read_journal()
             # As the first lines of a new journal, so that a torn line of the old one is gone.
-            with write_errors(path):
-                self._journal = open(os.path.join(path, JOURNAL_NAME), "w", encoding="utf-8")  # noqa: SIM115
-            self._write_line({"settings": self._settings, "decisions": self.decisions})
-            for row in self.rows.values():
-                self._write_line(row)
+            lines = [{"settings": self._settings, "decisions": self.decisions}, *self.rows.values()]
+            journal = os.path.join(path, JOURNAL_NAME)
+            with write_errors(journal):
+                with replacing(journal) as scratch, open(scratch, "w", encoding="utf-8") as file:
+                    file.writelines(map(_format_line, lines))
+                self._journal = open(journal, "a", encoding="utf-8")  # noqa: SIM115
         except BaseException:
             os.close(self._lock)
             raise
@@ -125,7 +173,9 @@ class ProxyFolder(ClosedByWith):
                     self.decisions |= row["decisions"]
                     continue
                 decoded = {name: row[name] and base64.b64decode(row[name]) for name in _BINARY}
-                self.rows[row["fingerprint"]] = {**dict.fromkeys(PROXY_SCHEMA.names), **row, **decoded}
+                whole = {**dict.fromkeys(PROXY_SCHEMA.names), **row, **decoded}
+                pa.Table.from_pylist([whole], schema=PROXY_SCHEMA)  # else a ValueError or TypeError
+                self.rows[row["fingerprint"]] = whole
 
     def decide(self, decisions: Mapping[str, Any]) -> None:
         """Keep what was decided of kinds of files, for the next run too."""
@@ -139,13 +189,8 @@ class ProxyFolder(ClosedByWith):
         self._write_line(whole)
 
     def _write_line(self, values: Mapping[str, Any]) -> None:
-        text = {
-            name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
-            for name, value in values.items()
-        }
-        path = os.path.join(self.path, JOURNAL_NAME)
-        with write_errors(path):
-            self._journal.write(json.dumps(text) + "\n")
+        with write_errors(os.path.join(self.path, JOURNAL_NAME)):
+            self._journal.write(_format_line(values))
             self._journal.flush()
 
     def finish(self, fingerprints: Sequence[str]) -> None:
@@ -156,6 +201,28 @@ class ProxyFolder(ClosedByWith):
         write_proxy_table(self.path, {**self._settings, "decisions": self.decisions}, table)
         with suppress(OSError):
             os.unlink(os.path.join(self.path, JOURNAL_NAME))
+
+    def name(self, root: str, originals: Sequence[Original]) -> list[str]:
+        """Name the proxies of originals: those that are there keep their names, and no other file is overwritten."""
+        current, names = {each.fingerprint for each in originals}, {escape(each.name) for each in originals}
+        for fingerprint, row in list(self.rows.items()):
+            if row["original"] in names and fingerprint not in current:  # The original has changed.
+                self.forget(fingerprint)
+        kept = {fingerprint: row["proxy"] for fingerprint, row in self.rows.items() if row["proxy"] is not None}
+        given = ProxyNames(root, kept.values(), self._may_write)
+        return [
+            kept.get(each.fingerprint) or given.name(each.name, each.fingerprint, is_still=each.is_still)
+            for each in originals
+        ]
+
+    def _may_write(self, path: str) -> bool:
+        """Whether there is no file at a path, or the proxy of an earlier run that is in no table."""
+        whole = os.path.join(self.path, path)
+        if not os.path.lexists(whole):
+            return True
+        with suppress(OSError), open(whole, "rb") as file:
+            return _MARK in file.read()
+        return False
 
     def forget(self, fingerprint: str) -> None:
         """Leave out a row, to make it again."""
@@ -173,27 +240,18 @@ class ProxyFolder(ClosedByWith):
             remove_scratch(folder)
 
 
-def check_outside(out: str, names: Sequence[str]) -> None:
-    """Check that a folder of proxies does not lie where the next scan of the originals would find it.
+def check_outside(out: str, files: Iterable[str]) -> None:
+    """Check that a folder of proxies does not lie where the next scan of these files would find it.
 
     Raises:
-        UsageError: It is the folder of the originals, or one in it.
+        UsageError: It is the folder of the files, or one in it.
     """
-    folders = {os.path.dirname(name) for name in names if not is_url(name) and os.path.isabs(name)}
+    folders = {os.path.realpath(os.path.dirname(name)) for name in files}
     if not folders:
         return
-    root, own = os.path.realpath(os.path.commonpath(sorted(folders))), os.path.realpath(out)
-    if root == os.sep:  # of folders that have nothing in common
-        inside = next(
-            (
-                each
-                for each in sorted(folders)
-                if os.path.commonpath([os.path.realpath(each), own]) == os.path.realpath(each)
-            ),
-            None,
-        )
-    else:
-        inside = root if os.path.commonpath([root, own]) == root else None
+    root, own = os.path.commonpath(folders), os.path.realpath(out)
+    # Folders that have nothing in common are looked at one by one.
+    inside = next((each for each in (sorted(folders) if root == os.sep else [root]) if _is_in(own, each)), None)
     if inside is not None:
         raise UsageError(
             f"out: {out} is in {inside}, the folder of the originals, so that the next scan would find the proxies "
@@ -201,4 +259,8 @@ def check_outside(out: str, names: Sequence[str]) -> None:
         )
 
 
-__all__ = ["TABLE_NAME", "ProxyFolder", "check_outside", "name_proxies"]
+def _is_in(path: str, folder: str) -> bool:
+    return os.path.commonpath([path, folder]) == folder
+
+
+__all__ = ["TABLE_NAME", "ProxyFolder", "ProxyNames", "check_outside", "find_root"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from framefeed.catalog import Catalog, check_no_proxies, explain_missing_frames, list_unindexed_rows
+from framefeed._names import is_url, split_part
+from framefeed.catalog import TIME_FACTS, Catalog, check_no_proxies, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
 
 _HEIGHTS = (144, 240, 360, 480, 540, 720, 1080, 1440, 2160, 4320)
 _MEGAPIXELS = (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48)
@@ -19,6 +19,8 @@ _GOPS = (1, 2, 8, 16, 32, 64, 128, 256)
 DAMAGED = "it has damaged frames, which must stay what they are"
 RESIZED = "its pictures change their size"
 ALPHA = "it has an alpha channel"
+FAILED = "cannot be read: "
+"""Begins the reason of an original that is tried again by the next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Original:
     width: int
     kind: str
     is_still: bool
+    times: Mapping[str, Any]  # by the names of TIME_FACTS
     reason: str | None = None  # why it gets no proxy, whatever a sample says
 
     @property
@@ -52,9 +55,8 @@ def list_originals(catalog: Catalog, short_side: int) -> list[Original]:
     if len(list_unindexed_rows(catalog)):
         raise UsageError(explain_missing_frames(catalog))
     rows = catalog.usable_rows
-    table = catalog.table.select(
-        ["fingerprint", "bytes", "codec", "kind", "container", "pixel_format", "num_key_frames", "num_damaged_frames"]
-    ).take(rows)
+    names = ("fingerprint", "bytes", "codec", "kind", "pixel_format", "num_key_frames", "num_damaged_frames")
+    table = catalog.table.select([*names, *TIME_FACTS]).take(rows)
     facts = {name: table.column(name).to_pylist() for name in table.column_names}
     heights, widths, counts = (
         values[rows].tolist() for values in (catalog.heights, catalog.widths, catalog.num_frames)
@@ -86,9 +88,18 @@ def list_originals(catalog: Catalog, short_side: int) -> list[Original]:
             width,
             name_kind(facts["codec"][number] or "", height, width, count, facts["num_key_frames"][number]),
             is_still,
+            {name: facts[name][number] for name in TIME_FACTS},
             reason,
         )
     return list(originals.values())
+
+
+def list_files(catalog: Catalog) -> set[str]:
+    """List the paths of all files of a catalog on this machine, also of those that failed; of members the archive."""
+    names = {catalog.shown_name(row) for row in range(len(catalog))}
+    parts = {name: split_part(name) for name in names if is_url(name)}
+    names = {part.container for part in parts.values() if part is not None} | names - set(parts)
+    return {os.path.abspath(name) for name in names if not is_url(name) and not name.startswith("<")}
 
 
 def name_kind(codec: str, height: int, width: int, num_frames: int, num_key_frames: int | None) -> str:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal
 
 from framefeed._checks import check_integer, check_progress, expected, showing_progress
 from framefeed._files import write_errors
-from framefeed._names import check_local_path
-from framefeed.catalog import Catalog
-from framefeed.errors import FramefeedError, UsageError
-from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, ordered_outcomes, thread_budget
+from framefeed._names import check_local_path, escape, make_printable
+from framefeed.catalog import Catalog, unpack_index
+from framefeed.errors import FramefeedError, MediaError
+from framefeed.media import MediaSource
+from framefeed.parallel import (
+    SAYS_NOTHING_OF_FILES,
+    Err,
+    ordered_outcomes,
+    raise_shortage,
+    thread_budget,
+)
 from framefeed.proxies._estimate import ProxyEstimate, sample_kinds
-from framefeed.proxies._folder import ProxyFolder, check_outside, name_proxies
-from framefeed.proxies._kinds import Original, list_originals
+from framefeed.proxies._folder import ProxyFolder, check_outside, find_root
+from framefeed.proxies._kinds import FAILED, Original, list_files, list_originals
 from framefeed.proxies._making import ProxySettings, StaysItself, make_proxy
 
 Progress = bool | Callable[[int, int], object] | None
-FAILED = "cannot be read: "
-"""Begins the reason of an original that is tried again by the next run."""
 _IN_FLIGHT_PER_WORKER = 4
 _LEAST_SIDE, _MOST_SIDE = 16, 4096
 
@@ -71,20 +76,19 @@ def make_proxies(
     check_progress(progress)
     path = os.path.abspath(check_local_path("out", out, "small/"))
     originals = list_originals(catalog, short_side)
-    check_outside(path, [each.name for each in originals])
-    names = name_proxies(
-        [each.name for each in originals],
-        [each.is_still for each in originals],
-        [each.fingerprint for each in originals],
-    )
+    files = list_files(catalog)
+    check_outside(path, files)
     with ProxyFolder(path, asdict(settings), resume=resume) as folder:
-        _drop_stale(folder, originals, names)
+        _drop_stale(folder, originals)
+        names = folder.name(find_root(files), originals)
         folder.sweep({os.path.dirname(os.path.join(path, name)) for name in names} | {path})
         missing = [each for each in originals if each.fingerprint not in folder.rows]
         sampled = sample_kinds(catalog, missing, settings, folder.decisions, threads)
-        if sampled:
-            folder.decide({kind: each.reason for kind, each in sampled.items()})
-        _make_all(catalog, folder, settings, list(zip(originals, names, strict=True)), threads, progress)
+        reasons = {kind: each.reason for kind, each in sampled.items()}
+        if decisions := {kind: reason for kind, reason in reasons.items() if not (reason or "").startswith(FAILED)}:
+            folder.decide(decisions)
+        make = partial(_make_one, catalog, path, settings, {**folder.decisions, **reasons})
+        _make_all(folder, make, list(zip(originals, names, strict=True)), threads, progress)
         folder.finish([each.fingerprint for each in originals])
     return catalog.with_proxies(path)
 
@@ -140,24 +144,30 @@ def _check_arguments(catalog: object, short_side: int, gop: int, workers: int | 
     return ProxySettings(side, check_integer("gop", gop, 1)), threads
 
 
-def _drop_stale(folder: ProxyFolder, originals: Sequence[Original], names: Sequence[str]) -> None:
-    """Forget what an earlier run made of originals whose proxy is not there any more, or another file."""
-    for original, name in zip(originals, names, strict=True):
+def _drop_stale(folder: ProxyFolder, originals: Sequence[Original]) -> None:
+    """Forget what an earlier run made of originals that have other times now, or whose proxy is another file now."""
+    for original in originals:
         row = folder.rows.get(original.fingerprint)
-        if row is None:
-            continue
-        path = os.path.join(folder.path, row["proxy"] or name)
-        is_there = row["proxy"] is None and not (row["reason"] or "").startswith(FAILED)
-        if row["proxy"] is not None and os.path.isfile(path):
-            is_there = os.path.getsize(path) == row["proxy_bytes"]
-        if not is_there:
+        if row is not None and not _is_current(folder.path, original, row):
             folder.forget(original.fingerprint)
 
 
+def _is_current(out: str, original: Original, row: Mapping[str, Any]) -> bool:
+    """Whether the row of an original is what this run would write."""
+    if row["proxy"] is None:
+        return not (row["reason"] or "").startswith(FAILED)
+    if any(row[name] != value for name, value in original.times.items()):
+        return False
+    try:
+        MediaSource.of(os.path.join(out, row["proxy"])).check_identity(unpack_index(row).identity)
+    except (MediaError, ValueError, TypeError):
+        return False
+    return True
+
+
 def _make_all(
-    catalog: Catalog,
     folder: ProxyFolder,
-    settings: ProxySettings,
+    make: Callable[[tuple[Original, str]], dict[str, Any]],
     named: Sequence[tuple[Original, str]],
     workers: int,
     progress: Progress,
@@ -166,7 +176,6 @@ def _make_all(
     missing = [item for item in named if item[0].fingerprint not in folder.rows]
     missing.sort(key=lambda item: -item[0].work)
     done = len(named) - len(missing)
-    make = partial(_make_one, catalog, folder.path, settings, folder.decisions)
     count = min(workers, len(missing))
     with (
         showing_progress(len(named), progress) as show,
@@ -186,10 +195,11 @@ def _make_one(
     """Make the proxy of one original; return its row."""
     original, name = item
     row = {
-        "original": original.name,
+        "original": escape(original.name),
         "fingerprint": original.fingerprint,
         "bytes": original.bytes,
         "kind": original.kind,
+        **original.times,
     }
     reason = original.reason or decisions.get(original.kind)
     if reason is not None:
@@ -202,11 +212,14 @@ def _make_one(
         made = make_proxy(source, index, path, settings, original.fingerprint)
     except StaysItself as stays:
         return {**row, "reason": str(stays)}
-    except (UsageError, *SAYS_NOTHING_OF_FILES):
+    except SAYS_NOTHING_OF_FILES:
         raise
-    except FramefeedError as error:
-        return {**row, "reason": f"{FAILED}{error}"}
-    facts = made.to_row()
+    except (FramefeedError, MemoryError) as error:
+        raise_shortage(error, original.name, "proxy")
+        if not isinstance(error, FramefeedError):
+            raise
+        return {**row, "reason": make_printable(f"{FAILED}{error}")}
+    facts = made.to_row(catalog.info(original.row))
     if facts["proxy_bytes"] > original.bytes:
         os.unlink(path)
         return {

@@ -15,12 +15,19 @@ import numpy as np
 
 from framefeed._arrays import ByteArray, FloatArray, IntArray
 from framefeed._files import replacing, write_errors
+from framefeed._values import MediaInfo
 from framefeed.catalog import pack_index
 from framefeed.decode import BaseDecoder, ClipSlot, DecodeCounts, allocate_pixels, make_auto_decoder
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.encode import ProxyShrinker, ProxyWriter, encode_still, read_planes, view_samples
 from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError
-from framefeed.index import FrameIndex, build_still_index, describe_still_stream, has_picture_files, index_media
+from framefeed.index import (
+    FrameIndex,
+    build_still_index,
+    describe_still_stream,
+    has_picture_files,
+    index_media,
+)
 from framefeed.media import MediaSource
 from framefeed.proxies._quality import Quality, compare, is_same_picture, sum_up
 from framefeed.request import OutputSpec
@@ -56,11 +63,11 @@ class MadeProxy:
     setting: int  # crf of the encoder, or quality of the JPEG
     seconds: float  # CPU time of this thread, without that of frames that were not asked for
 
-    def to_row(self) -> dict[str, Any]:
-        """Return the columns of its row in the table of proxies."""
+    def to_row(self, info: MediaInfo | None) -> dict[str, Any]:
+        """Return the columns of its row in the table of proxies; ``info`` is what the original's header claims."""
         assert self.index.identity is not None
         facts = {"proxy_bytes": self.index.identity.bytes, "quality": self.setting, "seconds": self.seconds}
-        return {**facts, **asdict(self.quality), **pack_index(self.index)}
+        return {**facts, **asdict(self.quality), **pack_index(self.index, info)}
 
 
 def scale_size(displayed: tuple[int, int], short_side: int) -> tuple[int, int]:
@@ -221,7 +228,9 @@ class _Video:
             raise StaysItself(f"the encoder wrote {len(own)} of {count} pictures, or in another order")
         pairs, number = [], 0
         for ordinal, frame in DECODER.iter_native(media, own, np.arange(count)):
-            if ordinal != number or not is_same_picture(self._sums[number], sum_up(view_samples(frame.planes[0]))):
+            beside = self._sums[max(0, number - 1) : number] + self._sums[number + 1 : number + 2]
+            seen = sum_up(view_samples(frame.planes[0]))
+            if ordinal != number or not is_same_picture(self._sums[number], seen, beside):
                 break
             if number in self._right:
                 pairs.append((self._right[number], read_planes(frame)))
@@ -246,7 +255,7 @@ def _make_still(
     stream = describe_still_stream("jpeg", "mjpeg", (size[1], size[0]), "RGB", 0, mirrored=False)
     own = build_still_index(stream, media.identity())
     seen = _decode_picture(media, own, OutputSpec(dimension_order="NHWC"))
-    if not is_same_picture(*(sum_up(compute_luma(picture)) for picture in (right, seen))):
+    if not is_same_picture(sum_up(compute_luma(right)), sum_up(compute_luma(seen))):
         raise StaysItself("the encoder wrote another picture")
     return own, compare([((compute_luma(right), right), (compute_luma(seen), seen))])
 

@@ -1,0 +1,596 @@
+"""Which originals get a proxy, where it lies, what is said of those that stay themselves."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import framefeed as ff
+from framefeed.catalog import PROXY_SCHEMA, read_proxy_table
+from framefeed.encode import ProxyWriter
+from framefeed.proxies import _estimate, _folder, _making
+from framefeed.proxies._folder import ProxyNames
+from framefeed.proxies._making import scale_size
+from framefeed.proxies._quality import Quality, measure_psnr, measure_ssim
+from framefeed.testing import AudioSpec, ClipSpec, read_stamps, write_clip
+from tests.corpus import clip_file, corpus_file
+from tests.damaged import damaged_clip
+from tests.proxies.originals import (
+    FRAMES,
+    PLAIN,
+    SIDE,
+    files_in,
+    fill,
+    make,
+    original,
+    reason_of,
+    rows_of,
+    scan,
+    still_bytes,
+)
+
+GOOD = Quality(40.0, 39.0, 0.98, 40.0)
+BAD = Quality(37.9, 30.0, 0.98, 40.0)
+
+
+def make_one(path: Path, tmp_path: Path, **options: Any) -> Path:
+    """Make the proxy of one file."""
+    make(scan(path), tmp_path / "out", **options)
+    return tmp_path / "out"
+
+
+# --- what stays itself --------------------------------------------------------------------------------
+
+
+def test_pictures_with_alpha_stay(tmp_path: Path) -> None:
+    fill(tmp_path / "in", ["alpha.png"])
+    for mode in ("LA", "PA"):
+        data = still_bytes("PNG" if mode == "LA" else "TIFF", mode=mode)
+        (tmp_path / "in" / (f"{mode}.png" if mode == "LA" else f"{mode}.tiff")).write_bytes(data)
+    out = make_one(tmp_path / "in", tmp_path)
+    for name in ("alpha.png", "LA.png", "PA.tiff"):
+        assert reason_of(out, name) == "it has an alpha channel"
+    table = read_proxy_table(str(out))
+    assert table.count_reasons() == [("it has an alpha channel", 3)]
+    assert files_in(out) == {"proxies.parquet"}
+
+
+@pytest.mark.parametrize(("side", "is_made"), [(240, False), (242, False), (238, True)])
+def test_pictures_that_are_not_larger_stay(tmp_path: Path, side: int, is_made: bool) -> None:
+    patch = pytest.MonkeyPatch()
+    with patch.context() as context:
+        context.setattr(_estimate, "LEAST_GAIN", 0.0)
+        context.setattr(_estimate, "_MOST_BYTES", 100.0)
+        out = make_one(original("odd.mkv" if is_made else "plain.mp4"), tmp_path, short_side=side)
+    row = next(iter(rows_of(out).values()))
+    if is_made:
+        assert row["proxy"] is not None or "times the bytes" in row["reason"]
+    else:
+        assert row["reason"] == f"its pictures are not larger than {side} pixels"
+
+
+def test_videos_with_damaged_frames_stay_what_they_are(tmp_path: Path) -> None:
+    path = damaged_clip("for_proxies.mp4", spec=replace(PLAIN, num_frames=40))
+    catalog = scan(path, verify="full")
+    damaged = catalog[0].frame_index.damaged_frame_indices  # type: ignore[union-attr]
+    assert len(damaged)
+    small = make(catalog, tmp_path / "out")
+    assert "damaged frames" in reason_of(tmp_path / "out", path.name)
+    np.testing.assert_array_equal(small[0].frame_index.damaged_frame_indices, damaged)  # type: ignore[union-attr]
+    assert small[0].source == catalog[0].source
+
+
+def test_frames_that_only_decoding_finds_damaged_keep_a_video_what_it_is(tmp_path: Path) -> None:
+    path = damaged_clip("for_proxies.mp4", spec=replace(PLAIN, num_frames=40))
+    make(scan(path), tmp_path / "out")
+    assert "not all of its frames can be decoded" in reason_of(tmp_path / "out", path.name)
+    assert files_in(tmp_path / "out") == {"proxies.parquet"}
+
+
+def test_a_video_whose_end_is_missing_stays(tmp_path: Path) -> None:
+    path = tmp_path / "in" / "cut.mkv"
+    path.parent.mkdir()
+    data = original("odd.mkv").read_bytes()
+    path.write_bytes(data[: len(data) * 2 // 3])
+    catalog = scan(path, verify="none")
+    small = make(catalog, tmp_path / "out")
+    table = rows_of(tmp_path / "out")
+    row = table["cut.mkv"]
+    if row["proxy"] is None:
+        assert row["reason"]
+    else:  # what is left of it is whole
+        assert small[0].frame_index.num_damaged_frames == 0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("verify", ["proof", "none"])
+@pytest.mark.parametrize("name", ["size_change.h264", "size_change.ts"])
+def test_videos_whose_pictures_change_their_size_stay(tmp_path: Path, name: str, verify: Any) -> None:
+    try:
+        path = corpus_file(name)
+    except (KeyError, LookupError, StopIteration, AssertionError):
+        pytest.skip(f"no {name}")
+    make(
+        ff.scan(path, verify=verify, workers=0, assume_fps=25 if name.endswith("h264") else None),
+        tmp_path / "out",
+        short_side=32,
+    )
+    assert "its pictures change their size" in reason_of(tmp_path / "out", path.name)
+
+
+def test_a_proxy_of_more_bytes_is_thrown_away(tmp_path: Path) -> None:
+    path = clip_file("original_tiny.mp4", replace(PLAIN, codec_options={"crf": "40"}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_estimate, "_MOST_BYTES", 100.0)
+        out = make_one(path, tmp_path)
+    assert reason_of(out, path.name).startswith("its proxy would have ")
+    assert reason_of(out, path.name).endswith(" times the bytes")
+    assert files_in(out) == {"proxies.parquet"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_making, "DECODER", None)  # a sample of its kind is read, but nothing of the others
+        patch.setattr(_estimate, "_sample_file", lambda *_: _estimate.FileSample(10.0, 1.0, 1.6, 1.0, 1))
+        out = make_one(path, tmp_path, resume=False)
+    assert reason_of(out, path.name) == "proxies of h264 240p GOP 16 would have 1.6 times the bytes"
+
+
+@pytest.mark.parametrize(("ratio", "is_made"), [(1.49, False), (1.51, True)])
+def test_a_gain_below_the_least_keeps_a_kind_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ratio: float, is_made: bool
+) -> None:
+    monkeypatch.setattr(_estimate, "_time_clips", lambda source, index, _: ratio if index.stream.height == 240 else 1.0)
+    out = make_one(original("plain.mp4"), tmp_path)
+    if is_made:
+        assert rows_of(out)[original("plain.mp4").name]["proxy"] == original("plain.mp4").name
+    else:
+        assert (
+            reason_of(out, original("plain.mp4").name)
+            == "proxies of h264 240p GOP 16 would be 1.5 times as fast, less than 1.5"
+        )
+        assert files_in(out) == {"proxies.parquet"}
+
+
+def test_one_kind_may_stay_and_another_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = fill(tmp_path / "in", ["plain.mp4", "variable.mp4", "still.jpg"])
+    monkeypatch.setattr(
+        _estimate,
+        "_time_clips",
+        lambda source, index, _: 1.0 if len(index) > 1 else index.stream.width * 1.0,
+    )
+    catalog = scan(folder)
+    small = make(catalog, tmp_path / "out")
+    rows = rows_of(tmp_path / "out")
+    assert rows["still.jpg"]["proxy"] == "still.jpg"
+    for name in ("plain.mp4", "variable.mp4"):
+        assert "1.0 times as fast" in reason_of(tmp_path / "out", name)
+    assert [Path(str(entry.source)).parent.name for entry in small] == ["in", "out", "in"]
+
+
+@pytest.mark.parametrize(("given", "used"), [([GOOD], [18]), ([BAD, GOOD], [18, 14]), ([BAD, BAD, GOOD], [18, 14, 10])])
+def test_a_video_of_too_little_quality_is_encoded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[Quality], used: list[int]
+) -> None:
+    tried, left = watch_qualities(monkeypatch, given)
+    out = make_one(original("odd.mkv"), tmp_path)
+    assert tried == used
+    assert not left
+    row = rows_of(out)[original("odd.mkv").name]
+    assert (row["quality"], row["psnr"]) == (used[-1], 40.0)
+
+
+def watch_qualities(monkeypatch: pytest.MonkeyPatch, given: list[Quality]) -> tuple[list[int], list[Quality]]:
+    """List the settings of encodings, and give these qualities for them; the sample of a kind is made up."""
+    tried, left, writer = list[int](), list(given), ProxyWriter
+
+    def write(*words: Any, **options: Any) -> Any:
+        tried.append(options["quality"])
+        return writer(*words, **options)
+
+    monkeypatch.setattr(_making, "ProxyWriter", write)
+    monkeypatch.setattr(_making, "compare", lambda pairs: left.pop(0))
+    monkeypatch.setattr(_estimate, "_sample_file", lambda *_: _estimate.FileSample(10.0, 1.0, 0.5, 1.0, 1))
+    return tried, left
+
+
+def test_a_video_whose_quality_stays_too_low_stays_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, _ = watch_qualities(monkeypatch, [BAD, Quality(45.0, 44.0, 0.969, 40.0), BAD])
+    out = make_one(original("plain.mp4"), tmp_path)
+    assert tried == [18, 14, 10]
+    reason = "its pictures lose too much: 37.9 dB, SSIM 0.980 at the best setting"
+    assert reason_of(out, original("plain.mp4").name) == reason
+    assert read_proxy_table(str(out)).count_reasons() == [(reason, 1)]
+    assert files_in(out) == {"proxies.parquet"}
+
+
+def test_noise_that_x264_cannot_keep_stays_or_is_near(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (FRAMES, 240, 320, 3), dtype=np.uint8)
+    spec = replace(PLAIN, num_frames=8, draw=lambda number: noise[number])
+    (tmp_path / "in").mkdir()
+    out = make_one(write_clip(tmp_path / "in" / "noise.mp4", spec), tmp_path)
+    row = rows_of(out)["noise.mp4"]
+    assert row["proxy"] is None or (row["psnr"] >= 38 and row["ssim"] >= 0.97)
+
+
+def test_reasons_are_counted_the_most_frequent_first(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "in", ["alpha.png", "plain.mp4"])
+    for number in range(3):
+        write_clip(folder / f"small{number}.mp4", ClipSpec(num_frames=4, seed=number))
+    make(scan(folder), tmp_path / "out")
+    counts = read_proxy_table(str(tmp_path / "out")).count_reasons()
+    assert counts == [("its pictures are not larger than 96 pixels", 3), ("it has an alpha channel", 1)]
+
+
+def test_rows_that_failed_stay_failed(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "in", ["plain.mp4"])
+    write_clip(folder / "audio.mp4", AudioSpec())
+    (folder / "broken.mp4").write_bytes(b"no video at all")
+    catalog = scan(folder)
+    small = make(catalog, tmp_path / "out")
+    assert small.failures == catalog.failures
+    assert len(small.failures) == 2
+    assert set(rows_of(tmp_path / "out")) == {"plain.mp4"}
+    assert files_in(tmp_path / "out") == {"plain.mp4", "proxies.parquet"}
+
+
+def test_a_catalog_of_failed_rows_alone_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "broken.mp4").write_bytes(b"no video at all")
+    catalog = scan(tmp_path / "in")
+    small = make(catalog, tmp_path / "out")
+    assert small.failures == catalog.failures
+    assert read_proxy_table(str(tmp_path / "out")).rows.num_rows == 0
+
+
+# --- the files ----------------------------------------------------------------------------------------
+
+
+def test_a_proxy_is_h264_of_short_gops_without_b_frames_and_names_its_original(tmp_path: Path) -> None:
+    import av
+
+    catalog = scan(original("b_frames.mp4"))
+    small = make(catalog, tmp_path / "out")
+    path = str(small[0].source)
+    with av.open(path) as container:
+        stream = container.streams.video[0]
+        assert stream.codec_context.name == "h264"
+        assert (stream.height, stream.width) == (SIDE, 128)
+        comment = container.metadata["comment"]
+        packets = [packet for packet in container.demux(stream) if packet.size]
+    assert all(packet.pts == packet.dts for packet in packets)
+    keys = [packet.is_keyframe for packet in packets]
+    assert str(catalog.row_fingerprint(0)) in comment
+    numbers = [number for number, is_key in enumerate(keys) if is_key]
+    assert numbers[0] == 0
+    assert max(np.diff([*numbers, FRAMES])) <= 8
+    index = small[0].frame_index
+    assert index is not None
+    assert index.key_frame_indices.tolist() == numbers
+    assert ff.build_index(path).stream.displayed == (SIDE, 128)
+
+
+def test_a_proxy_of_a_picture_is_a_jpeg_that_stands_upright(tmp_path: Path) -> None:
+    small = make(scan(original("turned.jpg")), tmp_path / "out")
+    with Image.open(str(small[0].source)) as picture:
+        assert (picture.format, picture.size) == ("JPEG", (96, 128))
+        assert picture.getexif().get(0x0112, 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "side", "size"),
+    [
+        ((1080, 1920), 256, (256, 456)),
+        ((1920, 1080), 256, (456, 256)),
+        ((480, 480), 64, (64, 64)),
+        ((241, 323), 96, (96, 128)),
+        ((101, 5000), 64, (64, 3168)),
+    ],
+)
+def test_sizes_are_even_and_keep_their_shape(shown: tuple[int, int], side: int, size: tuple[int, int]) -> None:
+    assert scale_size(shown, side) == size
+
+
+def test_a_table_says_what_became_of_each_original(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "in", ["plain.mp4", "still.jpg", "alpha.png"])
+    catalog = scan(folder)
+    make(catalog, tmp_path / "out", gop=4)
+    table = read_proxy_table(str(tmp_path / "out"))
+    assert table.rows.schema.equals(PROXY_SCHEMA)
+    assert (table.settings["short_side"], table.settings["gop"]) == (SIDE, 4)
+    for row in range(len(catalog)):
+        facts = rows_of(tmp_path / "out")[Path(str(catalog[row].source)).name]
+        assert facts["original"] == str(catalog[row].source)
+        assert facts["fingerprint"] == catalog.row_fingerprint(row)
+        assert facts["bytes"] == Path(str(catalog[row].source)).stat().st_size
+        assert (facts["proxy"] is None) == (facts["reason"] is not None)
+
+
+def test_progress_counts_all_files(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "in", ["plain.mp4", "still.jpg", "alpha.png"])
+    calls: list[tuple[int, int]] = []
+    make(scan(folder), tmp_path / "out", progress=lambda *numbers: calls.append(numbers))
+    assert calls[0] == (0, 3)
+    assert calls[-1] == (3, 3)
+    assert calls == sorted(calls)
+
+
+# --- copies and names ---------------------------------------------------------------------------------
+
+
+def test_copies_of_one_file_share_a_proxy(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "in" / "a", ["plain.mp4", "variable.mp4"])
+    for name in ("b", "c"):
+        fill(tmp_path / "in" / name, ["plain.mp4"])
+    catalog = scan(folder.parent, label_from="parent")
+    small = make(catalog, tmp_path / "out")
+    assert files_in(tmp_path / "out") == {"proxies.parquet", "a/plain.mp4", "a/variable.mp4"}
+    shared = [str(entry.source) for entry in small if "plain" in str(entry.source)]
+    assert shared == [str(tmp_path / "out" / "a" / "plain.mp4")] * 3
+    assert [entry.columns["label"] for entry in small] == [entry.columns["label"] for entry in catalog]
+    plan = ff.plan_clips(small, ff.Uniform(3), seed=0, size=(48, 64))
+    with ff.ClipLoader(plan, batch_size=4, workers=0) as loader:
+        assert all(batch.ok.all() for batch in loader)
+
+
+def test_names_that_clash_get_proxies_of_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, name in enumerate(["a.mp4", "A.mp4", "a.MP4", "a.mp4.mp4", "a"]):
+        write_clip(folder / f"{number}.mp4", replace(PLAIN, first_stamp=100 * number))
+        (folder / f"{number}.mp4").rename(folder / name)
+    (folder / "a.mkv").write_bytes(original("odd.mkv").read_bytes())
+    catalog = scan([folder / name for name in ("a.mp4", "A.mp4", "a.MP4", "a.mp4.mp4", "a", "a.mkv")])
+    small = make(catalog, tmp_path / "out")
+    paths = [str(entry.source) for entry in small]
+    assert len({path.casefold() for path in paths}) == 6
+    assert all(path.startswith(str(tmp_path / "out")) for path in paths)
+    for entry in list(small)[:5]:
+        row = [Path(str(each.source)).name for each in catalog].index("a") if entry.row == 4 else entry.row
+        with ff.VideoDecoder(entry, dimension_order="NHWC", size=(72, 96)) as decoder:
+            stamps = read_stamps(decoder.get_all_frames().data)
+        with ff.VideoDecoder(catalog[row], dimension_order="NHWC") as decoder:
+            assert stamps == read_stamps(decoder.get_all_frames().data)
+
+
+def name_all(root: str, *names: str, **options: Any) -> list[str]:
+    given = ProxyNames(root, **options)
+    return [
+        given.name(name, f"{number:032}", is_still=name.lower().endswith("jpg")) for number, name in enumerate(names)
+    ]
+
+
+def test_proxies_lie_in_the_tree_of_their_originals() -> None:
+    paths = name_all(
+        "/data", "/data/a/x.mp4", "/data/b/x.avi", "/data/b/c/y.JPG", "https://host/v/z.mov",
+        "tar://../w.mp4::/data/t.tar", "tar://a%3A%3Ab::https://host/u.tar", "<12 bytes 00ff>",
+    )  # fmt: skip
+    assert paths == [
+        "a/x.mp4",
+        "b/x.avi.mp4",
+        "b/c/y.jpg",
+        "host/v/z.mov.mp4",
+        "w.mp4",
+        "host/u.tar/a__b.mp4",
+        "<12 bytes 00ff>.mp4",
+    ]
+
+
+def test_each_name_is_given_once() -> None:
+    mark = "0" * 12
+    assert name_all("/d", "/d/a.mp4", "/d/A.mp4", kept=["b.mp4"]) == ["a.mp4", f"A-{mark}.mp4"]
+    assert name_all("/d", "/d/a.mp4", kept=["A.mp4"]) == [f"a-{mark}.mp4"]
+    assert name_all("/d", "/d/a.mp4", kept=["a.mp4/b.mp4"]) == [f"a-{mark}.mp4"]
+    assert name_all("/d", "/d/a.mp4/b.mp4", kept=["a.mp4"]) == [f"{'0' * 32}-1.mp4"]
+    taken = {"a.mp4", f"a-{mark}.mp4", f"{'0' * 32}-1.mp4"}
+    assert name_all("/d", "/d/a.mp4", is_free=lambda path: path not in taken) == [f"{'0' * 32}-2.mp4"]
+
+
+def test_long_and_odd_names_make_files_that_can_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / "in" / ("ordner " + "ü" * 100)
+    folder.mkdir(parents=True)
+    names = ["x" * 250 + ".mp4", "x" * 249 + "y.mp4", "ü" * 120 + ".mp4", "new\nline.mp4", "a:b.mp4", "\udcff.mp4"]
+    for number, name in enumerate(names):
+        write_clip(tmp_path / f"{number}.mp4", replace(PLAIN, num_frames=6, first_stamp=10 * number))
+        (tmp_path / f"{number}.mp4").rename(folder / name)
+    catalog = scan(folder)
+    assert not catalog.failures
+    small = make(catalog, tmp_path / "out", short_side=64)
+    assert len(files_in(tmp_path / "out")) == len(names) + 1
+    for row in range(len(names)):
+        with (
+            ff.VideoDecoder(small[row], dimension_order="NHWC", size=(60, 80)) as decoder,
+            ff.VideoDecoder(catalog[row], dimension_order="NHWC") as right,
+        ):
+            assert read_stamps(decoder[:]) == read_stamps(right[:])
+
+
+def test_members_of_archives_have_proxies(tmp_path: Path) -> None:
+    path = tmp_path / "in" / "shard.tar"
+    path.parent.mkdir()
+    with tarfile.open(path, "w") as archive:
+        for name in ("b/plain.mp4", "c/still.jpg"):
+            data = original(Path(name).name).read_bytes()
+            facts = tarfile.TarInfo(name)
+            facts.size = len(data)
+            archive.addfile(facts, io.BytesIO(data))
+    catalog = scan(path)
+    assert not catalog.failures
+    small = make(catalog, tmp_path / "out")
+    assert [row["reason"] for row in read_proxy_table(str(tmp_path / "out")).rows.to_pylist()] == [None, None]
+    assert len(files_in(tmp_path / "out")) == 3
+    path.unlink()
+    plan = ff.plan_clips(small, ff.Uniform(2), seed=0, size=(48, 64))
+    with ff.ClipLoader(plan, batch_size=4, workers=0) as loader:
+        assert all(batch.ok.all() for batch in loader)
+
+
+# --- arguments ----------------------------------------------------------------------------------------
+
+
+def test_arguments_are_checked(tmp_path: Path) -> None:
+    catalog = scan(original("plain.mp4"))
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"short_side": 15}, "short_side"),
+        ({"short_side": 255}, "short_side: expected an even number"),
+        ({"short_side": 4098}, "short_side"),
+        ({"short_side": "256"}, "short_side"),
+        ({"gop": 0}, "gop"),
+        ({"workers": -1}, "workers"),
+        ({"workers": 1.5}, "workers"),
+        ({"resume": 1}, "resume"),
+        ({"progress": 3}, "progress"),
+        ({"out": 5}, "out"),
+        ({"out": "s3://bucket/small"}, "out"),
+        ({"out": "a\0b"}, "out"),
+        ({"catalog": "cat.parquet"}, "catalog"),
+    ]
+    for options, message in wrong:
+        arguments = {"catalog": catalog, "out": tmp_path / "out", **options}
+        with pytest.raises(ff.UsageError, match=message):
+            ff.make_proxies(**arguments)
+    for options, message in wrong[:7]:
+        with pytest.raises(ff.UsageError, match=message):
+            ff.estimate_proxies(catalog, **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_catalog_of_headers_is_refused(tmp_path: Path) -> None:
+    catalog = scan(original("plain.mp4"), depth="header")
+    with pytest.raises(ff.UsageError, match="headers only"):
+        make(catalog, tmp_path / "out")
+    with pytest.raises(ff.UsageError, match="headers only"):
+        ff.estimate_proxies(catalog)
+    assert not (tmp_path / "out").exists()
+
+
+def test_proxies_of_proxies_are_refused(tmp_path: Path) -> None:
+    small = make(scan(original("plain.mp4")), tmp_path / "out")
+    with pytest.raises(ff.UsageError, match="reads proxies already"):
+        make(small, tmp_path / "smaller", short_side=32)
+    with pytest.raises(ff.UsageError, match="reads proxies already"):
+        ff.estimate_proxies(small)
+    with pytest.raises(ff.UsageError, match="reads proxies already"):
+        small.with_proxies(tmp_path / "out")
+
+
+def test_relative_paths_are_compared_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path / "in", ["plain.mp4"])
+    monkeypatch.chdir(tmp_path)
+    for out in ("in", "in/small"):
+        with pytest.raises(ff.UsageError, match="choose a folder outside"):
+            make(scan("in"), Path(out))
+    small = make(scan("in"), Path("small"))
+    monkeypatch.chdir("/")
+    with ff.VideoDecoder(small[0], size=(48, 64)) as decoder:
+        assert len(decoder[:]) == FRAMES
+
+
+def test_proxies_beside_an_archive_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "in" / "shard.tar"
+    path.parent.mkdir()
+    with tarfile.open(path, "w") as archive:
+        archive.add(original("plain.mp4"), "plain.mp4")
+    with pytest.raises(ff.UsageError, match="choose a folder outside"):
+        make(scan(path), path.parent / "small")
+
+
+def test_the_folder_lies_outside_of_that_of_the_originals(tmp_path: Path) -> None:
+    fill(tmp_path / "in" / "a", ["plain.mp4"])
+    fill(tmp_path / "in" / "b", ["variable.mp4"])
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    catalog = scan(tmp_path / "in")
+    for out in (tmp_path / "in", tmp_path / "in" / "small", tmp_path / "in" / "a" / "x", tmp_path / "link" / "small"):
+        with pytest.raises(ff.UsageError, match=r"the folder of the originals.*choose a folder outside"):
+            make(catalog, out)
+    assert files_in(tmp_path / "in") == {"a/plain.mp4", "b/variable.mp4"}
+
+
+def test_a_file_that_failed_is_never_overwritten(tmp_path: Path) -> None:
+    fill(tmp_path / "in" / "a", ["plain.mp4"])
+    broken = tmp_path / "in" / "plain.mp4"
+    broken.write_bytes(b"no video at all")
+    with pytest.raises(ff.UsageError, match="choose a folder outside"):
+        make(scan(tmp_path / "in"), tmp_path / "in")
+    assert broken.read_bytes() == b"no video at all"
+
+
+def test_a_file_of_another_program_is_never_overwritten(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    name = original("plain.mp4").name
+    (out / name).write_bytes(b"of another program")
+    make(scan(original("plain.mp4")), out)
+    assert (out / name).read_bytes() == b"of another program"
+    row = rows_of(out)[name]
+    assert row["proxy"] != name
+    assert (out / row["proxy"]).is_file()
+
+
+def test_two_catalogs_may_share_a_folder(tmp_path: Path) -> None:
+    catalogs = []
+    for number in range(2):
+        folder = tmp_path / f"in{number}"
+        for name in ("a", "b"):
+            (folder / name).mkdir(parents=True)
+            write_clip(folder / name / "x.mp4", replace(PLAIN, num_frames=6, first_stamp=100 * number, seed=ord(name)))
+        catalogs.append(scan(folder))
+    for catalog in catalogs:
+        make(catalog, tmp_path / "out", short_side=64)
+    for number, catalog in enumerate(catalogs):
+        for entry in catalog.with_proxies(tmp_path / "out"):
+            assert str(entry.source).startswith(str(tmp_path / "out"))
+            with ff.VideoDecoder(entry, dimension_order="NHWC", size=(60, 80)) as decoder:
+                assert read_stamps(decoder[:]) == list(range(100 * number, 100 * number + 6))
+
+
+def test_the_same_file_with_other_times_is_not_given_the_first_ones(tmp_path: Path) -> None:
+    path = original("no_times.h264")
+    slow, fast = (scan(path, assume_fps=fps) for fps in (10, 50))
+    make(slow, tmp_path / "out")
+    with pytest.raises(ff.StaleSource, match=r"other numbers or times.*another assume_fps"):
+        fast.with_proxies(tmp_path / "out")
+    small = make(fast, tmp_path / "out")
+    np.testing.assert_array_equal(small[0].frame_index.pts_seconds, fast[0].frame_index.pts_seconds)  # type: ignore[union-attr]
+    with pytest.raises(ff.StaleSource, match="other numbers or times"):
+        slow.with_proxies(tmp_path / "out")
+
+
+# --- measures -----------------------------------------------------------------------------------------
+
+
+def test_psnr_and_ssim_are_those_of_their_definitions() -> None:
+    generator = np.random.default_rng(1)
+    right = generator.integers(0, 256, (64, 80), dtype=np.uint8)
+    own = np.clip(right.astype(int) + generator.integers(-9, 10, right.shape), 0, 255).astype(np.uint8)
+    error = np.mean((right.astype(float) - own) ** 2)
+    assert measure_psnr(right, own) == pytest.approx(10 * np.log10(255**2 / error))
+    assert measure_psnr(right, right) == 60.0
+    scores = []
+    for top in range(0, 64 - 7, 4):
+        for left in range(0, 80 - 7, 4):
+            x, y = (plane[top : top + 8, left : left + 8].astype(float) for plane in (right, own))
+            covariance = np.mean(x * y) - x.mean() * y.mean()
+            up = (2 * x.mean() * y.mean() + 6.5025) * (2 * covariance + 58.5225)
+            scores.append(up / ((x.mean() ** 2 + y.mean() ** 2 + 6.5025) * (x.var() + y.var() + 58.5225)))
+    assert measure_ssim(right, own) == pytest.approx(np.mean(scores))
+    assert measure_ssim(right, right) == pytest.approx(1.0)
+
+
+def test_names_of_kinds_do_not_depend_on_small_differences() -> None:
+    from framefeed.proxies._kinds import name_kind
+
+    assert name_kind("h264", 720, 1280, 250, 1) == name_kind("h264", 718, 1280, 240, 1) == "h264 720p GOP 256"
+    assert name_kind("mjpeg", 3000, 4000, 1, None) == "mjpeg 12 MP"
+    assert name_kind("mjpeg", 480, 640, 100, 100) == "mjpeg 480p GOP 1"
+
+
+def test_the_names_of_the_folder_are_those_that_are_documented() -> None:
+    assert (_folder.JOURNAL_NAME, _folder.LOCK_NAME, _folder.TABLE_NAME) == (
+        ".proxies.jsonl",
+        ".proxies.lock",
+        "proxies.parquet",
+    )
