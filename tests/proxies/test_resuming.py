@@ -549,3 +549,16 @@ def test_a_small_video_is_no_reason_to_fail(tmp_path: Path) -> None:
     small = make(scan(tmp_path / "in"), tmp_path / "out")
     assert len(small) == 1
     assert len(rows_of(tmp_path / "out")) == 1
+
+
+def test_a_scan_does_not_take_a_catalog_of_proxies_for_its_own(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "in", ["plain.mp4", "still.jpg"])
+    saved = tmp_path / "small.parquet"
+    make(scan(folder), tmp_path / "out").to_parquet(saved)
+    before = saved.read_bytes()
+    for names in ([], ["variable.mp4"]):
+        fill(folder, names)
+        with pytest.raises(ff.UsageError, match=r"small\.parquet is a catalog of proxies.*ff\.make_proxies"):
+            scan(folder, out=saved)
+    assert saved.read_bytes() == before
+    assert len(scan(folder, out=saved, resume=False)) == 3
