@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -580,6 +581,29 @@ def test_a_file_of_another_program_is_never_overwritten(tmp_path: Path) -> None:
     row = rows_of(out)[name]
     assert row["proxy"] != name
     assert (out / row["proxy"]).is_file()
+
+
+@pytest.mark.parametrize("kind", ["folder", "FIFO", "dead link", "empty file"])
+def test_nothing_that_is_no_proxy_is_overwritten(tmp_path: Path, kind: str) -> None:
+    out, name = tmp_path / "out", original("plain.mp4").name
+    out.mkdir()
+    path = out / name
+    make_it = {"folder": path.mkdir, "FIFO": lambda: os.mkfifo(path), "empty file": path.touch}
+    make_it.get(kind, lambda: path.symlink_to("nowhere"))()
+    before = path.lstat()
+    make(scan(original("plain.mp4")), out)
+    assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
+    assert rows_of(out)[name]["proxy"] == f"{path.stem}-{rows_of(out)[name]['fingerprint'][:12]}.mp4"
+
+
+def test_a_proxy_is_known_by_its_mark_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = original("plain.mp4").name
+    make(scan(original("plain.mp4")), tmp_path / "out")
+    (tmp_path / "out" / "proxies.parquet").unlink()
+    for block in (2**20, 30, 7):
+        monkeypatch.setattr(_folder, "_BLOCK", block)
+        make(scan(original("plain.mp4")), tmp_path / "out", resume=False)
+        assert files_in(tmp_path / "out") == {name, "proxies.parquet"}
 
 
 def test_two_catalogs_may_share_a_folder(tmp_path: Path) -> None:
