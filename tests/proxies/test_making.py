@@ -11,6 +11,8 @@ from typing import Any
 
 import av
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -38,6 +40,7 @@ from tests.proxies.originals import (
     scan,
     still_bytes,
 )
+from tests.remote import served
 
 GOOD = Quality(40.0, 39.0, 0.98, 40.0)
 BAD = Quality(37.9, 30.0, 0.98, 40.0)
@@ -479,6 +482,35 @@ def test_members_of_archives_have_proxies(tmp_path: Path) -> None:
     plan = ff.plan_clips(small, ff.Uniform(2), seed=0, size=(48, 64))
     with ff.ClipLoader(plan, batch_size=4, workers=0) as loader:
         assert all(batch.ok.all() for batch in loader)
+
+
+def test_media_in_tables_have_proxies(tmp_path: Path) -> None:
+    path = tmp_path / "in" / "media.parquet"
+    path.parent.mkdir()
+    sources = [original(name).read_bytes() for name in ("plain.mp4", "still.jpg")]
+    pq.write_table(pa.table({"video": sources, "label": ["a", "b"]}), path)
+    small = make(scan(path, columns={"media": "video"}), tmp_path / "out")
+    assert files_in(tmp_path / "out") == {
+        "media.parquet/video/0.mp4", "media.parquet/video/1.jpg", "proxies.parquet",
+    }  # fmt: skip
+    assert [entry.columns["label"] for entry in small] == ["a", "b"]
+    assert small.verify(workers=0).differences == ()
+
+
+def test_objects_of_a_server_have_proxies_and_their_names_no_secrets(tmp_path: Path) -> None:
+    objects = {f"/v/{name}?token=secret": original(name).read_bytes() for name in ("plain.mp4", "still.jpg")}
+    with served(objects) as url:
+        catalog = scan([f"{url}{name}" for name in objects])
+        assert not catalog.failures
+        small = make(catalog, tmp_path / "out")
+    plan = ff.plan_clips(small, ff.Uniform(2), seed=0, size=(48, 64))
+    with ff.ClipLoader(plan, batch_size=2, workers=0) as loader:
+        assert all(batch.ok.all() for batch in loader)
+    assert len(files_in(tmp_path / "out")) == 3
+    assert not any("secret" in name for name in files_in(tmp_path / "out"))
+    for path in (tmp_path / "out").rglob("*"):
+        assert path.is_dir() or b"secret" not in path.read_bytes()
+    assert "secret" not in str(read_proxy_table(str(tmp_path / "out")).rows.to_pylist())
 
 
 # --- arguments ----------------------------------------------------------------------------------------
