@@ -158,7 +158,8 @@ def test_verification_names_a_damaged_proxy(folder: Path, originals: ff.Catalog,
     out = tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("framefeed.proxies._estimate.LEAST_GAIN", 0.0)
-        small = make(originals, out)
+        rows = [row for row in range(len(originals)) if Path(str(originals[row].source)).name in NAMES[::2]]
+        small = make(originals[rows], out)
     path = out / "plain.mp4"
     data = bytearray(path.read_bytes())
     if how == "other bytes":

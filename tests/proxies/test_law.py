@@ -342,6 +342,18 @@ def test_a_saved_catalog_of_originals_takes_proxies(
     assert_same_batches(list(batches_of(plan)), fresh)
 
 
+def test_a_selection_takes_proxies_as_the_whole_does(originals: ff.Catalog, proxies: ff.Catalog, out: Path) -> None:
+    rows = [7, 2, 2, 11, 0]
+    one, other = proxies[rows], originals[rows].with_proxies(out)
+    assert [entry.source for entry in one] == [entry.source for entry in other]
+    assert one.fingerprint == other.fingerprint
+    assert_same_clips(*plan_both(one, other, ff.Uniform(3), size=(48, 64)))
+    for first, second in zip(
+        *(batches_of(ff.plan_clips(each, ff.Uniform(3), seed=0, size=(48, 64))) for each in (one, other)), strict=True
+    ):
+        np.testing.assert_array_equal(first.data, second.data)
+
+
 def test_a_data_set_of_torch_gives_the_same_clips(plan: ff.EpochPlan, fresh: list[ff.ClipBatch]) -> None:
     data = ff.torch.ClipDataset(plan)
     clips = np.concatenate([batch.data for batch in fresh])

@@ -35,6 +35,7 @@ _MOST_BYTES = 200
 """Of the name of a file or folder; most file systems take 255."""
 _MARK = b'{"framefeed": "proxy", '
 """Begins the text in each proxy that names its original."""
+_BLOCK = 2**20
 _ENDINGS = {True: ".jpg", False: ".mp4"}
 
 
@@ -220,8 +221,14 @@ class ProxyFolder(ClosedByWith):
         whole = os.path.join(self.path, path)
         if not os.path.lexists(whole):
             return True
+        if not os.path.isfile(whole):
+            return False
+        before = b""
         with suppress(OSError), open(whole, "rb") as file:
-            return _MARK in file.read()
+            while part := file.read(_BLOCK):
+                if _MARK in before + part:
+                    return True
+                before = (before + part)[-len(_MARK) :]
         return False
 
     def forget(self, fingerprint: str) -> None:

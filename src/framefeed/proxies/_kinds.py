@@ -12,6 +12,7 @@ import numpy as np
 from framefeed._names import is_url, split_part
 from framefeed.catalog import TIME_FACTS, Catalog, check_no_proxies, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import UsageError
+from framefeed.media import SEQUENCE_CONTAINER
 
 _HEIGHTS = (144, 240, 360, 480, 540, 720, 1080, 1440, 2160, 4320)
 _MEGAPIXELS = (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48)
@@ -55,7 +56,16 @@ def list_originals(catalog: Catalog, short_side: int) -> list[Original]:
     if len(list_unindexed_rows(catalog)):
         raise UsageError(explain_missing_frames(catalog))
     rows = catalog.usable_rows
-    names = ("fingerprint", "bytes", "codec", "kind", "pixel_format", "num_key_frames", "num_damaged_frames")
+    names = (
+        "fingerprint",
+        "bytes",
+        "codec",
+        "kind",
+        "container",
+        "pixel_format",
+        "num_key_frames",
+        "num_damaged_frames",
+    )
     table = catalog.table.select([*names, *TIME_FACTS]).take(rows)
     facts = {name: table.column(name).to_pylist() for name in table.column_names}
     heights, widths, counts = (
@@ -68,7 +78,8 @@ def list_originals(catalog: Catalog, short_side: int) -> list[Original]:
         if not fingerprint or fingerprint in originals:
             continue
         height, width, count = heights[number], widths[number], counts[number]
-        is_still = facts["kind"][number] == "image"
+        is_sequence = facts["container"][number] == SEQUENCE_CONTAINER
+        is_still = facts["kind"][number] == "image" or (is_sequence and count == 1)
         reason = None
         if facts["num_damaged_frames"][number]:
             reason = DAMAGED

@@ -33,7 +33,7 @@ from framefeed.catalog import (
     number_true,
     open_catalog,
 )
-from framefeed.errors import MediaError
+from framefeed.errors import MediaError, UsageError
 from framefeed.index import PROOF_RULES, BuiltFrom
 from framefeed.media import SEQUENCE_CONTAINER, list_folder
 from framefeed.scanning._chunks import ChunkResult, cut_into_chunks, survey_chunks
@@ -156,6 +156,11 @@ def read_earlier_results(target: str | None, journal: Journal, options: SurveyOp
         return RunResults(rows, runs)
     with suppress(MediaError):  # An unreadable catalog is ignored.
         known, header, frames = open_catalog(target)
+        if known.has_proxies:
+            raise UsageError(
+                f"out: {target} is a catalog of proxies, which a scan would make one of the originals: scan to the "
+                "catalog of the originals, and make their proxies with ff.make_proxies, which keeps those that it has"
+            )
         has_all = _has_settings(header, options) and not (frames is None and header.frames_id is not None)
         if has_all and (options.fps is None or _has_sequence_rate(known, frames, options.fps)):
             facts = known
