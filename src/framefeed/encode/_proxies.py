@@ -27,16 +27,29 @@ _FORMAT = "yuv420p"
 _FLAGS = Interpolation.BILINEAR | Interpolation.ACCURATE_RND
 
 
+_LEFT_CODECS = frozenset({"h264", "hevc", "mpeg2video", "mpeg4"})
+"""Codecs whose decoders say that colour samples lie at the left; swscale takes others to be in the centre."""
+
+
 class ProxyShrinker:
     """Scales decoded pictures to planes of 4:2:0, upright; it keeps swscale's set-up: each thread needs its own.
 
     Args:
         stream: Of the original.
         size: (height, width) of the result, both even.
+
+    Attributes:
+        size: As given.
+        tags: Colours of the result.
+        chroma_location: Where its colour samples lie, by x264's ``chromaloc``: where swscale takes those of the
+            original to be. Else they move by half a pixel.
     """
 
     def __init__(self, stream: StreamFacts, size: tuple[int, int]) -> None:
-        self._stream, self._size = stream, size
+        self._stream, self.size = stream, size
+        # Samples at the left lie at another side in a turned picture.
+        is_left = stream.codec in _LEFT_CODECS and not (stream.rotation or stream.mirrored)
+        self.chroma_location = 0 if is_left else 1
         options = VideoOptions("h264")
         self.tags = VideoTags.of(stream).fit(options)
         self._scaler = VideoReformatter()
@@ -46,7 +59,7 @@ class ProxyShrinker:
         stream, tags = self._stream, self.tags
         is_upright = frame.format.name in ("rgb24", "bgr24")  # of the backend for still pictures
         rotation, mirrored = (0, False) if is_upright else (stream.rotation, stream.mirrored)
-        rows, columns = self._size if rotation % 180 == 0 else self._size[::-1]
+        rows, columns = self.size if rotation % 180 == 0 else self.size[::-1]
         small = self._scaler.reformat(
             frame,
             columns,
@@ -89,8 +102,7 @@ class ProxyWriter:
 
     Args:
         path: The file.
-        size: (height, width) of the pictures.
-        tags: Their colours.
+        shrinker: Makes the pictures.
         rate: Frames a second, about.
         quality: crf of x264, 0 to 51.
         gop: Distance of key frames.
@@ -100,20 +112,20 @@ class ProxyWriter:
     def __init__(
         self,
         path: str,
-        size: tuple[int, int],
-        tags: VideoTags,
+        shrinker: ProxyShrinker,
         rate: Fraction | None,
         *,
         quality: int,
         gop: int,
         comment: str,
     ) -> None:
-        options = VideoOptions("h264", quality, gop=gop, preset=_PRESET, parameters=_PARAMETERS)
+        parameters = f"{_PARAMETERS}:chromaloc={shrinker.chroma_location}"
+        options = VideoOptions("h264", quality, gop=gop, preset=_PRESET, parameters=parameters)
         even = limit_rate(rate or Fraction(25))
         self._path = path
         self.num_pictures = 0
         with mux_errors(path):
-            self._sink = _ProxySink(Recipe(path, options, tags, 1 / even, even, size, 1), comment)
+            self._sink = _ProxySink(Recipe(path, options, shrinker.tags, 1 / even, even, shrinker.size, 1), comment)
 
     def write(self, picture: VideoFrame) -> None:
         """Write the next picture, which must not be changed afterwards."""

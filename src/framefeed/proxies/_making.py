@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from time import thread_time
 from typing import Any
 
@@ -17,10 +18,10 @@ from framefeed._arrays import ByteArray, FloatArray, IntArray
 from framefeed._files import replacing, write_errors
 from framefeed._values import MediaInfo
 from framefeed.catalog import pack_index
-from framefeed.decode import BaseDecoder, ClipSlot, DecodeCounts, allocate_pixels, make_auto_decoder
+from framefeed.decode import BaseDecoder, ClipSlot, DecodeCounts, allocate_pixels, make_auto_decoder, make_writer
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.encode import ProxyShrinker, ProxyWriter, encode_still, read_planes, view_samples
-from framefeed.errors import CorruptMedia, FormatChanged, FramefeedError
+from framefeed.errors import CorruptMedia, FormatChanged
 from framefeed.index import (
     FrameIndex,
     build_still_index,
@@ -38,6 +39,9 @@ DECODER: BaseDecoder = make_auto_decoder(PyAVDecoder())
 _QUALITIES = 18, 14, 10
 """crf of the first encoding, and of those where its quality is not enough."""
 _JPEG_QUALITIES = 95, 98, 100
+RESIZED = "its pictures change their size"
+UNDECODABLE = "not all of its frames can be decoded, or they do not come in order"
+TOO_MUCH_LOST = "its pictures lose too much at the best setting"
 NUM_COMPARED = 12
 """Frames of a video whose pictures are compared in full; of the others the means of 64 parts."""
 
@@ -104,34 +108,30 @@ def make_proxy(
     comment = json.dumps({"framefeed": "proxy", "original": mark, **asdict(settings)})
     is_still = has_picture_files(index) and len(index) == 1
     ordinals = np.arange(len(index), dtype=np.int64) if frames is None else frames
-    video = None if is_still else _Video(source, index, path, settings, ordinals)
-    qualities = _JPEG_QUALITIES if is_still else _QUALITIES
+    scratch = os.path.join(os.path.dirname(path), f".framefeed-{os.urandom(8).hex()}.tmp")
+    video = None if is_still else _Video(source, index, scratch, settings, ordinals)
+    write = partial(_make_still, source, index, scratch, settings) if video is None else video.make
+    setting, *more = _JPEG_QUALITIES if is_still else _QUALITIES
     began = thread_time()
     try:
-        setting = qualities[0]
-        while True:
-            if video is None:
-                own, quality = _make_still(source, index, path, settings, comment, setting)
-            else:
-                own, quality = video.make(comment, setting)
-            if quality.is_enough:
-                break
-            if setting == qualities[-1]:
-                raise StaysItself(
-                    f"its pictures lose too much: {quality.psnr:.1f} dB, SSIM {quality.ssim:.3f} at the best setting"
-                )
-            setting = qualities[qualities.index(setting) + 1]
-        # If the file was replaced while it was read, the data belong to neither file.
+        own, quality = write(comment, setting)
+        while not quality.is_enough and more:
+            setting = more.pop(0)
+            own, quality = write(comment, setting)
+        if not quality.is_enough:
+            raise StaysItself(TOO_MUCH_LOST)
         source.check_identity(index.identity)
-    except FormatChanged as error:
-        _remove(path)
-        raise StaysItself("its pictures change their size") from error
-    except CorruptMedia as error:
-        _remove(path)
-        raise StaysItself("not all of its frames can be decoded") from error
-    except (StaysItself, FramefeedError):
-        _remove(path)
-        raise
+        with write_errors(path):
+            os.replace(scratch, path)
+    except (StaysItself, FormatChanged, CorruptMedia) as error:
+        # Of a file that was replaced while it was read, nothing else is known.
+        source.check_identity(index.identity)
+        if isinstance(error, StaysItself):
+            raise
+        raise StaysItself(RESIZED if isinstance(error, FormatChanged) else UNDECODABLE) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(scratch)
     height, width = index.stream.displayed
     merged = replace(
         index,
@@ -151,11 +151,6 @@ def make_proxy(
 
 def _cut(index: FrameIndex, frames: IntArray) -> dict[str, Any]:
     return {"pts": index.pts[frames].copy(), "duration": index.duration[frames].copy()}
-
-
-def _remove(path: str) -> None:
-    with suppress(OSError):
-        os.unlink(path)
 
 
 class _Video:
@@ -180,8 +175,7 @@ class _Video:
         rate = self._index.average_fps
         with ProxyWriter(
             self._path,
-            self._size,
-            shrinker.tags,
+            shrinker,
             None if rate is None else Fraction(rate).limit_denominator(1001),
             quality=crf,
             gop=self._settings.gop,
@@ -190,16 +184,23 @@ class _Video:
             stored = self._index.stream.width, self._index.stream.height
             for number, frame in enumerate(self._decode()):
                 if (frame.width, frame.height) != stored and not has_picture_files(self._index):
-                    raise StaysItself("its pictures change their size")
+                    raise StaysItself(RESIZED)
                 small = shrinker.shrink(frame)
-                del frame
                 self._sums.append(sum_up(view_samples(small.planes[0])))
                 if number in self._compared:
-                    self._right[number] = read_planes(small)
+                    self._right[number] = view_samples(small.planes[0]).copy(), self._read_rgb(frame)
+                del frame
                 writer.write(small)
             if writer.num_pictures != len(self._ordinals):
-                raise StaysItself("not all of its frames can be decoded")
+                raise StaysItself(UNDECODABLE)
         return self._check()
+
+    def _read_rgb(self, frame: Any) -> ByteArray:
+        """Read the pixels that the original delivers at the size of the proxy, uint8 [H, W, 3]."""
+        output = OutputSpec(self._size, dimension_order="NHWC")
+        pixels: ByteArray = np.empty((*self._size, 3), np.uint8)
+        make_writer(frame, self._index, self._source.name)(output, pixels)
+        return pixels
 
     def _decode(self) -> Iterator[Any]:
         """Yield the pictures of the frames, each once and in order."""
@@ -209,7 +210,7 @@ class _Video:
             ordinal, frame = next(pictures, (-1, None))
             self._decode_seconds += thread_time() - began
             if ordinal != expected:
-                raise StaysItself("not all of its frames can be decoded, or they do not come in order")
+                raise StaysItself(UNDECODABLE)
             yield frame
 
     @property
