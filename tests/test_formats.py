@@ -63,7 +63,7 @@ def test_versions_are_those_of_the_code() -> None:
 
 def test_columns_of_a_catalog_are_those_of_the_code() -> None:
     assert columns("Catalog file: cat.parquet") == written(pa.schema(FACTS))
-    assert JOURNALED.names == [name for name in FACTS if name not in ("label", "proxy")]
+    assert JOURNALED.names == [name for name in FACTS if name not in ("label", "framefeed_proxy")]
     metadata = table("Metadata of the schema")
     assert [row[0] for row in metadata] == [field.name for field in fields(CatalogHeader)]
     assert metadata[-1] == ["format", "integer", str(FORMAT)]

@@ -183,6 +183,13 @@ def lock_folder(folder: str | os.PathLike[str], name: str | None = None) -> int:
     raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), os.fspath(folder))
 
 
+def unlock(descriptor: int) -> None:
+    """Unlock what `lock_folder` locked, and close it; a child that was forked meanwhile has the descriptor too."""
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 

@@ -29,7 +29,7 @@ from framefeed.catalog._columns import (
     encode_labels,
     list_distinct,
 )
-from framefeed.catalog._plan_columns import find_usable_rows
+from framefeed.catalog._plan_columns import PROXY_COLUMN, find_usable_rows
 from framefeed.catalog._survey import SIGNED
 from framefeed.errors import UsageError
 from framefeed.index import MP4_FORMAT_NAME, FrameIndex, make_image_sequence
@@ -322,7 +322,7 @@ class CatalogRows:
         """Height and width of the proxy of each row in pixels, int64 [R]; -1 where it has none. None if no row has."""
         if not self._data.facts.has_proxies:
             return None
-        has_none = self._select(self._data.facts.column("proxy").is_null().to_numpy())
+        has_none = self._select(self._data.facts.column(PROXY_COLUMN).is_null().to_numpy())
         heights, widths = (np.where(has_none, -1, self.stream_values(name)) for name in ("height", "width"))
         return heights, widths
 

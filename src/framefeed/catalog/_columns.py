@@ -18,7 +18,7 @@ from framefeed._compute import pc
 from framefeed._nearest import did_you_mean
 from framefeed._per_process import PerProcess
 from framefeed.catalog._arrow import Ragged, view_ragged
-from framefeed.catalog._plan_columns import PlanColumns, find_pictures, make_plan_columns
+from framefeed.catalog._plan_columns import PROXY_COLUMN, PlanColumns, find_pictures, make_plan_columns
 from framefeed.catalog._still_facts import StillFacts
 from framefeed.errors import UsageError
 from framefeed.index import MP4_FORMAT_NAME
@@ -54,15 +54,15 @@ FACTS: dict[str, pa.DataType] = {
     "source_offset": pa.int64(),
     "source_version": pa.string(),
     "changes_size": pa.bool_(),
-    "proxy": pa.string(),
+    PROXY_COLUMN: pa.string(),
 }
 """Columns of every catalog in their order; the label's values are whole numbers where a manifest's labels are."""
-LOCATION_FACTS = ("source_offset", "source_version", "proxy")
+LOCATION_FACTS = ("source_offset", "source_version", PROXY_COLUMN)
 """Those that only catalogs with objects by URL, with parts of other files or with proxies have."""
 OPTIONAL_FACTS = (*LOCATION_FACTS, "changes_size")
 """Those that catalogs have where a row has a value; others need not know them."""
 
-SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label", "proxy")])
+SURVEYED = pa.schema([(name, kind) for name, kind in FACTS.items() if name not in ("source", "label", PROXY_COLUMN)])
 """Columns of a survey: the facts of a catalog, without those that come from the listing."""
 INFO_COLUMNS = (
     "kind",
@@ -244,11 +244,11 @@ class Facts:
     @cached_property
     def has_proxies(self) -> bool:
         """Whether some rows are read from proxies."""
-        return "proxy" in self.schema.names
+        return PROXY_COLUMN in self.schema.names
 
     @cached_property
     def _proxies(self) -> Ragged:
-        return view_ragged(self.read("proxy").cast(pa.large_string()).fill_null("").combine_chunks(), np.uint8)
+        return view_ragged(self.read(PROXY_COLUMN).cast(pa.large_string()).fill_null("").combine_chunks(), np.uint8)
 
     @property
     def plan_columns(self) -> PlanColumns:

@@ -20,6 +20,8 @@ from framefeed.catalog._arrow import MappedFile, view_numbers, view_ragged
 from framefeed.errors import UnreadableMedia
 
 _NUMBERS = ("frame_row", "num_frames", "width", "height", "usable_row")
+PROXY_COLUMN = "framefeed_proxy"
+"""Path of the proxy of a row: a name that no list of a user has, as it is the file that is opened."""
 _HAS_FAILED = "has_failed"
 
 PLAN_COLUMNS = pa.struct(
@@ -46,7 +48,7 @@ def make_plan_columns(column: Callable[[str], pa.ChunkedArray]) -> pa.StructArra
     usable = find_usable_rows(has_failed, numbers["num_frames"])
     numbers["usable_row"] = np.concatenate([usable, np.full(len(has_failed) - len(usable), -1, np.int64)])
     numbers["frame_row"] = np.full(len(has_failed), -1, np.int64)
-    has_proxy = column("proxy").is_valid().to_numpy()
+    has_proxy = column(PROXY_COLUMN).is_valid().to_numpy()
     if column("num_key_frames").null_count < len(has_failed) or has_proxy.any():
         sources = number_sources(column("source").combine_chunks())
         has_index = np.zeros(int(sources.max()) + 1, dtype=bool)

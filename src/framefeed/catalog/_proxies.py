@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from framefeed.catalog._catalog_rows import CatalogRows
 from framefeed.catalog._columns import FACTS, Facts
 from framefeed.catalog._frame_rows import HeaderClaims, pack_row, read_index
 from framefeed.catalog._frame_tables import ROWS_PER_BATCH, SCHEMA, FrameTables
-from framefeed.catalog._plan_columns import find_pictures, number_sources
+from framefeed.catalog._plan_columns import PROXY_COLUMN, find_pictures, number_sources
 from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.index import FrameIndex
 from framefeed.media import source_name
@@ -37,6 +37,8 @@ from framefeed.parallel import raise_shortage
 TABLE_NAME = "proxies.parquet"
 """Name of the table in the folder of the proxies."""
 FORMAT = 1
+_MOST_RATIO, _MOST_SLACK = 64, 2**26
+"""Uncompressed bytes of a table: at most so many times those of its file, and so many more."""
 _KEY = b"framefeed proxies"
 TIME_FACTS = ("num_frames", "duration_seconds", "average_fps", "times_from")
 """Columns of a catalog that differ where a video's frames have other numbers or times, such as by ``assume_fps``."""
@@ -71,17 +73,42 @@ class ProxyTable:
     settings: Mapping[str, Any]
     rows: pa.Table
 
-    def find_rows(self, fingerprints: pa.ChunkedArray) -> IntArray:
-        """Find the row of each original by its fingerprint, int64 [R]; -1 where there is none."""
-        known = self.rows.column("fingerprint").combine_chunks()
-        numbers = pc.index_in(fingerprints.combine_chunks(), value_set=known)
-        found: IntArray = numbers.cast(pa.int64()).fill_null(-1).to_numpy()
+    def find_rows(self, fingerprints: Sequence[str | None], names: Sequence[str]) -> IntArray:
+        """Find the row of each original by fingerprint and name, int64 [R]; -1 where there is none.
+
+        A fingerprint tells the versions of one file apart, not every two files. Of an original that lies elsewhere now,
+        the file name is the same, and of several the one with the most folders in common.
+        """
+        known: dict[str, list[tuple[list[str], int]]] = {}
+        columns = (self.rows[name].to_pylist() for name in ("fingerprint", "original"))
+        for row, (fingerprint, original) in enumerate(zip(*columns, strict=True)):
+            known.setdefault(fingerprint, []).append((_list_parts(original), row))
+        found = np.full(len(names), -1, np.int64)
+        for number, (fingerprint, name) in enumerate(zip(fingerprints, names, strict=True)):
+            parts = _list_parts(escape(name)) if fingerprint in known else []
+            counts = [(_count_common(parts, each), row) for each, row in known.get(fingerprint or "", ())]
+            most = max((count for count, _ in counts), default=0)
+            best = [row for count, row in counts if count == most]
+            if most and len(best) == 1:
+                found[number] = best[0]
         return found
 
     def count_reasons(self) -> list[tuple[str, int]]:
         """Count the originals that stay themselves by reason, the most frequent first."""
         reasons = pc.value_counts(self.rows["reason"].drop_null()).to_pylist()
         return [(each["values"], each["counts"]) for each in sorted(reasons, key=lambda each: -each["counts"])]
+
+
+def _list_parts(name: str) -> list[str]:
+    """List the file name of a path, and then its folders."""
+    return name.split("/")[::-1]
+
+
+def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count the parts that two names have in common, from the file name on; the same name counts most."""
+    if one == other:
+        return len(one) + 1
+    return next((number for number, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
 
 
 def pack_index(index: FrameIndex, info: MediaInfo | None) -> dict[str, bytes]:
@@ -120,26 +147,39 @@ def read_proxy_table(folder: str) -> ProxyTable:
             source=folder,
         )
     try:
-        rows = pq.ParquetFile(path, page_checksum_verification=True).read()
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+        # Most of a table are frame indexes, which are compressed already.
+        if sum(group.total_byte_size for group in groups) > _MOST_RATIO * os.path.getsize(path) + _MOST_SLACK:
+            raise ValueError("it claims more bytes than a table of its size has")
+        rows = file.read()
         settings = json.loads((rows.schema.metadata or {})[_KEY])
         if settings.pop("format") != FORMAT or not rows.schema.equals(PROXY_SCHEMA):
             raise ValueError("another version of framefeed wrote it")
+        if not all(isinstance(each, str | None) for each in settings["decisions"].values()):
+            raise ValueError("its decisions are no texts")
         rows.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        if odd := next((each for each in rows["proxy"].to_pylist() if each is not None and _is_outside(each)), None):
+            raise ValueError(f"{odd!r} is no path in the folder")
+    except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise_shortage(error, path, "read")
         raise UnreadableMedia(
-            f"{path}: not readable as a table of proxies: {error}; make them again with ff.make_proxies, which keeps "
-            "the files that are whole",
+            f"{path}: not readable as a table of proxies: {error}; make them again with ff.make_proxies",
             source=path,
         ) from error
     return ProxyTable(folder, settings, rows)
 
 
+def _is_outside(path: str) -> bool:
+    return "\0" in path or any(part in ("", ".", "..") for part in path.split("/"))
+
+
 def check_no_proxies(catalog: CatalogRows) -> None:
     """Check that a catalog is one of originals."""
-    if catalog._data.facts.has_proxies:
+    if catalog.proxy_sizes is not None and (catalog.proxy_sizes[0] > 0).any():
         raise UsageError(
-            "this catalog reads proxies already: begin with the catalog of the originals, such as cat.parquet"
+            "this catalog reads proxies already: begin with the catalog of the originals, such as cat.parquet (on the "
+            "command line too)"
         )
 
 
@@ -148,12 +188,15 @@ def attach_proxies(catalog: CatalogRows, folder: str) -> tuple[Any, ProxyTable]:
     check_no_proxies(catalog)
     proxies = read_proxy_table(os.path.abspath(check_local_path("folder", folder, "small/")))
     data = catalog.compact()
-    found = proxies.find_rows(data.facts.column("fingerprint"))
+    if data.facts.has_proxies:  # Of a selection, none is left.
+        data = replace(data, facts=Facts.of_table(data.facts.table().drop_columns([PROXY_COLUMN])))
+    names = [catalog.shown_name(row) for row in range(len(catalog))]
+    found = proxies.find_rows(data.facts.column("fingerprint").to_pylist(), names)
     _check_known(catalog, proxies, found)
     paths = [None if path is None else os.path.join(proxies.folder, path) for path in proxies.rows["proxy"].to_pylist()]
-    texts = pa.array([paths[row] if row >= 0 else None for row in found.tolist()], FACTS["proxy"])
+    texts = pa.array([paths[row] if row >= 0 else None for row in found.tolist()], FACTS[PROXY_COLUMN])
     table = data.facts.table()
-    facts = Facts.of_table(table.append_column("proxy", texts)) if texts.null_count < len(texts) else data.facts
+    facts = Facts.of_table(table.append_column(PROXY_COLUMN, texts)) if texts.null_count < len(texts) else data.facts
     has_proxy = texts.is_valid().to_numpy(zero_copy_only=False)
     if not has_proxy.any():
         return data, proxies

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from math import exp, isnan, log, nan, sqrt
 from time import thread_time
 from typing import Any
@@ -45,6 +46,9 @@ _PICTURE_SECONDS = 150e-6
 """CPU time of a picture in a loader beside its decoding, which no proxy makes less: of a small photo's a sixth."""
 _GOLDEN = (sqrt(5) - 1) / 2
 """Multiples of it, modulo 1, lie at about even distances for any number of them."""
+_STUDENT = {1: 2.0, 2: 12.7, 3: 4.3, 4: 3.18}
+"""Of samples of so many files, the quantile of Student's distribution that leaves out 1 of 20 on both sides; of one, that
+of a spread that is known."""
 _SPREAD = 1.3
 """Factor between the gains of two files of one kind, where a sample is too small to tell."""
 
@@ -111,8 +115,12 @@ def sample_kind(
     generator = np.random.default_rng(seed)
     chosen = _choose(originals, generator)
     samples, reason, has_failed = list[FileSample](), "", False
+    # In place of those that cannot be read.
+    spare = [each for each in originals if each not in chosen][:SAMPLED_FILES]
     with tempfile.TemporaryDirectory(prefix="framefeed-") as folder:
-        for original in chosen:
+        for original in chain(chosen, spare):
+            if len(samples) == len(chosen):
+                break
             path = os.path.join(folder, "proxy.jpg" if original.is_still else "proxy.mp4")
             try:
                 samples.append(_sample_file(catalog, original, path, settings, generator))
@@ -142,8 +150,8 @@ def sample_kind(
     # Each file is read as often as any other, so times are added, not gains.
     gain = sum(each.original_seconds for each in samples) / sum(each.proxy_seconds for each in samples)
     spread = float(np.std(gains, ddof=1)) if len(gains) > 1 else log(_SPREAD)
-    half = 2 * max(spread, log(1.05)) / sqrt(len(gains)) * sqrt(max(0.0, 1 - len(gains) / (len(originals) + 1)))
-    half = max(half, log(1.05))
+    left = sqrt(max(0.0, 1 - len(gains) / len(originals)))  # of all files, there is none to guess
+    half = max(log(1.05), _STUDENT[len(gains)] * max(spread, log(1.05)) / sqrt(len(gains)) * left)
     work = sum(each.work for each in originals) / max(1, sum(each.work for each in chosen))
     verdict = None
     if gain < LEAST_GAIN:

@@ -22,13 +22,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from framefeed._files import lock_folder, remove_scratch, replacing, write_errors
+from framefeed._files import lock_folder, remove_scratch, replacing, unlock, write_errors
 from framefeed._names import escape, is_url, split_part
 from framefeed.catalog import PROXY_SCHEMA, TABLE_NAME, read_proxy_table, write_proxy_table
 from framefeed.errors import MediaError, UsageError
 from framefeed.parallel import ClosedByWith
 from framefeed.proxies._kinds import Original
 
+CATALOG_NAME = "catalog.parquet"
+"""Of the catalog that the command saves."""
 JOURNAL_NAME, LOCK_NAME = ".proxies.jsonl", ".proxies.lock"
 _BINARY = ("numbers", "row")
 _MOST_BYTES = 200
@@ -36,6 +38,7 @@ _MOST_BYTES = 200
 _MARK = b'{"framefeed": "proxy", '
 """Begins the text in each proxy that names its original."""
 _BLOCK = 2**20
+_OWN_NAMES = (TABLE_NAME, JOURNAL_NAME, LOCK_NAME, CATALOG_NAME, "catalog.frames.arrow")
 _ENDINGS = {True: ".jpg", False: ".mp4"}
 
 
@@ -99,6 +102,11 @@ def _shorten(name: str) -> str:
     return os.fsencode(name)[:_MOST_BYTES].decode("utf-8", "ignore").replace(":", "_").replace("\0", "_")
 
 
+def _get_key(row: Mapping[str, Any]) -> str:
+    """Get the key of a row, as `Original.key`."""
+    return f"{row['fingerprint']} {row['original']}"
+
+
 def _format_line(values: Mapping[str, Any]) -> str:
     """Write a line of the journal."""
     text = {
@@ -116,8 +124,8 @@ class ProxyFolder(ClosedByWith):
         resume: Whether what an earlier run has finished is kept.
 
     Attributes:
-        rows: Finished originals, each as the columns of its row, by fingerprint.
-        kept_settings: Those of the earlier run, or None.
+        rows: Finished originals, each as the columns of its row, by `Original.key`.
+        decisions: Reason by kind of file, None for kinds that get proxies.
 
     Raises:
         UsageError: Another run writes to the folder, or it cannot be made.
@@ -149,7 +157,7 @@ class ProxyFolder(ClosedByWith):
                     file.writelines(map(_format_line, lines))
                 self._journal = open(journal, "a", encoding="utf-8")  # noqa: SIM115
         except BaseException:
-            os.close(self._lock)
+            unlock(self._lock)
             raise
 
     def _read_table(self) -> None:
@@ -157,13 +165,13 @@ class ProxyFolder(ClosedByWith):
             table = read_proxy_table(self.path)
             decisions = dict(table.settings).get("decisions", {})
             if {name: table.settings.get(name) for name in self._settings} == self._settings:
-                self.rows = {row["fingerprint"]: row for row in table.rows.to_pylist()}
+                self.rows = {_get_key(row): row for row in table.rows.to_pylist()}
                 self.decisions = decisions
 
     def _read_journal(self) -> None:
         """Read the lines of an interrupted run of the same settings, up to a torn or damaged one."""
         path = os.path.join(self.path, JOURNAL_NAME)
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError), open(path, encoding="utf-8") as file:
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError), open(path, encoding="utf-8") as file:
             head = json.loads(file.readline())
             if head["settings"] != self._settings:
                 return
@@ -176,7 +184,7 @@ class ProxyFolder(ClosedByWith):
                 decoded = {name: row[name] and base64.b64decode(row[name]) for name in _BINARY}
                 whole = {**dict.fromkeys(PROXY_SCHEMA.names), **row, **decoded}
                 pa.Table.from_pylist([whole], schema=PROXY_SCHEMA)  # else a ValueError or TypeError
-                self.rows[row["fingerprint"]] = whole
+                self.rows[_get_key(row)] = whole
 
     def decide(self, decisions: Mapping[str, Any]) -> None:
         """Keep what was decided of kinds of files, for the next run too."""
@@ -186,7 +194,7 @@ class ProxyFolder(ClosedByWith):
     def add(self, row: Mapping[str, Any]) -> None:
         """Record a finished original, by the columns of its row; those without a value may be left out."""
         whole = {**dict.fromkeys(PROXY_SCHEMA.names), **row}
-        self.rows[whole["fingerprint"]] = whole
+        self.rows[_get_key(whole)] = whole
         self._write_line(whole)
 
     def _write_line(self, values: Mapping[str, Any]) -> None:
@@ -194,10 +202,10 @@ class ProxyFolder(ClosedByWith):
             self._journal.write(_format_line(values))
             self._journal.flush()
 
-    def finish(self, fingerprints: Sequence[str]) -> None:
+    def finish(self, keys: Sequence[str]) -> None:
         """Write the table, with the rows of these originals first and in this order, and end the journal."""
-        others = [each for each in self.rows if each not in set(fingerprints)]
-        rows = [self.rows[each] for each in (*fingerprints, *others)]
+        own = set(keys)
+        rows = [self.rows[each] for each in (*keys, *(each for each in self.rows if each not in own))]
         table = pa.Table.from_pylist(rows, schema=PROXY_SCHEMA)
         write_proxy_table(self.path, {**self._settings, "decisions": self.decisions}, table)
         with suppress(OSError):
@@ -205,15 +213,14 @@ class ProxyFolder(ClosedByWith):
 
     def name(self, root: str, originals: Sequence[Original]) -> list[str]:
         """Name the proxies of originals: those that are there keep their names, and no other file is overwritten."""
-        current, names = {each.fingerprint for each in originals}, {escape(each.name) for each in originals}
-        for fingerprint, row in list(self.rows.items()):
-            if row["original"] in names and fingerprint not in current:  # The original has changed.
-                self.forget(fingerprint)
-        kept = {fingerprint: row["proxy"] for fingerprint, row in self.rows.items() if row["proxy"] is not None}
-        given = ProxyNames(root, kept.values(), self._may_write)
+        current, names = {each.key for each in originals}, {escape(each.name) for each in originals}
+        for key, row in list(self.rows.items()):
+            if row["original"] in names and key not in current:  # The original has changed.
+                self.forget(key)
+        kept = {key: row["proxy"] for key, row in self.rows.items() if row["proxy"] is not None}
+        given = ProxyNames(root, [*kept.values(), *_OWN_NAMES], self._may_write)
         return [
-            kept.get(each.fingerprint) or given.name(each.name, each.fingerprint, is_still=each.is_still)
-            for each in originals
+            kept.get(each.key) or given.name(each.name, each.fingerprint, is_still=each.is_still) for each in originals
         ]
 
     def _may_write(self, path: str) -> bool:
@@ -231,15 +238,14 @@ class ProxyFolder(ClosedByWith):
                 before = (before + part)[-len(_MARK) :]
         return False
 
-    def forget(self, fingerprint: str) -> None:
+    def forget(self, key: str) -> None:
         """Leave out a row, to make it again."""
-        self.rows.pop(fingerprint, None)
+        self.rows.pop(key, None)
 
     def close(self) -> None:
         """Unlock the folder; the journal stays for the next run, unless the table was written."""
         self._journal.close()
-        with suppress(OSError):
-            os.close(self._lock)
+        unlock(self._lock)
 
     def sweep(self, folders: set[str]) -> None:
         """Remove what processes left in these folders that were killed while they wrote a file."""
@@ -266,8 +272,19 @@ def check_outside(out: str, files: Iterable[str]) -> None:
         )
 
 
+def check_targets(out: str, names: Iterable[str], files: Iterable[str]) -> None:
+    """Check that no proxy would be written into a folder of originals, such as through a link."""
+    folders = {os.path.realpath(os.path.dirname(each)) for each in files}
+    for folder in {os.path.dirname(os.path.join(out, name)) for name in names}:
+        if os.path.realpath(folder) in folders:
+            raise UsageError(
+                f"out: {folder} is a folder of the originals, and the next scan would find the proxies too: choose "
+                "another folder for them"
+            )
+
+
 def _is_in(path: str, folder: str) -> bool:
     return os.path.commonpath([path, folder]) == folder
 
 
-__all__ = ["TABLE_NAME", "ProxyFolder", "ProxyNames", "check_outside", "find_root"]
+__all__ = ["TABLE_NAME", "ProxyFolder", "ProxyNames", "check_outside", "check_targets", "find_root"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._names import is_url, split_part
+from framefeed._names import escape, is_url, split_part
 from framefeed.catalog import TIME_FACTS, Catalog, check_no_proxies, explain_missing_frames, list_unindexed_rows
 from framefeed.errors import UsageError
 from framefeed.media import SEQUENCE_CONTAINER
@@ -26,7 +26,7 @@ FAILED = "cannot be read: "
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A file of a catalog, each content once."""
+    """A file of a catalog."""
 
     row: int  # its first row in the catalog
     name: str  # path, URL or name, without secrets
@@ -41,13 +41,18 @@ class Original:
     reason: str | None = None  # why it gets no proxy, whatever a sample says
 
     @property
+    def key(self) -> str:
+        """Fingerprint and name: a fingerprint tells the versions of one file apart, not every two files."""
+        return f"{self.fingerprint} {escape(self.name)}"
+
+    @property
     def work(self) -> int:
         """Pixels of all frames."""
         return self.num_frames * self.height * self.width
 
 
 def list_originals(catalog: Catalog, short_side: int) -> list[Original]:
-    """List the files of a catalog that can be read, each content once, in the order of the rows.
+    """List the files of a catalog that can be read, each once, in the order of the rows.
 
     Raises:
         UsageError: The catalog reads proxies already, or has no frame indexes.
@@ -75,7 +80,8 @@ def list_originals(catalog: Catalog, short_side: int) -> list[Original]:
     originals: dict[str, Original] = {}
     for number, row in enumerate(rows.tolist()):
         fingerprint = facts["fingerprint"][number]
-        if not fingerprint or fingerprint in originals:
+        name = catalog.shown_name(row)
+        if not fingerprint or f"{fingerprint} {name}" in originals:
             continue
         height, width, count = heights[number], widths[number], counts[number]
         is_sequence = facts["container"][number] == SEQUENCE_CONTAINER
@@ -89,9 +95,9 @@ def list_originals(catalog: Catalog, short_side: int) -> list[Original]:
             reason = ALPHA
         elif min(height, width) <= short_side:
             reason = f"its pictures are not larger than {short_side} pixels"
-        originals[fingerprint] = Original(
+        originals[f"{fingerprint} {name}"] = Original(
             row,
-            catalog.shown_name(row),
+            name,
             fingerprint,
             facts["bytes"][number] or 0,
             count,

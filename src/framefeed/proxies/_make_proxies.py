@@ -22,11 +22,12 @@ from framefeed.parallel import (
     thread_budget,
 )
 from framefeed.proxies._estimate import ProxyEstimate, sample_kinds
-from framefeed.proxies._folder import ProxyFolder, check_outside, find_root
+from framefeed.proxies._folder import ProxyFolder, check_outside, check_targets, find_root
 from framefeed.proxies._kinds import FAILED, Original, list_files, list_originals
 from framefeed.proxies._making import ProxySettings, StaysItself, make_proxy
 
 Progress = bool | Callable[[int, int], object] | None
+MORE_BYTES = "its proxy would have more bytes"
 _IN_FLIGHT_PER_WORKER = 4
 _LEAST_SIDE, _MOST_SIDE = 16, 4096
 
@@ -81,15 +82,17 @@ def make_proxies(
     with ProxyFolder(path, asdict(settings), resume=resume) as folder:
         _drop_stale(folder, originals)
         names = folder.name(find_root(files), originals)
+        check_targets(path, names, files)
         folder.sweep({os.path.dirname(os.path.join(path, name)) for name in names} | {path})
-        missing = [each for each in originals if each.fingerprint not in folder.rows]
+        missing = [each for each in originals if each.key not in folder.rows]
         sampled = sample_kinds(catalog, missing, settings, folder.decisions, threads)
-        reasons = {kind: each.reason for kind, each in sampled.items()}
-        if decisions := {kind: reason for kind, reason in reasons.items() if not (reason or "").startswith(FAILED)}:
+        # Where the files of a sample could not be read, each file of the kind is asked for itself.
+        decisions = {kind: each.reason for kind, each in sampled.items() if not (each.reason or "").startswith(FAILED)}
+        if decisions:
             folder.decide(decisions)
-        make = partial(_make_one, catalog, path, settings, {**folder.decisions, **reasons})
+        make = partial(_make_one, catalog, path, settings, folder.decisions)
         _make_all(folder, make, list(zip(originals, names, strict=True)), threads, progress)
-        folder.finish([each.fingerprint for each in originals])
+        folder.finish([each.key for each in originals])
     return catalog.with_proxies(path)
 
 
@@ -147,9 +150,9 @@ def _check_arguments(catalog: object, short_side: int, gop: int, workers: int | 
 def _drop_stale(folder: ProxyFolder, originals: Sequence[Original]) -> None:
     """Forget what an earlier run made of originals that have other times now, or whose proxy is another file now."""
     for original in originals:
-        row = folder.rows.get(original.fingerprint)
+        row = folder.rows.get(original.key)
         if row is not None and not _is_current(folder.path, original, row):
-            folder.forget(original.fingerprint)
+            folder.forget(original.key)
 
 
 def _is_current(out: str, original: Original, row: Mapping[str, Any]) -> bool:
@@ -173,7 +176,7 @@ def _make_all(
     progress: Progress,
 ) -> None:
     """Make what is missing, the longest first, so that workers end at about the same time."""
-    missing = [item for item in named if item[0].fingerprint not in folder.rows]
+    missing = [item for item in named if item[0].key not in folder.rows]
     missing.sort(key=lambda item: -item[0].work)
     done = len(named) - len(missing)
     count = min(workers, len(missing))
@@ -221,9 +224,7 @@ def _make_one(
         return {**row, "reason": make_printable(f"{FAILED}{error}")}
     facts = made.to_row(catalog.info(original.row))
     if facts["proxy_bytes"] > original.bytes:
-        os.unlink(path)
-        return {
-            **row,
-            "reason": f"its proxy would have {facts['proxy_bytes'] / max(1, original.bytes):.1f} times the bytes",
-        }
+        with write_errors(path):
+            os.unlink(path)
+        return {**row, "reason": MORE_BYTES}
     return {**row, "proxy": name, **facts}

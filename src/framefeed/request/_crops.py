@@ -405,7 +405,7 @@ class PictureRule:
             f"do, give {advice}"
         )
 
-    def find_enlarging(self, shown: Size, stored: Size) -> tuple[Size, Size] | None:
+    def find_enlarging(self, shown: Size, stored: Size) -> tuple[Size, tuple[float, float]] | None:
         """Find where pictures of a proxy are too small for this rule, and those of its original are not.
 
         Args:
@@ -426,7 +426,7 @@ class PictureRule:
         there = [side * small / whole for side, small, whole in zip(box, stored, shown, strict=True)]
         if all(want <= _PROXY_SLACK * have + 1 for want, have in zip(needed, there, strict=True)):
             return None
-        return delivered, (round(there[0]), round(there[1]))
+        return delivered, (there[0], there[1])
 
     def shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Shape (C, H, W) of a delivered picture; it does not depend on the draw of a crop."""
@@ -487,12 +487,12 @@ class PictureRule:
         return first_rows
 
 
-def explain_small_proxy(name: str, stored: Size, delivered: Size, there: Size) -> str:
+def explain_small_proxy(name: str, stored: Size, delivered: Size, there: tuple[float, float]) -> str:
     """Explain that a proxy is too small, by what `PictureRule.find_enlarging` found, and which would do."""
     factor = max(want / max(1, have) for want, have in zip(delivered, there, strict=True))
     short_side = 2 * ceil(min(stored) * factor / 2)
     return (
         f"{name}: of the part that becomes {delivered[0]} x {delivered[1]} pixels (height x width) its proxy has only "
-        f"{there[0]} x {there[1]}, which would be enlarged: make proxies with short_side={short_side} (on the command "
+        f"{there[0]:.0f} x {there[1]:.0f}, which would be enlarged: make proxies with short_side={short_side} (on the command "
         f"line: --short-side {short_side}), give a smaller size, or use the catalog of the originals"
     )

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from framefeed._files import is_full, lock_folder, write_errors
+from framefeed._files import is_full, lock_folder, unlock, write_errors
 from framefeed.catalog import (
     FORMAT,
     SCHEMA,
@@ -185,7 +185,7 @@ class Journal(ClosedByWith):
     def close(self) -> None:
         """Unlock the journal for other processes, and keep its content."""
         if self._lock >= 0:
-            os.close(self._lock)
+            unlock(self._lock)
             self._lock = -1
 
     def clear(self) -> None:

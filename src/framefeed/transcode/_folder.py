@@ -21,7 +21,7 @@ from typing import Any
 
 import xxhash
 
-from framefeed._files import SCRATCH, lock_folder, remove_scratch, replacing, write_errors
+from framefeed._files import SCRATCH, lock_folder, remove_scratch, replacing, unlock, write_errors
 from framefeed.errors import FramefeedError, UsageError
 from framefeed.parallel import ClosedByWith
 from framefeed.transcode._targets import SegmentRecord, hash_file
@@ -147,7 +147,7 @@ class WorkFolder(ClosedByWith):
 
     def _unlock(self) -> None:
         if self._lock >= 0:
-            os.close(self._lock)
+            unlock(self._lock)
             self._lock = -1
 
     def _sweep(self) -> None:
