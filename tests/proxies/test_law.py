@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import framefeed as ff
-from framefeed.testing import find_stamp, read_stamps
+from framefeed.testing import find_stamp, read_stamps, write_clip
 from tests.proxies.originals import (
     FRAMES,
     HARD,
     LEAST_DB,
+    PLAIN,
     SIDE,
     fill,
     make,
@@ -28,6 +30,7 @@ from tests.proxies.originals import (
     rows_of,
     scan,
     stamps_of,
+    still_bytes,
 )
 
 SEEDS = 3
@@ -206,6 +209,28 @@ def test_rows_and_columns_are_those_of_the_originals(originals: ff.Catalog, prox
         )
         for name in ("pts", "duration", "pts_seconds"):
             assert_same_arrays(getattr(index, name), getattr(own, name))
+
+
+def test_clips_are_dealt_to_ranks_by_the_cost_of_the_originals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("framefeed.proxies._estimate.LEAST_GAIN", 0.0)
+    folder = fill(tmp_path / "in", ["plain.mp4", "still.jpg", "still.png"])
+    for number, codec in enumerate(("mpeg2video", "mpeg4", "libx265", "ffv1")):
+        spec = replace(PLAIN, codec=codec, codec_options={"b": "4M"} if codec.startswith("mpeg") else {}, seed=number)
+        write_clip(folder / f"{codec}.mkv", replace(spec, gop=None if codec == "ffv1" else 12))
+    (folder / "several").mkdir()
+    for number in range(FRAMES):
+        (folder / "several" / f"{number:02}.jpg").write_bytes(still_bytes("JPEG", number=number, quality=99))
+    originals = scan(
+        [*sorted(path for path in folder.iterdir() if path.is_file()), folder / "several"],
+        image_folders="video",
+        fps=25,
+    )
+    proxies = make(originals, tmp_path / "out")
+    rule = ff.Uniform(3)
+    assert sum(str(entry.source).startswith(str(tmp_path / "out")) for entry in proxies) >= 6
+    for rank in range(2):
+        options = {"balance": "cost", "world_size": 2, "rank": rank, "clips_per_video": 3, "size": (48, 64)}
+        assert_same_clips(*plan_both(originals, proxies, rule, **options))
 
 
 # --- pixels -------------------------------------------------------------------------------------------

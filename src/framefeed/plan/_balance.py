@@ -26,6 +26,7 @@ from framefeed.index import (
     SECONDS_PER_PICTURE,
     has_picture_files,
 )
+from framefeed.media import SEQUENCE_CONTAINER
 from framefeed.plan._rules import ClipRule, Dense, Rates
 
 _ROWS_OF_BLOCK = 256
@@ -122,6 +123,10 @@ def _find_codecs(catalog: Catalog) -> tuple[FloatArray, AnyArray]:
     seconds, is_pictures = np.zeros(len(codes)), np.zeros(len(codes), dtype=np.bool_)
     for row in plannable[np.unique(codes[plannable], return_index=True)[1]].tolist():
         index = catalog.frame_index(row)
-        seconds[codes == codes[row]] = Codec.of(index.stream.codec).seconds_per_byte
-        is_pictures[codes == codes[row]] = has_picture_files(index)
+        codec, has_files = index.stream.codec, has_picture_files(index)
+        if index.stream.is_proxy and (info := catalog.info(row)) is not None:
+            # By the original: a plan is the same with proxies.
+            codec, has_files = info.codec or "", info.kind == "image" or info.container == SEQUENCE_CONTAINER
+        seconds[codes == codes[row]] = Codec.of(codec).seconds_per_byte
+        is_pictures[codes == codes[row]] = has_files
     return seconds, is_pictures
