@@ -13,7 +13,7 @@ import pytest
 import framefeed as ff
 from framefeed.testing import read_stamps
 from tests.decode.test_engines import FakeEngine
-from tests.proxies.originals import FRAMES, HARD, SIDE, TIMES, fill, make, measure_db, scan
+from tests.proxies.originals import HARD, SIDE, TIMES, fill, make, measure_db, scan
 from tests.transcode import functions
 
 NAMES = ("plain.mp4", "turned.mp4", "variable.mp4", "no_times.h264", "still.jpg", "still.png")
@@ -123,18 +123,11 @@ def test_an_engine_that_knows_the_files_own_times_alone_refuses(
         engine.close()
 
 
-def test_map_video_reads_a_proxy_with_the_originals_times(
-    originals: ff.Catalog, proxies: ff.Catalog, tmp_path: Path
-) -> None:
-    seen = []
-    for entry in pairs(originals, proxies)["variable.mp4"]:
-        with ff.map_video(entry, functions.number, workers=0) as mapped:
-            seen.append([frame.result for frame in mapped])
-    assert seen[0] == seen[1] == [(number, time / 1000) for number, time in enumerate(TIMES)]
-    out = tmp_path / "out.mp4"
-    result = ff.map_video(pairs(originals, proxies)["variable.mp4"][1], functions.keep, out, workers=0)
-    assert result.num_frames == FRAMES
-    np.testing.assert_allclose(ff.build_index(out).pts_seconds, np.array(TIMES) / 1000, atol=1e-3)
+def test_map_video_takes_the_original(originals: ff.Catalog, proxies: ff.Catalog, tmp_path: Path) -> None:
+    with pytest.raises(
+        ff.UsageError, match=r"variable\.mp4: is a proxy.*map the entry of the catalog of the originals"
+    ):
+        ff.map_video(pairs(originals, proxies)["variable.mp4"][1], functions.keep, tmp_path / "out.mp4", workers=0)
 
 
 def test_a_clip_of_a_proxy_is_not_taken_for_one_of_its_file(proxies: ff.Catalog) -> None:

@@ -191,7 +191,7 @@ def refuse_or_plan(catalog: ff.Catalog, rule: Any, options: dict[str, Any]) -> t
 
 
 def test_rows_and_columns_are_those_of_the_originals(originals: ff.Catalog, proxies: ff.Catalog) -> None:
-    assert proxies.table.drop_columns(["proxy"]).equals(originals.table)
+    assert proxies.table.drop_columns(["framefeed_proxy"]).equals(originals.table)
     assert proxies.classes == originals.classes
     assert proxies.fingerprint == originals.fingerprint
     for name in ("heights", "widths", "num_frames", "changes_size", "lacks_times", "usable_rows"):

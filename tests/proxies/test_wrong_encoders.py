@@ -96,7 +96,8 @@ def test_what_a_wrong_encoder_writes_is_thrown_away(
     path = original(name)
     small = make(scan(path), tmp_path / "out")
     assert reason_of(tmp_path / "out", path.name) in (
-        "not all of its frames can be decoded",
+        f"the encoder wrote {FRAMES - 1} of {FRAMES} pictures",
+        f"the encoder wrote {FRAMES + 1} of {FRAMES} pictures",
         f"the encoder wrote another picture for frame {AT} of {FRAMES}",
         f"the encoder wrote another picture for frame 1 of {FRAMES}",
     )
@@ -168,15 +169,10 @@ def test_a_proxy_of_another_size_is_thrown_away(tmp_path: Path, monkeypatch: pyt
     scaled = _making.scale_size
     monkeypatch.setattr(_estimate, "_sample_file", lambda *_: _estimate.FileSample(10.0, 1.0, 0.5, 1.0, 1))
 
-    class Larger(ProxyWriter):
-        def __init__(self, path: str, size: Any, *words: Any, **options: Any) -> None:
-            super().__init__(path, (size[0] + 2, size[1]), *words, **options)
-
     class Shrinker(_making.ProxyShrinker):  # type: ignore[name-defined, misc]
         def __init__(self, stream: Any, size: Any) -> None:
             super().__init__(stream, (size[0] + 2, size[1]))
 
-    monkeypatch.setattr(_making, "ProxyWriter", Larger)
     monkeypatch.setattr(_making, "ProxyShrinker", Shrinker)
     path = original("plain.mp4")
     make(scan(path), tmp_path / "out")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
-from framefeed._names import escape
+from framefeed._names import escape, unescape
 from framefeed._shown import is_signed, strip_url
 from framefeed._values import Limits, resolve_limits
 from framefeed.catalog._assembly import ListedRows, assemble_rows
 from framefeed.catalog._catalog import Catalog
+from framefeed.catalog._columns import Facts
 from framefeed.catalog._entries import CatalogEntry
+from framefeed.catalog._plan_columns import PROXY_COLUMN
 from framefeed.catalog._survey import SurveyOptions, SurveyResult, locate, survey
 from framefeed.errors import UsageError
 from framefeed.index import Verify
@@ -60,7 +63,17 @@ def make_memory_catalog(
             result.error.position = row
             raise result.error
     rows = ListedRows(pa.array(texts, pa.string()), buffers=buffers, signed=signed)
-    return Catalog(assemble_rows(rows, results.values(), options))
+    data = assemble_rows(rows, results.values(), options)
+    indexes = {text: result.index for text, result in results.items()}
+    proxies = [text if (index := indexes[text]) is not None and index.stream.is_proxy else None for text in texts]
+    if any(proxies):
+        table = data.facts.table().append_column(PROXY_COLUMN, pa.array(map(_read_path, proxies), pa.string()))
+        data = replace(data, facts=Facts.of_table(table))
+    return Catalog(data)
+
+
+def _read_path(text: str | None) -> str | None:
+    return None if text is None else unescape(text)
 
 
 def _name(media: MediaSource) -> str:

@@ -37,8 +37,8 @@ from framefeed.parallel import raise_shortage
 TABLE_NAME = "proxies.parquet"
 """Name of the table in the folder of the proxies."""
 FORMAT = 1
-_MOST_RATIO, _MOST_SLACK = 64, 2**26
-"""Uncompressed bytes of a table: at most so many times those of its file, and so many more."""
+_MOST_RATIO = 64
+"""Uncompressed bytes of a table, at most, as a multiple of those of its file."""
 _KEY = b"framefeed proxies"
 TIME_FACTS = ("num_frames", "duration_seconds", "average_fps", "times_from")
 """Columns of a catalog that differ where a video's frames have other numbers or times, such as by ``assume_fps``."""
@@ -149,8 +149,9 @@ def read_proxy_table(folder: str) -> ProxyTable:
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
         groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
-        # Most of a table are frame indexes, which are compressed already.
-        if sum(group.total_byte_size for group in groups) > _MOST_RATIO * os.path.getsize(path) + _MOST_SLACK:
+        size = os.path.getsize(path)
+        # Fingerprints differ, and frame indexes are compressed already: no row takes less than a byte of the file.
+        if file.metadata.num_rows > size or sum(group.total_byte_size for group in groups) > _MOST_RATIO * size:
             raise ValueError("it claims more bytes than a table of its size has")
         rows = file.read()
         settings = json.loads((rows.schema.metadata or {})[_KEY])
@@ -159,8 +160,9 @@ def read_proxy_table(folder: str) -> ProxyTable:
         if not all(isinstance(each, str | None) for each in settings["decisions"].values()):
             raise ValueError("its decisions are no texts")
         rows.validate(full=True)
-        if odd := next((each for each in rows["proxy"].to_pylist() if each is not None and _is_outside(each)), None):
-            raise ValueError(f"{odd!r} is no path in the folder")
+        odd = [each for each in rows["proxy"].to_pylist() if each is not None and _is_outside(each)]
+        if odd:
+            raise ValueError(f"{odd[0]!r} is no path in the folder")
     except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise_shortage(error, path, "read")
         raise UnreadableMedia(

@@ -19,7 +19,10 @@ from framefeed.media import ImageSequence, StorageOptions, check_storage_options
 from framefeed.plan import ClipPart, PlannedClip, Take, iterate_takes
 
 _TIMES = ("pts_seconds", "valid", "seconds", "end_seconds")
-_ADVICE = "give from_json(source=...) the same file, use the same versions (strict=True checks them), or plan again"
+_ADVICE = (
+    "give from_json(source=...) the same file, use the same versions (strict=True checks them), or plan again; a clip "
+    "of a proxy is loaded by its plan"
+)
 
 
 def load_clip(

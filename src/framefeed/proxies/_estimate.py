@@ -47,8 +47,8 @@ _PICTURE_SECONDS = 150e-6
 _GOLDEN = (sqrt(5) - 1) / 2
 """Multiples of it, modulo 1, lie at about even distances for any number of them."""
 _STUDENT = {1: 2.0, 2: 12.7, 3: 4.3, 4: 3.18}
-"""Of samples of so many files, the quantile of Student's distribution that leaves out 1 of 20 on both sides; of one, that
-of a spread that is known."""
+"""Quantile of Student's distribution that leaves out 1 of 20 on both sides, by the number of sampled files; of one file,
+that of a spread that is known."""
 _SPREAD = 1.3
 """Factor between the gains of two files of one kind, where a sample is too small to tell."""
 

@@ -171,7 +171,10 @@ class ProxyFolder(ClosedByWith):
     def _read_journal(self) -> None:
         """Read the lines of an interrupted run of the same settings, up to a torn or damaged one."""
         path = os.path.join(self.path, JOURNAL_NAME)
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError), open(path, encoding="utf-8") as file:
+        with (
+            suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError),
+            open(path, encoding="utf-8") as file,
+        ):
             head = json.loads(file.readline())
             if head["settings"] != self._settings:
                 return

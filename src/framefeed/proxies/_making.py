@@ -192,7 +192,7 @@ class _Video:
                 del frame
                 writer.write(small)
             if writer.num_pictures != len(self._ordinals):
-                raise StaysItself(UNDECODABLE)
+                raise StaysItself(f"the encoder wrote {writer.num_pictures} of {len(self._ordinals)} pictures")
         return self._check()
 
     def _read_rgb(self, frame: Any) -> ByteArray:

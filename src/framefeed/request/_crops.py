@@ -493,6 +493,6 @@ def explain_small_proxy(name: str, stored: Size, delivered: Size, there: tuple[f
     short_side = 2 * ceil(min(stored) * factor / 2)
     return (
         f"{name}: of the part that becomes {delivered[0]} x {delivered[1]} pixels (height x width) its proxy has only "
-        f"{there[0]:.0f} x {there[1]:.0f}, which would be enlarged: make proxies with short_side={short_side} (on the command "
-        f"line: --short-side {short_side}), give a smaller size, or use the catalog of the originals"
+        f"{there[0]:.0f} x {there[1]:.0f}, which would be enlarged: make proxies with short_side={short_side} (on the "
+        f"command line: --short-side {short_side}), give a smaller size, or use the catalog of the originals"
     )

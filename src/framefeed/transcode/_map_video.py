@@ -199,8 +199,8 @@ def _open_source(source: Any) -> tuple[MediaSource, FrameIndex]:
     index = getattr(source, "frame_index", None)
     if index is not None and index.stream.is_proxy:
         raise UsageError(
-            f"{media.name}: is a proxy, whose pictures are smaller than the original's: map the entry of the catalog of "
-            "the originals",
+            f"{media.name}: is a proxy, whose pictures are smaller than the original's: map the entry of the catalog "
+            "of the originals",
             source=media.name,
         )
     return media, index_media(media)[1] if index is None else index
