@@ -87,7 +87,7 @@ def fill_films(results: Any) -> str:
             "luma, mean / worst, dB", "SSIM", "RGB, dB", "the rule says")  # fmt: skip
     note = (
         "Times as many clips a CPU second as the original: the median of the rounds, and the ends. Clips are 16\n"
-        "frames, 4 apart at random, or consecutive; each is a batch of its own. What stays was made for this table alone."
+        "frames, 4 apart at random, or consecutive; each is a batch. What stays was made for this table alone."
     )
     return f"{make_table(head, lines)}\n{note}\n"
 
