@@ -87,7 +87,7 @@ def fill_films(results: Any) -> str:
             "luma, mean / worst, dB", "SSIM", "RGB, dB", "the rule says")  # fmt: skip
     note = (
         "Times as many clips a CPU second as the original: the median of the rounds, and the ends. Clips are 16\n"
-        "frames, 4 apart at random, or consecutive; each is a batch of its own. What stays was made for this table alone."
+        "frames, 4 apart at random, or consecutive; each is a batch. What stays was made for this table alone."
     )
     return f"{make_table(head, lines)}\n{note}\n"
 
@@ -230,10 +230,13 @@ def _draw_panel(
         rate, nbytes = row["rates"][name][0], row["bytes"][name]
         x = left + side * (log10(nbytes) - across[0]) / (across[1] - across[0])
         y = top + side * (up[1] - log10(rate)) / (up[1] - up[0])
+        # The caches are near to each other: the upper one's text stands higher, and where there is room.
+        is_left = name == "raw" and x > left + side / 2
+        at, anchor, base = (x - 12, "end", y - 12) if is_left else (x + 12, "start", y - 12 if name == "raw" else y - 1)
         parts += [
             form.format(x=x, y=y),
-            place_text(x + 12, y - 1, CONTENDERS[name], "ink bold" if name == "proxy" else "ink", 13),
-            place_text(x + 12, y + 14, f"{rate:,.0f} a s, {nbytes / 1e6:,.0f} MB", "faint", 12),
+            place_text(at, base, CONTENDERS[name], "ink bold" if name == "proxy" else "ink", 13, anchor),
+            place_text(at, base + 15, f"{rate:,.0f} a s, {nbytes / 1e6:,.0f} MB", "faint", 12, anchor),
         ]
     return [*parts, place_text(left + side / 2, top + side + 42, "bytes of all frames", "ink", 13, "middle")]
 
