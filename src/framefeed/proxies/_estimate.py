@@ -49,7 +49,7 @@ _PICTURE_SECONDS = 150e-6
 _GOLDEN = (sqrt(5) - 1) / 2
 """Multiples of it, modulo 1, lie at about even distances for any number of them."""
 _STUDENT = {1: 2.0, 2: 12.7, 3: 4.3, 4: 3.18}
-"""Quantile of Student's distribution that leaves out 1 of 20 on both sides, by the number of sampled files; of one file,
+"""Quantile of Student's distribution that leaves out 1 of 20 on both sides, by the number of files; of one file
 that of a spread that is known."""
 _SPREAD = 1.3
 """Factor between the gains of two files of one kind, where a sample is too small to tell."""
