@@ -106,7 +106,7 @@ def plan_both(originals: ff.Catalog, proxies: ff.Catalog, *words: Any, **options
     return plans[0], plans[1]
 
 
-def assert_same_arrays(one: Any, other: Any) -> None:
+def assert_same_or_none(one: Any, other: Any) -> None:
     assert (one is None) == (other is None)
     if one is not None:
         np.testing.assert_array_equal(one, other, strict=True)
@@ -122,11 +122,11 @@ def assert_same_clips(one: ff.EpochPlan, other: ff.EpochPlan, *, of_files: bool 
         assert (first.position, first.row, first.line) == (second.position, second.row, second.line)
         for left, right in zip(first.takes, second.takes, strict=True):
             for name in ("indices", "pts_seconds", "pick_error_seconds", "valid", "segment", "seconds", "damaged"):
-                assert_same_arrays(getattr(left, name), getattr(right, name))
+                assert_same_or_none(getattr(left, name), getattr(right, name))
             for name in ("output", "on_damaged", "flipped", "placement", "displayed", "picture_shape"):
                 assert getattr(left, name) == getattr(right, name)
             np.testing.assert_equal(left.end_seconds, right.end_seconds)
-            assert_same_arrays(left.facts.pts, right.facts.pts)
+            assert_same_or_none(left.facts.pts, right.facts.pts)
             assert left.facts.time_base == right.facts.time_base
 
 
@@ -195,7 +195,7 @@ def test_rows_and_columns_are_those_of_the_originals(originals: ff.Catalog, prox
     assert proxies.classes == originals.classes
     assert proxies.fingerprint == originals.fingerprint
     for name in ("heights", "widths", "num_frames", "changes_size", "lacks_times", "usable_rows"):
-        assert_same_arrays(getattr(originals, name), getattr(proxies, name))
+        assert_same_or_none(getattr(originals, name), getattr(proxies, name))
     for row in range(len(originals)):
         index, own = originals[row].frame_index, proxies[row].frame_index
         assert proxies[row].info == originals[row].info
@@ -208,7 +208,7 @@ def test_rows_and_columns_are_those_of_the_originals(originals: ff.Catalog, prox
             index.times_from,
         )
         for name in ("pts", "duration", "pts_seconds"):
-            assert_same_arrays(getattr(index, name), getattr(own, name))
+            assert_same_or_none(getattr(index, name), getattr(own, name))
 
 
 def test_clips_are_dealt_to_ranks_by_the_cost_of_the_originals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,8 +256,8 @@ def test_each_frame_of_a_proxy_is_that_of_its_original(originals: ff.Catalog, pr
     with ff.VideoDecoder(originals[row], **forms) as first, ff.VideoDecoder(proxies[row], **forms) as second:
         right, own = first.get_all_frames(), second.get_all_frames()
         assert (first.metadata.height, first.metadata.width) == (second.metadata.height, second.metadata.width)
-        assert_same_arrays(right.pts_seconds, own.pts_seconds)
-        assert_same_arrays(right.duration_seconds, own.duration_seconds)
+        assert_same_or_none(right.pts_seconds, own.pts_seconds)
+        assert_same_or_none(right.duration_seconds, own.duration_seconds)
     assert read_numbers(own.data, name) == ([7] if len(own.data) == 1 else stamps_of(name))
     assert min(measure_db(*pair) for pair in zip(right.data, own.data, strict=True)) >= LEAST_DB
 
