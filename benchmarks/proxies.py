@@ -400,6 +400,13 @@ def measure_estimates(media: ProxyMedia, folder: Path, rounds: int) -> dict[str,
     return results
 
 
+def load_clips(catalog: ff.Catalog, rule: ff.ClipRule, count: int, options: Mapping[str, Any]) -> Iterable[Any]:
+    """Load clips of each file, the same of each catalog of the same files."""
+    plan = ff.plan_clips(catalog, rule, clips_per_video=count, seed=0, **options)
+    with ff.ClipLoader(plan, batch_size=1, workers=2) as loader:
+        yield from (batch.data[0].copy() for batch in loader)
+
+
 def measure_crops(media: ProxyMedia, folder: Path, rounds: int) -> dict[str, Any]:
     """PSNR of clips of proxies to the same clips of originals, of RGB as delivered; mean and worst clip."""
     photos = [path for path in media.photos("own") if path.endswith("_1280.jpg")]
@@ -410,30 +417,24 @@ def measure_crops(media: ProxyMedia, folder: Path, rounds: int) -> dict[str, Any
     results: dict[str, Any] = {}
     for key, (paths, rule, sides, count) in sources.items():
         catalog = ff.scan(paths, progress=False)
+        smalls, has = {}, np.ones(len(catalog), bool)
         for side in sides:
-            small, rows = make(catalog, folder / f"crops-{key}-{side}", side)
+            smalls[side], rows = make(catalog, folder / f"crops-{key}-{side}", side)
             made = [row["fingerprint"] for row in rows if row["proxy"]]
-            has = np.isin(catalog.table["fingerprint"].to_pylist(), made)
-            for crop, options in CROPS.items():
+            has &= np.isin(catalog.table["fingerprint"].to_pylist(), made)
+        for crop, options in CROPS.items():
+            right = list(load_clips(catalog.filter(has), rule, count, options))
+            for side, small in smalls.items():
+                facts: dict[str, Any] = {"refused": True}
                 try:
-                    plans = [
-                        ff.plan_clips(each.filter(has), rule, clips_per_video=count, seed=0, **options)
-                        for each in (catalog, small)
-                    ]
+                    clips = list(load_clips(small.filter(has), rule, count, options))
+                    values = [min(_MOST_PSNR, psnr(*pair)) for pair in zip(clips, right, strict=True)]
+                    facts = {"mean": float(np.mean(values)), "worst": min(values), "clips": len(values)}
                 except ff.UsageError as error:  # of a plan that would enlarge the proxies, but not the originals
-                    results.setdefault(key, {}).setdefault(crop, {})[str(side)] = {"refused": True}
                     print(f"{key}, {side}, {crop}: {error}", flush=True)
-                    continue
-                values = []
-                with (
-                    ff.ClipLoader(plans[0], batch_size=1, workers=2) as first,
-                    ff.ClipLoader(plans[1], batch_size=1, workers=2) as second,
-                ):
-                    for right, own in zip(first, second, strict=True):
-                        values.append(min(_MOST_PSNR, psnr(own.data[0], right.data[0])))
-                facts = {"mean": float(np.mean(values)), "worst": min(values), "clips": len(values)}
+                else:
+                    print(f"{key}, {side}, {crop}: {facts['mean']:.1f} dB, worst {facts['worst']:.1f}", flush=True)
                 results.setdefault(key, {}).setdefault(crop, {})[str(side)] = facts
-                print(f"{key}, {side}, {crop}: {facts['mean']:.1f} dB, worst {facts['worst']:.1f}", flush=True)
     return results
 
 

@@ -79,8 +79,9 @@ def fill_films(results: Any) -> str:
     lines = []
     for key, title in FILMS.items():
         row = results["films"]["rows"][key]
-        rule = "a proxy" if row["rule"] is None else row["rule"].replace("its proxy would have", "stays:")
-        rule = rule.replace("its pictures are not larger than 256 pixels", "stays: not larger than the proxy")
+        rule = "a proxy" if row["rule"] is None else "stays: not larger than the proxy"
+        if "times the bytes" in (row["rule"] or ""):
+            rule = f"stays: {row['bytes']:.1f} times the bytes"
         lines.append((title, say(row["random"]), say(row["every"]), say(row["once"]), say_bytes(row["bytes"]),
                       *say_nearness(row), rule))  # fmt: skip
     head = ("film of 52 s", "random clips", "every frame, in clips", "every frame, in one pass", "bytes",
