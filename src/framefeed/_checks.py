@@ -242,9 +242,13 @@ def check_progress(progress: object) -> None:
 
 @contextmanager
 def showing_progress(
-    total: int | None, progress: bool | Callable[[int, Any], object] | None, *, unit_scale: bool = False
+    total: int | None,
+    progress: bool | Callable[[int, Any], object] | None,
+    *,
+    unit: str = "frame",
+    unit_scale: bool = False,
 ) -> Iterator[Callable[[int], object]]:
-    """Yield a function that shows the number of frames done, of all or of an unknown number."""
+    """Yield a function that shows the number of frames, or of another unit, done, of all or of an unknown number."""
     if callable(progress):
         yield lambda done: progress(done, total)
         return
@@ -253,7 +257,7 @@ def showing_progress(
         return
     from tqdm import tqdm  # 30 ms that only a bar needs
 
-    with tqdm(total=total, unit="frame", unit_scale=unit_scale, file=sys.stderr, leave=False) as bar:
+    with tqdm(total=total, unit=unit, unit_scale=unit_scale, file=sys.stderr, leave=False) as bar:
         yield lambda done: bar.update(done - bar.n)
 
 

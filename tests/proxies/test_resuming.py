@@ -191,12 +191,40 @@ def test_other_settings_make_all_anew(
 ) -> None:
     shutil.copytree(whole, tmp_path / "out")
     made = work_of(monkeypatch)
-    make(catalog, tmp_path / "out", **options)
+    with pytest.raises(
+        ff.UsageError, match=r"has proxies of (short_side|gop)=.*choose another folder, or .*resume=False"
+    ):
+        make(catalog, tmp_path / "out", **options)
+    assert contents_of(tmp_path / "out") == contents_of(whole)
+    make(catalog, tmp_path / "out", resume=False, **options)
     assert len(made) == 3
     make(catalog, tmp_path / "fresh", **options)
     assert contents_of(tmp_path / "out") == contents_of(tmp_path / "fresh")
     settings = {"short_side": SIDE, "gop": 8, **options}
     assert {name: read_proxy_table(str(tmp_path / "out")).settings[name] for name in settings} == settings
+
+
+def test_originals_that_have_moved_keep_their_proxies(
+    catalog: ff.Catalog, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(whole, tmp_path / "out")
+    shutil.copytree(Path(str(catalog[0].source)).parent, tmp_path / "elsewhere" / "in")
+    made = work_of(monkeypatch)
+    small = make(scan(tmp_path / "elsewhere" / "in"), tmp_path / "out")
+    assert made == []
+    assert set(contents_of(tmp_path / "out")) == set(contents_of(whole))
+    assert len(read_proxy_table(str(tmp_path / "out")).rows) == len(small)
+
+
+def test_a_run_that_does_not_resume_leaves_no_proxy_of_the_one_before(
+    catalog: ff.Catalog, whole: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(whole, tmp_path / "out")
+    (tmp_path / "out" / "own.mp4").write_bytes(b"mine")
+    make(catalog[:1], tmp_path / "out", resume=False)
+    rows = read_proxy_table(str(tmp_path / "out")).rows["proxy"].to_pylist()
+    left = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*4")}
+    assert left == {"own.mp4", *(path for path in rows if path)}
 
 
 def test_a_run_need_not_resume(catalog: ff.Catalog, whole: Path, tmp_path: Path, monkeypatch: Any) -> None:

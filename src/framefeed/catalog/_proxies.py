@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from framefeed._arrays import IntArray
-from framefeed._compute import pc
 from framefeed._files import replacing, write_errors
 from framefeed._names import check_local_path, escape, resolve_name
 from framefeed._units import format_count
@@ -95,8 +95,8 @@ class ProxyTable:
 
     def count_reasons(self) -> list[tuple[str, int]]:
         """Count the originals that stay themselves by reason, the most frequent first."""
-        reasons = pc.value_counts(self.rows["reason"].drop_null()).to_pylist()
-        return [(each["values"], each["counts"]) for each in sorted(reasons, key=lambda each: -each["counts"])]
+        reasons = Counter(text.split(": ")[0] for text in self.rows["reason"].drop_null().to_pylist())
+        return reasons.most_common()
 
 
 def _list_parts(name: str) -> list[str]:

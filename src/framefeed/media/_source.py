@@ -27,7 +27,7 @@ from framefeed._values import (
     override_limits,
     read_bytes,
 )
-from framefeed.errors import StaleSource, UnreadableMedia, UsageError
+from framefeed.errors import MissingMedia, StaleSource, UnreadableMedia, UsageError
 from framefeed.media._identity import (
     ACCEPTED,
     HEAD_FINGERPRINT_PREFIX,
@@ -218,7 +218,17 @@ class MediaSource:
             return key
         if self.kind != "path":
             return (self.kind, ObjectIdentity(self.data if self.file is None else self.file))
-        facts = stat_regular(self.path)
+        try:
+            facts = stat_regular(self.path)
+        except MissingMedia as error:
+            if self.version != PROXY:
+                raise
+            raise MissingMedia(
+                f"{self.name}: this proxy is not there: make it again with ff.make_proxies, which keeps the others; "
+                "or, if the folder was moved, call with_proxies of the originals' catalog with the new folder",
+                source=self.name,
+                stage="open",
+            ) from error
         stamp = FileStamp.of(self.path, facts)
         if indexed is None or (facts.st_size, clamp_ns(facts.st_mtime_ns)) == (indexed.bytes, indexed.mtime_ns):
             return stamp

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -19,7 +20,7 @@ from framefeed._names import make_printable
 from framefeed._units import UNKNOWN, format_bytes, format_count, format_seconds, format_share, format_table
 from framefeed.catalog import Catalog
 from framefeed.decode import ClipSlot, allocate_pixels
-from framefeed.errors import FramefeedError
+from framefeed.errors import FramefeedError, MediaError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, ordered_outcomes, raise_shortage
@@ -29,6 +30,7 @@ from framefeed.request import OutputSpec
 
 LEAST_GAIN = 1.5
 """Times as many clips a second below which the files of a kind stay as they are."""
+_SAMPLED_REST = 12
 SAMPLED_FILES = 4
 """Of a kind."""
 _SAMPLED_PARTS = 3
@@ -51,6 +53,8 @@ _GOLDEN = (sqrt(5) - 1) / 2
 _STUDENT = {1: 2.0, 2: 12.7, 3: 4.3, 4: 3.18}
 """Quantile of Student's distribution that leaves out 1 of 20 on both sides, by the number of files; of one file
 that of a spread that is known."""
+_NOISE = 1.1
+"""Factor between two measurements of one gain."""
 _SPREAD = 1.3
 """Factor between the gains of two files of one kind, where a sample is too small to tell."""
 
@@ -153,13 +157,13 @@ def sample_kind(
     gain = sum(each.original_seconds for each in samples) / sum(each.proxy_seconds for each in samples)
     spread = float(np.std(gains, ddof=1)) if len(gains) > 1 else log(_SPREAD)
     left = sqrt(max(0.0, 1 - len(gains) / len(originals)))  # of all files, there is none to guess
-    half = max(log(1.05), _STUDENT[len(gains)] * max(spread, log(1.05)) / sqrt(len(gains)) * left)
+    half = max(log(_NOISE), _STUDENT[len(gains)] * max(spread, log(_NOISE)) / sqrt(len(gains)) * left)
     work = sum(each.work for each in originals) / max(1, sum(each.work for each in chosen))
     verdict = None
     if gain < LEAST_GAIN:
-        verdict = f"proxies of {kind} would be {gain:.1f} times as fast, less than {LEAST_GAIN}"
+        verdict = f"proxies of {kind} would be {gain:.2f} times as fast, less than {LEAST_GAIN}"
     elif are_too_large:
-        verdict = f"proxies of {kind} would have {ratio:.1f} times the bytes"
+        verdict = f"proxies of {kind} would have {ratio:.2f} times the bytes"
     return KindEstimate(
         kind,
         len(originals),
@@ -176,13 +180,23 @@ def sample_kind(
     )
 
 
-def _choose(originals: Sequence[Original], generator: np.random.Generator) -> list[Original]:
+def sample_rest(catalog: Catalog, originals: Sequence[Original]) -> float:
+    """Measure the CPU seconds of a clip of each original that gets no proxy, summed, by a sample of them."""
+    spent, chosen = list[float](), _choose(originals, np.random.default_rng(0), _SAMPLED_REST)
+    for each in chosen:
+        with suppress(MediaError):
+            source, index = catalog.media_source(each.row), catalog.frame_index(each.row)
+            spent.append(_time_clips(source, index, np.random.default_rng(0)))
+    return float(np.mean(spent)) * len(originals) if spent else 0.0
+
+
+def _choose(originals: Sequence[Original], generator: np.random.Generator, most: int = SAMPLED_FILES) -> list[Original]:
     """Choose files at even distances among those sorted by bytes of a frame."""
-    if len(originals) <= SAMPLED_FILES:
+    if len(originals) <= most:
         return list(originals)
     ordered = sorted(originals, key=lambda each: each.bytes / max(1, each.num_frames))
-    step = len(ordered) / SAMPLED_FILES
-    return [ordered[int((number + generator.random()) * step)] for number in range(SAMPLED_FILES)]
+    step = len(ordered) / most
+    return [ordered[int((number + generator.random()) * step)] for number in range(most)]
 
 
 def _sample_file(
@@ -250,6 +264,7 @@ class ProxyEstimate:
         short_side: Rows or columns of the shorter side of a proxy.
         gop: Distance of its key frames.
         workers: Threads for which ``seconds`` are given.
+        rest_seconds: CPU time of a clip of each file of ``reasons``, summed, by a sample.
     """
 
     kinds: tuple[KindEstimate, ...]
@@ -257,6 +272,7 @@ class ProxyEstimate:
     short_side: int
     gop: int
     workers: int
+    rest_seconds: float = 0.0
 
     @property
     def num_files(self) -> int:
@@ -307,6 +323,17 @@ class ProxyEstimate:
         """Interval that has ``gain`` in 19 of 20 cases."""
         return self._combine("gain_low"), self._combine("gain_high")
 
+    @property
+    def total_gain(self) -> float:
+        """Clips a CPU second of all files, those that stay themselves too, as a multiple of the originals'."""
+        before = after = self.rest_seconds
+        for each in self.kinds:
+            if not isnan(each.original_seconds):
+                before += each.num_files * each.original_seconds
+                stay = each.num_files - each.num_proxies
+                after += (each.num_proxies / each.gain + stay) * each.original_seconds
+        return before / after if after else 1.0
+
     def answer(self) -> str:
         """Answer in one sentence whether proxies pay."""
         if not self.num_files:
@@ -316,7 +343,8 @@ class ProxyEstimate:
             return f"No: none of {files} would gain enough by proxies of {self.short_side} pixels."
         low, high = self.gain_interval
         rest = self.num_files - self.num_proxies
-        stay = f"; {rest} of {self.num_files} files stay as they are" if rest else ""
+        all_files = f"; {rest} of {self.num_files} files stay as they are, so clips of all are "
+        stay = f"{all_files}{self.total_gain:.1f} times as fast" if rest else ""
         what = "one file" if self.num_proxies == 1 else f"{self.num_proxies:,} files"
         return (
             f"Yes: proxies of {what} at {self.short_side} pixels give clips {self.gain:.1f} times as fast "
@@ -325,19 +353,19 @@ class ProxyEstimate:
             f"{format_count(self.workers, 'thread')}{stay}."
         )
 
+    @staticmethod
+    def _stay(kind: KindEstimate) -> tuple[str, str, str, str]:
+        return "stay", kind.describe_gain(), "", kind.reason or "their proxies would have more bytes"
+
     def __str__(self) -> str:
-        head = ("kind", "files", "bytes", "proxies", "gain", "to write")
-        rows = [head]
+        rows = [("kind", "files", "bytes", "proxies", "gain", "to write", "")]
         for each in self.kinds:
-            gain = each.describe_gain()
-            made = (format_bytes(each.proxy_bytes), gain, format_seconds(each.seconds / max(1, self.workers)))
-            stays = ("stay", gain, "")
-            rows.append(
-                (each.kind, f"{each.num_files:,}", format_bytes(each.bytes), *(made if each.has_proxies else stays))
-            )
+            name, files, gain = each.kind, f"{each.num_files:,}", each.describe_gain()
+            made = format_bytes(each.proxy_bytes), gain, format_seconds(each.seconds / max(1, self.workers)), ""
+            rows.append((name, files, format_bytes(each.bytes), *(made if each.num_proxies else self._stay(each))))
         for reason, (count, nbytes) in self.reasons.items():
-            rows.append((reason, f"{count:,}", format_bytes(nbytes), "stay", "", ""))
-        return "\n".join([*format_table(rows, sides="<>>>>>"), "", self.answer()])
+            rows.append(("others", f"{count:,}", format_bytes(nbytes), "stay", "", "", reason))
+        return "\n".join([*format_table(rows, sides="<>>>>><"), "", self.answer()])
 
 
 def sample_kinds(

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from framefeed._files import lock_folder, remove_scratch, replacing, unlock, write_errors
 from framefeed._names import escape, is_url, split_part
-from framefeed.catalog import PROXY_SCHEMA, TABLE_NAME, read_proxy_table, write_proxy_table
+from framefeed.catalog import PROXY_SCHEMA, TABLE_NAME, ProxyTable, read_proxy_table, write_proxy_table
 from framefeed.errors import MediaError, UsageError
 from framefeed.parallel import ClosedByWith
 from framefeed.proxies._kinds import Original
@@ -136,6 +136,7 @@ class ProxyFolder(ClosedByWith):
         self.rows: dict[str, dict[str, Any]] = {}
         self.decisions: dict[str, Any] = {}
         self._settings = dict(settings)
+        self._before = set[str]()
         with write_errors(path):
             os.makedirs(path, exist_ok=True)
             try:
@@ -146,8 +147,8 @@ class ProxyFolder(ClosedByWith):
                     "choose another folder"
                 ) from error
         try:
+            self._read_table(resume=resume)
             if resume:
-                self._read_table()
                 self._read_journal()
             # As the first lines of a new journal, so that a torn line of the old one is gone.
             lines = [{"settings": self._settings, "decisions": self.decisions}, *self.rows.values()]
@@ -160,13 +161,20 @@ class ProxyFolder(ClosedByWith):
             unlock(self._lock)
             raise
 
-    def _read_table(self) -> None:
+    def _read_table(self, *, resume: bool) -> None:
         with suppress(MediaError):
             table = read_proxy_table(self.path)
-            decisions = dict(table.settings).get("decisions", {})
-            if {name: table.settings.get(name) for name in self._settings} == self._settings:
-                self.rows = {_get_key(row): row for row in table.rows.to_pylist()}
-                self.decisions = decisions
+            self._before = {path for path in table.rows["proxy"].to_pylist() if path is not None}
+            if not resume:
+                return
+            for name, value in self._settings.items():
+                if table.settings.get(name) != value:
+                    raise UsageError(
+                        f"{self.path}: has proxies of {name}={table.settings.get(name)}, not {value}: choose another "
+                        "folder, or make all anew with resume=False (on the command line: --no-resume)"
+                    )
+            self.rows = {_get_key(row): row for row in table.rows.to_pylist()}
+            self.decisions = dict(table.settings["decisions"])
 
     def _read_journal(self) -> None:
         """Read the lines of an interrupted run of the same settings, up to a torn or damaged one."""
@@ -213,6 +221,21 @@ class ProxyFolder(ClosedByWith):
         write_proxy_table(self.path, {**self._settings, "decisions": self.decisions}, table)
         with suppress(OSError):
             os.unlink(os.path.join(self.path, JOURNAL_NAME))
+        for name in self._before - {row["proxy"] for row in rows}:
+            if self._may_write(name):  # It is not there any more, or a proxy of an earlier run.
+                with suppress(OSError):
+                    os.unlink(os.path.join(self.path, name))
+
+    def adopt(self, originals: Sequence[Original]) -> None:
+        """Take over what an earlier run has finished of originals that lie elsewhere now."""
+        own = {each.key for each in originals}
+        missing = [each for each in originals if each.key not in self.rows]
+        others = [row for key, row in self.rows.items() if key not in own]
+        table = ProxyTable(self.path, {}, pa.Table.from_pylist(others, schema=PROXY_SCHEMA))
+        found = table.find_rows([each.fingerprint for each in missing], [each.name for each in missing])
+        for original, at in zip(missing, found.tolist(), strict=True):
+            if at >= 0 and (row := self.rows.pop(_get_key(others[at]), None)) is not None:
+                self.add({**row, "original": escape(original.name)})
 
     def name(self, root: str, originals: Sequence[Original]) -> list[str]:
         """Name the proxies of originals: those that are there keep their names, and no other file is overwritten."""

@@ -21,7 +21,7 @@ from framefeed.parallel import (
     raise_shortage,
     thread_budget,
 )
-from framefeed.proxies._estimate import ProxyEstimate, sample_kinds
+from framefeed.proxies._estimate import ProxyEstimate, sample_kinds, sample_rest
 from framefeed.proxies._folder import ProxyFolder, check_outside, check_targets, find_root
 from framefeed.proxies._kinds import FAILED, Original, list_files, list_originals
 from framefeed.proxies._making import ProxySettings, StaysItself, make_proxy
@@ -59,7 +59,8 @@ def make_proxies(
             size that you train with: for ``RandomResizedCrop(224, scale=(0.08, 1))`` that is 792.
         gop: Distance of key frames, in frames.
         workers: Number of files at once; 0 works in the calling thread; "auto" is the thread budget of the process.
-        resume: Keep what an earlier run with the same settings has finished.
+        resume: Keep what an earlier run has finished, whose ``short_side`` and ``gop`` must be these. False makes all
+            anew, and deletes proxies of the earlier run that are not made again.
         progress: True shows a progress bar, False none; None shows it if standard error is a terminal. Or a function,
             which is called with the number of files that are done, and of all.
 
@@ -80,12 +81,15 @@ def make_proxies(
     files = list_files(catalog)
     check_outside(path, files)
     with ProxyFolder(path, asdict(settings), resume=resume) as folder:
+        folder.adopt(originals)
         _drop_stale(folder, originals)
         names = folder.name(find_root(files), originals)
         check_targets(path, names, files)
         folder.sweep({os.path.dirname(os.path.join(path, name)) for name in names} | {path})
         missing = [each for each in originals if each.key not in folder.rows]
-        sampled = sample_kinds(catalog, missing, settings, folder.decisions, threads)
+        kinds = {each.kind for each in missing if each.reason is None} - set(folder.decisions)
+        with showing_progress(len(kinds), False if callable(progress) else progress, unit="kind") as show:
+            sampled = sample_kinds(catalog, missing, settings, folder.decisions, threads, show)
         # Where the files of a sample could not be read, each file of the kind is asked for itself.
         decisions = {kind: each.reason for kind, each in sampled.items() if not (each.reason or "").startswith(FAILED)}
         if decisions:
@@ -130,11 +134,11 @@ def estimate_proxies(
             count, nbytes = reasons.get(each.reason, (0, 0))
             reasons[each.reason] = count + 1, nbytes + each.bytes
     kinds = {each.kind for each in originals if each.reason is None}
-    with showing_progress(len(kinds), progress) as show:
+    with showing_progress(len(kinds), progress, unit="kind") as show:
         sampled = sample_kinds(catalog, originals, settings, {}, threads, show)
-        show(len(kinds))
     ordered = sorted(sampled.values(), key=lambda each: (not each.has_proxies, -each.bytes))
-    return ProxyEstimate(tuple(ordered), reasons, short_side, gop, max(1, threads))
+    rest = sample_rest(catalog, [each for each in originals if each.reason is not None])
+    return ProxyEstimate(tuple(ordered), reasons, short_side, gop, max(1, threads), rest)
 
 
 def _check_arguments(catalog: object, short_side: int, gop: int, workers: int | str) -> tuple[ProxySettings, int]:
@@ -181,7 +185,7 @@ def _make_all(
     done = len(named) - len(missing)
     count = min(workers, len(missing))
     with (
-        showing_progress(len(named), progress) as show,
+        showing_progress(len(named), progress, unit="file") as show,
         ordered_outcomes(make, missing, workers=count, max_in_flight=_IN_FLIGHT_PER_WORKER * max(1, count)) as outcomes,
     ):
         show(done)
