@@ -74,7 +74,7 @@ CONCERNS = [
     ("cache: filled ahead", 610, "the first epoch is fast too; size and speed are known before", "cache.prefill"),
     ("written pictures and videos", 2_010, "stills, contact sheets, videos that are joined from parts", "encode"),
     ("videos through a function", 2_350, "`map_video`: parallel, in order, continued after a stop", "transcode"),
-    ("proxies", 2_010, "smaller copies with the same frames and times, made where a sample says that they pay",
+    ("proxies", 2_060, "smaller copies with the same frames and times, made where a sample says that they pay",
      "proxies catalog._proxies encode._proxies cli.proxy"),
     ("PyTorch", 3_370, "data sets, a drop-in `DataLoader` and `VideoDecoder`", "adapters.torch torch"),
     ("other frameworks", 2_340, "batches in TensorFlow, JAX and DALI", "adapters tensorflow jax dali ray lerobot"),
