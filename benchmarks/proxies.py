@@ -419,7 +419,9 @@ def measure_crops(media: ProxyMedia, folder: Path, rounds: int) -> dict[str, Any
         catalog = ff.scan(paths, progress=False)
         smalls, has = {}, np.ones(len(catalog), bool)
         for side in sides:
-            smalls[side], rows = make(catalog, folder / f"crops-{key}-{side}", side)
+            # Of the film also those that would have more bytes.
+            write = force if key == "film" else make
+            smalls[side], rows = write(catalog, folder / f"crops-{key}-{side}", side)
             made = [row["fingerprint"] for row in rows if row["proxy"]]
             has &= np.isin(catalog.table["fingerprint"].to_pylist(), made)
         for crop, options in CROPS.items():
