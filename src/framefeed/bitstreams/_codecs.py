@@ -72,6 +72,8 @@ class Codec(NamedTuple):
     # CPU seconds of decoding one byte of packets, fitted with the others of `index/_runs.py`.
     seconds_per_byte: float = 3e-8
     size_factor: int = 1  # its decoder compares so many times the pixels of a picture with the limit
+    # Its decoder says that colour samples of 4:2:0 lie at the left; swscale takes those of others to lie in the centre.
+    has_left_colours: bool = False
     is_common: bool = False  # `framefeed doctor` says what decodes and encodes it here
 
     @classmethod
@@ -126,6 +128,7 @@ CODECS: dict[str, Codec] = {
             is_withheld=True,
             is_reliable=True,
             seconds_per_byte=1.3e-7,
+            has_left_colours=True,
             is_common=True,
         ),
         Codec(
@@ -137,6 +140,7 @@ CODECS: dict[str, Codec] = {
             is_withheld=True,
             is_reliable=True,
             seconds_per_byte=4.8e-7,
+            has_left_colours=True,
             is_common=True,
         ),
         Codec(
@@ -164,8 +168,15 @@ CODECS: dict[str, Codec] = {
             is_common=True,
         ),
         Codec("vp8", is_silent=True, seconds_per_byte=9e-8, is_common=True),
-        Codec("mpeg4", mp4_tags=(b"mp4v",), stream_formats=("m4v",), is_reliable=True, is_common=True),
-        Codec("mpeg2video", stream_formats=("mpegvideo",), is_common=True),
+        Codec(
+            "mpeg4",
+            mp4_tags=(b"mp4v",),
+            stream_formats=("m4v",),
+            is_reliable=True,
+            has_left_colours=True,
+            is_common=True,
+        ),
+        Codec("mpeg2video", stream_formats=("mpegvideo",), has_left_colours=True, is_common=True),
         Codec(
             "mjpeg",
             mp4_tags=(b"jpeg",),

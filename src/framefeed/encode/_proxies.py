@@ -12,6 +12,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from framefeed._arrays import ByteArray
+from framefeed.bitstreams import Codec
 from framefeed.encode._codecs import CONTAINERS, VideoOptions
 from framefeed.encode._encoder import Recipe, limit_rate
 from framefeed.encode._muxing import mux_errors
@@ -25,10 +26,6 @@ _PRESET = "medium"
 _PARAMETERS = "cabac=0:no-deblock=1"
 _FORMAT = "yuv420p"
 _FLAGS = Interpolation.BILINEAR | Interpolation.ACCURATE_RND
-
-
-_LEFT_CODECS = frozenset({"h264", "hevc", "mpeg2video", "mpeg4"})
-"""Codecs whose decoders say that colour samples lie at the left; swscale takes others to be in the centre."""
 
 
 class ProxyShrinker:
@@ -48,7 +45,7 @@ class ProxyShrinker:
     def __init__(self, stream: StreamFacts, size: tuple[int, int]) -> None:
         self._stream, self.size = stream, size
         # Samples at the left lie at another side in a turned picture.
-        is_left = stream.codec in _LEFT_CODECS and not (stream.rotation or stream.mirrored)
+        is_left = Codec.of(stream.codec).has_left_colours and not (stream.rotation or stream.mirrored)
         self.chroma_location = 0 if is_left else 1
         options = VideoOptions("h264")
         self.tags = VideoTags.of(stream).fit(options)
