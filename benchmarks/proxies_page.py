@@ -128,7 +128,7 @@ def fill_writing(results: Any) -> str:
     wall, cores = median(own["wall"]), results["writing"]["machine"]["cores"]
     note = (
         f"8 copies of the 720p trailer, two at once, on {cores} cores; above 1, framefeed is faster. It takes\n"
-        f"{wall:.0f} s, in which it also reads each proxy again and compares it."
+        f"{wall:.0f} s, in which it also reads each proxy again and compares it. Nothing else ran."
     )
     return f"{make_table(('against', 'wall: theirs / ours', 'CPU: theirs / ours'), lines)}\n{note}\n"
 
