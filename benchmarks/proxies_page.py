@@ -80,7 +80,7 @@ def fill_films(results: Any) -> str:
     for key, title in FILMS.items():
         row = results["films"]["rows"][key]
         rule = "a proxy" if row["rule"] is None else "stays: not larger than the proxy"
-        if "times the bytes" in (row["rule"] or ""):
+        if "bytes" in (row["rule"] or ""):
             rule = f"stays: {row['bytes']:.1f} times the bytes"
         lines.append((title, say(row["random"]), say(row["every"]), say(row["once"]), say_bytes(row["bytes"]),
                       *say_nearness(row), rule))  # fmt: skip
