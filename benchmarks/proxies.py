@@ -135,14 +135,15 @@ def force(catalog: ff.Catalog, folder: Path, short_side: int = SHORT_SIDE) -> tu
     """Make the proxy of each file, also of those that the rule leaves as they are."""
     folder.mkdir(parents=True)
     rows = []
-    for row, facts in enumerate(catalog.table.select(["fingerprint", "bytes"]).to_pylist()):
+    shared = [name for name in PROXY_SCHEMA.names if name in catalog.table.column_names]
+    for row, facts in enumerate(catalog.table.select(shared).to_pylist()):
         name = f"{row}.mp4"
         settings = ProxySettings(short_side, GOP)
         made = make_proxy(
             catalog.media_source(row), catalog.frame_index(row), str(folder / name), settings, facts["fingerprint"]
         )
-        known = {"original": catalog.shown_name(row), **facts, "kind": "forced", "proxy": name}
-        rows.append({**dict.fromkeys(PROXY_SCHEMA.names), **known, **made.to_row()})
+        known = {**facts, "original": catalog.shown_name(row), "kind": "forced", "proxy": name}
+        rows.append({**dict.fromkeys(PROXY_SCHEMA.names), **known, **made.to_row(catalog.info(row))})
     table = pa.Table.from_pylist(rows, schema=PROXY_SCHEMA)
     write_proxy_table(str(folder), {"short_side": short_side, "gop": GOP, "decisions": {}}, table)
     return catalog.with_proxies(folder), table.drop_columns(["numbers", "row"]).to_pylist()
@@ -212,8 +213,7 @@ def measure_photos(media: ProxyMedia, folder: Path, rounds: int) -> dict[str, An
         reasons: dict[str, int] = {}
         for row in rows:
             if row["reason"] is not None:
-                reason = row["reason"] if "times the bytes" not in row["reason"] else "its proxy would have more bytes"
-                reasons[reason] = reasons.get(reason, 0) + 1
+                reasons[row["reason"]] = reasons.get(row["reason"], 0) + 1
         results[key] = {
             "what": what,
             "files": len(catalog),

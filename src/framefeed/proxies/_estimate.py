@@ -46,8 +46,8 @@ _TURNS = 2
 _LEAST_CLIPS, _MOST_CLIPS = 2, 6
 _MOST_SECONDS = 0.15
 """CPU time of the clips of a file in one turn, if there are enough."""
-_PICTURE_SECONDS = 150e-6
-"""CPU time of a picture in a loader beside its decoding, which no proxy makes less: of a small photo's a sixth."""
+_PICTURE_SECONDS = 250e-6
+"""CPU time of a picture in a loader beside its decoding, which no proxy makes less: a quarter of that of a proxy."""
 _GOLDEN = (sqrt(5) - 1) / 2
 """Multiples of it, modulo 1, lie at about even distances for any number of them."""
 _STUDENT = {1: 2.0, 2: 12.7, 3: 4.3, 4: 3.18}
