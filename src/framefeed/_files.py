@@ -246,7 +246,7 @@ def replacing(path: str | os.PathLike[str], *, is_durable: bool = False) -> Iter
     ``is_durable``, the disk has the new content at the end, so that a loss of power leaves the old or the new one.
     """
     target = os.fspath(path)
-    scratch = os.path.join(os.path.dirname(target), f".framefeed-{os.urandom(8).hex()}.tmp")
+    scratch = make_scratch_path(target)
     try:
         with holding_file(scratch):
             yield scratch
@@ -260,7 +260,12 @@ def replacing(path: str | os.PathLike[str], *, is_durable: bool = False) -> Iter
 
 
 SCRATCH = re.compile(r"\.framefeed-[0-9a-f]{16}\.tmp")
-"""Names of the files that `replacing` writes."""
+"""Names of `make_scratch_path`, of the files that `replacing` writes."""
+
+
+def make_scratch_path(target: str) -> str:
+    """Make the path of a file beside a target that replaces it when it is whole."""
+    return os.path.join(os.path.dirname(target), f".framefeed-{os.urandom(8).hex()}.tmp")
 
 
 def remove_scratch(folder: str) -> None:

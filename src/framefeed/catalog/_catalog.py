@@ -420,8 +420,7 @@ class Catalog(CatalogRows):
             StaleSource: A file has changed since its proxy was made.
             UsageError: This catalog reads proxies already.
         """
-        data, _ = attach_proxies(self, check_path("folder", folder, "small/"))
-        return Catalog(data)
+        return Catalog(attach_proxies(self, check_path("folder", folder, "small/")))
 
     def verify(self, sample: float | None = None, workers: int | None = None, *, seed: int = 0) -> Verification:
         """Check whether the files are still those that were scanned, and decode them to compare the frames.

@@ -24,6 +24,7 @@ from framefeed._names import check_local_path, escape, resolve_name
 from framefeed._units import format_count
 from framefeed._values import MediaInfo
 from framefeed.catalog._arrow import gather_rows
+from framefeed.catalog._assembly import CatalogData
 from framefeed.catalog._catalog_rows import CatalogRows
 from framefeed.catalog._columns import FACTS, Facts
 from framefeed.catalog._frame_rows import HeaderClaims, pack_row, read_index
@@ -185,7 +186,7 @@ def check_no_proxies(catalog: CatalogRows) -> None:
         )
 
 
-def attach_proxies(catalog: CatalogRows, folder: str) -> tuple[Any, ProxyTable]:
+def attach_proxies(catalog: CatalogRows, folder: str) -> CatalogData:
     """Give the data of a catalog whose rows read their proxies where there are some; see `Catalog.with_proxies`."""
     check_no_proxies(catalog)
     proxies = read_proxy_table(os.path.abspath(check_local_path("folder", folder, "small/")))
@@ -197,11 +198,10 @@ def attach_proxies(catalog: CatalogRows, folder: str) -> tuple[Any, ProxyTable]:
     _check_known(catalog, proxies, found)
     paths = [None if path is None else os.path.join(proxies.folder, path) for path in proxies.rows["proxy"].to_pylist()]
     texts = pa.array([paths[row] if row >= 0 else None for row in found.tolist()], FACTS[PROXY_COLUMN])
-    table = data.facts.table()
-    facts = Facts.of_table(table.append_column(PROXY_COLUMN, texts)) if texts.null_count < len(texts) else data.facts
     has_proxy = texts.is_valid().to_numpy(zero_copy_only=False)
     if not has_proxy.any():
-        return data, proxies
+        return data
+    table = data.facts.table()
     _check_times(catalog, proxies, table, np.where(has_proxy, found, -1))
     numbers = number_sources(table.column("source").combine_chunks())
     first = np.unique(numbers, return_index=True)[1]
@@ -211,7 +211,7 @@ def attach_proxies(catalog: CatalogRows, folder: str) -> tuple[Any, ProxyTable]:
     wanted = np.where(has_proxy[first], found[first] + count, old)
     made = proxies.rows.select(SCHEMA.names).cast(SCHEMA).combine_chunks().to_batches()
     frames = FrameTables(list(gather_rows([*batches, *made], wanted[wanted >= 0], ROWS_PER_BATCH)))
-    return replace(data, facts=facts, frames=frames), proxies
+    return replace(data, facts=Facts.of_table(table.append_column(PROXY_COLUMN, texts)), frames=frames)
 
 
 def _check_known(catalog: CatalogRows, proxies: ProxyTable, found: IntArray) -> None:

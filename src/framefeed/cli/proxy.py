@@ -15,11 +15,9 @@ from framefeed.cli._arguments import read_at_least, read_workers
 from framefeed.cli._io import Exit, list_as_json, print_failed, print_json, print_out
 from framefeed.cli._plans import open_catalog
 from framefeed.errors import UsageError
-from framefeed.proxies import FAILED, ProxyEstimate, estimate_proxies, make_proxies
+from framefeed.proxies import CATALOG_NAME, FAILED, ProxyEstimate, estimate_proxies, make_proxies
 
 _MAX_REASONS = 8
-_CATALOG = "catalog.parquet"
-"""Name of the catalog that reads the proxies, in their folder."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("expected CATALOG FOLDER, got no folder for the copies; or ask first, with --estimate")
     began = perf_counter()
     small = make_proxies(catalog, args.out, resume=args.resume, **options)
-    saved = os.path.join(args.out, _CATALOG)
+    saved = os.path.join(args.out, CATALOG_NAME)
     small.to_parquet(saved)
     table = read_proxy_table(args.out)
     failures = [

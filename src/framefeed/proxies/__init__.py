@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from framefeed.proxies._estimate import KindEstimate, ProxyEstimate
+from framefeed.proxies._folder import CATALOG_NAME
 from framefeed.proxies._kinds import FAILED
 from framefeed.proxies._make_proxies import estimate_proxies, make_proxies
 from framefeed.proxies._making import ProxySettings, StaysItself, make_proxy
 
 __all__ = [
+    "CATALOG_NAME",
     "FAILED",
     "KindEstimate",
     "ProxyEstimate",

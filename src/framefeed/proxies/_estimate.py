@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 
 from framefeed._arrays import IntArray
-from framefeed._names import make_printable
 from framefeed._units import UNKNOWN, format_bytes, format_count, format_seconds, format_share, format_table
 from framefeed.catalog import Catalog
 from framefeed.decode import ClipSlot, allocate_pixels
 from framefeed.errors import FramefeedError, MediaError
 from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
-from framefeed.parallel import SAYS_NOTHING_OF_FILES, Err, ordered_outcomes, raise_shortage
-from framefeed.proxies._kinds import FAILED, Original
+from framefeed.parallel import Err, ordered_outcomes
+from framefeed.proxies._kinds import FAILED, Original, explain_failure
 from framefeed.proxies._making import DECODER, ProxySettings, StaysItself, make_proxy
 from framefeed.request import OutputSpec
 
@@ -132,13 +131,9 @@ def sample_kind(
                 samples.append(_sample_file(catalog, original, path, settings, generator))
             except StaysItself as error:
                 reason = str(error)
-            except SAYS_NOTHING_OF_FILES:
-                raise
             except (FramefeedError, MemoryError) as error:
-                raise_shortage(error, original.name, "estimate")
-                if not isinstance(error, FramefeedError):
-                    raise
-                reason, has_failed = make_printable(str(error)), True
+                failure = explain_failure(error, original.name, "estimate")
+                reason, has_failed = failure.removeprefix(FAILED), True
     if not samples:
         text = f"none of {format_count(len(chosen), 'file')} could be sampled: {reason}"
         why = f"{FAILED}{text}" if has_failed else text

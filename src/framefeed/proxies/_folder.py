@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from framefeed._files import lock_folder, remove_scratch, replacing, unlock, write_errors
 from framefeed._names import escape, is_url, split_part
-from framefeed.catalog import PROXY_SCHEMA, TABLE_NAME, ProxyTable, read_proxy_table, write_proxy_table
+from framefeed.catalog import PROXY_SCHEMA, TABLE_NAME, ProxyTable, get_frames_path, read_proxy_table, write_proxy_table
 from framefeed.errors import MediaError, UsageError
 from framefeed.parallel import ClosedByWith
 from framefeed.proxies._kinds import Original
@@ -38,7 +38,7 @@ _MOST_BYTES = 200
 _MARK = b'{"framefeed": "proxy", '
 """Begins the text in each proxy that names its original."""
 _BLOCK = 2**20
-_OWN_NAMES = (TABLE_NAME, JOURNAL_NAME, LOCK_NAME, CATALOG_NAME, "catalog.frames.arrow")
+_OWN_NAMES = (TABLE_NAME, JOURNAL_NAME, LOCK_NAME, CATALOG_NAME, get_frames_path(CATALOG_NAME))
 _ENDINGS = {True: ".jpg", False: ".mp4"}
 
 
@@ -120,7 +120,7 @@ class ProxyFolder(ClosedByWith):
 
     Args:
         path: The folder; it is made if there is none.
-        settings: Those of the run; what another run with others has made is made again.
+        settings: Those of the run, which must be those of an earlier run that it resumes.
         resume: Whether what an earlier run has finished is kept.
 
     Attributes:
@@ -128,7 +128,7 @@ class ProxyFolder(ClosedByWith):
         decisions: Reason by kind of file, None for kinds that get proxies.
 
     Raises:
-        UsageError: Another run writes to the folder, or it cannot be made.
+        UsageError: Another run writes to the folder, it cannot be made, or it has proxies of other settings.
     """
 
     def __init__(self, path: str, settings: Mapping[str, Any], *, resume: bool) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from framefeed._names import escape, is_url, split_part
+from framefeed._names import escape, is_url, make_printable, split_part
 from framefeed.catalog import TIME_FACTS, Catalog, check_no_proxies, explain_missing_frames, list_unindexed_rows
-from framefeed.errors import UsageError
+from framefeed.errors import FramefeedError, UsageError
 from framefeed.media import SEQUENCE_CONTAINER
+from framefeed.parallel import SAYS_NOTHING_OF_FILES, raise_shortage
 
 _HEIGHTS = (144, 240, 360, 480, 540, 720, 1080, 1440, 2160, 4320)
 _MEGAPIXELS = (0.25, 0.5, 1, 2, 4, 8, 12, 24, 48)
@@ -137,3 +138,13 @@ def has_alpha(pixel_format: str) -> bool:
     """Whether pictures of a pixel format, by libav's or Pillow's name, have an alpha channel."""
     name = pixel_format.lower()
     return name.startswith(("yuva", "gbrap", "ya8", "ya16")) or name in ("rgba", "bgra", "argb", "abgr", "la", "pa")
+
+
+def explain_failure(error: FramefeedError | MemoryError, name: str, stage: str) -> str:
+    """Explain why an original cannot be read; an error that says nothing of the file is raised."""
+    if isinstance(error, SAYS_NOTHING_OF_FILES):
+        raise error
+    raise_shortage(error, name, stage)
+    if not isinstance(error, FramefeedError):
+        raise error
+    return make_printable(f"{FAILED}{error}")

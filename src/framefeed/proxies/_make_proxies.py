@@ -10,20 +10,18 @@ from typing import Any, Literal
 
 from framefeed._checks import check_integer, check_progress, expected, showing_progress
 from framefeed._files import write_errors
-from framefeed._names import check_local_path, escape, make_printable
+from framefeed._names import check_local_path, escape
 from framefeed.catalog import Catalog, unpack_index
 from framefeed.errors import FramefeedError, MediaError
 from framefeed.media import MediaSource
 from framefeed.parallel import (
-    SAYS_NOTHING_OF_FILES,
     Err,
     ordered_outcomes,
-    raise_shortage,
     thread_budget,
 )
 from framefeed.proxies._estimate import ProxyEstimate, sample_kinds, sample_rest
 from framefeed.proxies._folder import ProxyFolder, check_outside, check_targets, find_root
-from framefeed.proxies._kinds import FAILED, Original, list_files, list_originals
+from framefeed.proxies._kinds import FAILED, Original, explain_failure, list_files, list_originals
 from framefeed.proxies._making import ProxySettings, StaysItself, make_proxy
 
 Progress = bool | Callable[[int, int], object] | None
@@ -219,13 +217,8 @@ def _make_one(
         made = make_proxy(source, index, path, settings, original.fingerprint)
     except StaysItself as stays:
         return {**row, "reason": str(stays)}
-    except SAYS_NOTHING_OF_FILES:
-        raise
     except (FramefeedError, MemoryError) as error:
-        raise_shortage(error, original.name, "proxy")
-        if not isinstance(error, FramefeedError):
-            raise
-        return {**row, "reason": make_printable(f"{FAILED}{error}")}
+        return {**row, "reason": explain_failure(error, original.name, "proxy")}
     facts = made.to_row(catalog.info(original.row))
     if facts["proxy_bytes"] > original.bytes:
         with write_errors(path):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from framefeed._arrays import ByteArray, FloatArray, IntArray
-from framefeed._files import replacing, write_errors
+from framefeed._files import make_scratch_path, replacing, write_errors
 from framefeed._values import MediaInfo
 from framefeed.catalog import pack_index
 from framefeed.decode import BaseDecoder, ClipSlot, DecodeCounts, allocate_pixels, make_auto_decoder, make_writer
@@ -30,6 +30,7 @@ from framefeed.index import (
     index_media,
 )
 from framefeed.media import MediaSource
+from framefeed.proxies._kinds import RESIZED
 from framefeed.proxies._quality import Quality, compare, is_same_picture, sum_up
 from framefeed.request import OutputSpec
 
@@ -39,7 +40,6 @@ DECODER: BaseDecoder = make_auto_decoder(PyAVDecoder())
 _QUALITIES = 18, 14, 10
 """crf of the first encoding, and of those where its quality is not enough."""
 _JPEG_QUALITIES = 95, 98, 100
-RESIZED = "its pictures change their size"
 UNDECODABLE = "not all of its frames can be decoded, or they do not come in order"
 TOO_MUCH_LOST = "its pictures lose too much at the best setting"
 NUM_COMPARED = 12
@@ -108,7 +108,7 @@ def make_proxy(
     comment = json.dumps({"framefeed": "proxy", "original": mark, **asdict(settings)})
     is_still = has_picture_files(index) and len(index) == 1
     ordinals = np.arange(len(index), dtype=np.int64) if frames is None else frames
-    scratch = os.path.join(os.path.dirname(path), f".framefeed-{os.urandom(8).hex()}.tmp")
+    scratch = make_scratch_path(path)
     video = None if is_still else _Video(source, index, scratch, settings, ordinals)
     write = partial(_make_still, source, index, scratch, settings) if video is None else video.make
     setting, *more = _JPEG_QUALITIES if is_still else _QUALITIES
@@ -256,9 +256,10 @@ def _make_still(
     stream = describe_still_stream("jpeg", "mjpeg", (size[1], size[0]), "RGB", 0, mirrored=False)
     own = build_still_index(stream, media.identity())
     seen = _decode_picture(media, own, OutputSpec(dimension_order="NHWC"))
-    if not is_same_picture(sum_up(compute_luma(right)), sum_up(compute_luma(seen))):
+    luma, seen_luma = compute_luma(right), compute_luma(seen)
+    if not is_same_picture(sum_up(luma), sum_up(seen_luma)):
         raise StaysItself("the encoder wrote another picture")
-    return own, compare([((compute_luma(right), right), (compute_luma(seen), seen))])
+    return own, compare([((luma, right), (seen_luma, seen))])
 
 
 def _decode_picture(source: MediaSource, index: FrameIndex, output: OutputSpec) -> ByteArray:
