@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks.epoch_picture import place_text
 from benchmarks.figures import make_table
 from benchmarks.reading import RESULTS
+from benchmarks.vlm_chart import STYLE
 
 PAGE = RESULTS.parents[1] / "docs" / "proxies.md"
 PICTURE = RESULTS.parents[1] / "docs" / "images" / "proxies.svg"
@@ -40,17 +41,6 @@ FORMS = {
     "lz4": '<path class="c" d="M{x:.1f} {y:.1f}m0 -7l7 12h-14z"/>',
     "raw": '<path class="b" d="M{x:.1f} {y:.1f}m-5.5 -5.5h11v11h-11z"/>',
 }
-# The background is drawn too: a page that is dark shows the picture of its reader's browser, which may be light.
-STYLE = """<style>
-.ground { fill: #ffffff } .ink { fill: #1f2933 } .faint { fill: #57606a } .own { fill: #0b7a75 }
-.bold { font-weight: 650 }
-.a { fill: none; stroke: #b4480f; stroke-width: 2 } .b { fill: none; stroke: #7a3e9d; stroke-width: 2 }
-.c { fill: none; stroke: #2463a8; stroke-width: 2 } .line { stroke: #d0d7de }
-@media (prefers-color-scheme: dark) {
-.ground { fill: #0d1117 } .ink { fill: #e6edf3 } .faint { fill: #9aa4af } .own { fill: #2bb3ab }
-.a { stroke: #f0883e } .b { stroke: #c297e8 } .c { stroke: #6cb0f5 } .line { stroke: #30363d }
-}
-</style>"""
 
 
 def read_results() -> Any:

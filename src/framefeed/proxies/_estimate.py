@@ -107,6 +107,10 @@ class KindEstimate:
         """Whether files of this kind get proxies."""
         return self.reason is None
 
+    def describe_reason(self) -> str:
+        """Write why the files stay as they are; empty if some get proxies."""
+        return "" if self.num_proxies else self.reason or "their proxies would have more bytes"
+
     def describe_gain(self) -> str:
         """Write the gain with its interval."""
         return UNKNOWN if isnan(self.gain) else f"{self.gain:.1f}x ({self.gain_low:.1f} to {self.gain_high:.1f})"
@@ -348,16 +352,13 @@ class ProxyEstimate:
             f"{format_count(self.workers, 'thread')}{stay}."
         )
 
-    @staticmethod
-    def _stay(kind: KindEstimate) -> tuple[str, str, str, str]:
-        return "stay", kind.describe_gain(), "", kind.reason or "their proxies would have more bytes"
-
     def __str__(self) -> str:
         rows = [("kind", "files", "bytes", "proxies", "gain", "to write", "")]
         for each in self.kinds:
-            name, files, gain = each.kind, f"{each.num_files:,}", each.describe_gain()
-            made = format_bytes(each.proxy_bytes), gain, format_seconds(each.seconds / max(1, self.workers)), ""
-            rows.append((name, files, format_bytes(each.bytes), *(made if each.num_proxies else self._stay(each))))
+            made = format_bytes(each.proxy_bytes) if each.num_proxies else "stay"
+            spent = format_seconds(each.seconds / max(1, self.workers)) if each.num_proxies else ""
+            gain, why = each.describe_gain(), each.describe_reason()
+            rows.append((each.kind, f"{each.num_files:,}", format_bytes(each.bytes), made, gain, spent, why))
         for reason, (count, nbytes) in self.reasons.items():
             rows.append(("others", f"{count:,}", format_bytes(nbytes), "stay", "", "", reason))
         return "\n".join([*format_table(rows, sides="<>>>>><"), "", self.answer()])

@@ -174,7 +174,7 @@ def make_proxies_section(estimate: ProxyEstimate) -> Section:
     """Show what smaller copies of the files would cost and gain."""
     rows = []
     for each in estimate.kinds:
-        made = each.has_proxies
+        made = each.num_proxies > 0
         rows.append(
             [
                 Cell(each.kind),
@@ -182,7 +182,7 @@ def make_proxies_section(estimate: ProxyEstimate) -> Section:
                 Cell(format_bytes(each.bytes), each.bytes),
                 Cell(format_bytes(each.proxy_bytes), each.proxy_bytes) if made else Cell("stay", np.nan),
                 Cell(each.describe_gain(), each.gain),
-                _make_text_cell(each.reason or "", "sentence"),
+                _make_text_cell(each.describe_reason(), "sentence"),
             ]
         )
     for reason, (count, nbytes) in estimate.reasons.items():
