@@ -19,6 +19,7 @@ from PIL import Image
 import framefeed as ff
 from framefeed.catalog import PROXY_SCHEMA, read_proxy_table, write_proxy_table
 from framefeed.encode import ProxyWriter
+from framefeed.media import MediaSource
 from framefeed.proxies import _estimate, _folder, _making
 from framefeed.proxies._folder import ProxyNames
 from framefeed.proxies._making import scale_size
@@ -738,3 +739,30 @@ def test_the_names_of_the_folder_are_those_that_are_documented() -> None:
         ".proxies.lock",
         "proxies.parquet",
     )
+
+
+@pytest.mark.parametrize(
+    ("suffix", "options"), [(".mp4", {}), (".webm", {"codec": "vp9"}), (".mp4", {"rotation": 180})]
+)
+def test_colours_lie_where_the_original_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, options: dict[str, Any]
+) -> None:
+    def draw(number: int) -> np.ndarray:
+        rows, columns = np.indices((240, 320))
+        is_red = ((columns + 4 * number) // 24 + rows // 24) % 2 == 1
+        return np.where(is_red[..., None], (230, 30, 30), (30, 60, 230)).astype(np.uint8)
+
+    path = write_clip(tmp_path / f"a{suffix}", ClipSpec(8, height=240, width=320, draw=draw, **options))
+    index, settings = ff.build_index(path), _making.ProxySettings(short_side=96)
+    shrinker, near = _making.ProxyShrinker, []
+
+    class Other(shrinker):  # type: ignore[valid-type, misc]
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words)
+            self.chroma_location = 1 - self.chroma_location
+
+    for each in (shrinker, Other):
+        monkeypatch.setattr(_making, "ProxyShrinker", each)
+        made = _making.make_proxy(MediaSource.of(path), index, str(tmp_path / "b.mp4"), settings, "")
+        near.append(made.quality.rgb_psnr)
+    assert near[0] > near[1] + 0.5
