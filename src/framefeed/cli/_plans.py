@@ -45,7 +45,7 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
     parser.add_argument("--rates", type=read_rates, required=not every_frame, metavar="FPS:FRAMES,...",
                         help=f"frames of a clip: 1:8,2:8 means 8 frames at 1 per second, then 8 at 2{without[0]}",
                         )  # fmt: skip
-    parser.add_argument("--start", type=_read_start, metavar="random|SECONDS",
+    parser.add_argument("--start", type=read_start, metavar="random|SECONDS",
                         help="time at which clips start (default: random, so each epoch has other frames)")  # fmt: skip
     parser.add_argument("--clips-per-video", type=read_at_least(1), default=1, metavar="N",
                         help="number of clips from each video in an epoch (default: 1)")  # fmt: skip
@@ -66,7 +66,8 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, every_frame: bool = F
     add_root_argument(parser)
 
 
-def _read_start(text: str) -> Literal["random"] | Fraction:
+def read_start(text: str) -> Literal["random"] | Fraction:
+    """Read the time at which clips start, or ``random``."""
     if text == "random":
         return "random"
     try:

@@ -1,4 +1,4 @@
-"""``framefeed bench``: measure framefeed on this machine, with your media, against other installed libraries."""
+"""``framefeed bench``: find the fastest way to load your media, or compare decoders and formats of stored frames."""
 
 from __future__ import annotations
 
@@ -8,78 +8,114 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from framefeed._checks import check_known
 from framefeed._files import check_writable, name_special_kind, write_errors
 from framefeed._names import is_url
-from framefeed._units import format_count, format_seconds, format_table
+from framefeed._units import format_seconds
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
+from framefeed.bench.advice import (
+    LEAST_MINUTES,
+    AdviceOptions,
+    describe_found,
+    describe_settings,
+    list_settings,
+    measure_all,
+    recommend,
+)
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.decode import DECODE
-from framefeed.bench.load import LOAD
-from framefeed.bench.map import MAP
-from framefeed.cli._arguments import read_at_least, read_local_path, read_positive, read_rectangle
+from framefeed.cli._arguments import (
+    read_at_least,
+    read_byte_size,
+    read_local_path,
+    read_milliseconds,
+    read_positive,
+    read_rates,
+    read_rectangle,
+)
+from framefeed.cli._functions import import_function, importing_from_current_folder
 from framefeed.cli._io import Exit, ensure_folder, print_error, print_out
+from framefeed.cli._plans import read_start
 from framefeed.errors import UsageError
+from framefeed.report import SettingRow, write_advice_page
 
-SUITES: Mapping[str, Suite] = {"decode": DECODE, "cache": CACHE, "load": LOAD, "map": MAP}
-WHAT = (*SUITES, "all")
-MINUTES = 3.0
-# Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first. Those of 'load'
-# and 'map' take minutes.
-IN_ALL: Mapping[str, Sequence[str]] = {"decode": ("own",), "cache": ("table", "original")}
-# Settings of 'bench all': a measurement takes seconds, not minutes.
+SUITES: Mapping[str, Suite] = {"decode": DECODE, "cache": CACHE}
+MINUTES = 5.0
 _BEGIN = b'{\n "bench": '  # of each result
-_SMALL = {"pairs": 4, "frames": 16}
 Report = dict[str, Any]
+# Options of one kind of bench, which the others refuse: a word that is ignored would be a wrong answer.
+_OF_ALL = ("rates", "start", "clips_per_video", "batch_size", "step_ms", "epochs", "transform", "space", "html", "root")
+_OF_SUITES = ("rows", "pairs")
+_OF_CACHE = ("frames", "crops")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "what",
-        choices=WHAT,
+        choices=[*SUITES, "all"],
         metavar="WHAT",
-        help="what to measure: decode, cache, load, map, or all (a little of the first two, within --minutes)",
+        help="all: measure which way to load your media is fastest here, and advise; decode: compare decoders; cache: "
+        "compare formats of stored frames",
     )
     parser.add_argument("media", nargs="*", metavar="MEDIA", default=[],
-                        help="your videos, files or folders (default: the folder that FRAMEFEED_MEDIA names, else a "
-                        "generated video; 'bench all' needs MEDIA or --generated)")  # fmt: skip
+                        help="your videos or pictures, files or folders, for 'all' also a catalog (default: the folder "
+                        "that FRAMEFEED_MEDIA names; decode, cache: else a generated video)")  # fmt: skip
     parser.add_argument("--media", dest="named_media", action="append", default=[], metavar="MEDIA",
                         help="the same as MEDIA")  # fmt: skip
-    parser.add_argument("--work", type=read_local_path, metavar="FOLDER",
-                        help="keep generated files in this folder, and use them again")  # fmt: skip
-    parser.add_argument("--rows", metavar="ROW,...",
-                        help="only these rows; "
-                        + "; ".join(f"{name}: {', '.join(suite.rows)}" for name, suite in SUITES.items()))  # fmt: skip
+    parser.add_argument("--work", type=read_local_path, metavar="FOLDER", help="folder for what is generated")
     parser.add_argument("--minutes", type=read_positive("minutes"), metavar="M",
                         help="end within this time: measurements that would take longer are not started "
                         f"(default: {MINUTES:g} for all, else no limit)")  # fmt: skip
-    parser.add_argument("--generated", action="store_true", help="all: measure a generated video")
-    parser.add_argument("--pairs", type=read_at_least(1), metavar="N",
+    parser.add_argument("--json", type=read_local_path, metavar="FILE", help="write the result to this file too")
+    parser.add_argument("--size", type=read_rectangle, default=(224, 224), metavar="SIZE",
+                        help="size of the pictures that you train with: HEIGHTxWIDTH, or one number for both (default: "
+                        "224x224)")  # fmt: skip
+    parser.add_argument("--workers", type=read_at_least(1), metavar="N",
+                        help="number of threads or workers at most (default: one for each core)")  # fmt: skip
+    parser.add_argument("--disk", type=read_local_path, metavar="FOLDER",
+                        help="folder on the disk where frames or proxies would be stored (default: all: the current "
+                        "folder; cache: that of temporary files)")  # fmt: skip
+    own = parser.add_argument_group("all")
+    own.add_argument("--rates", type=read_rates, metavar="FPS:FRAMES,...",
+                     help="frames of a clip: 1:8,2:8 means 8 frames at 1 per second, then 8 at 2 (default: 16 frames, 4 "
+                     "apart; of pictures, each one)")  # fmt: skip
+    own.add_argument("--start", type=read_start, metavar="random|SECONDS",
+                     help="time at which clips start (default: random, so each epoch has other frames); needs --rates",
+                     )  # fmt: skip
+    own.add_argument("--clips-per-video", type=read_at_least(1), metavar="N",
+                     help="number of clips from each video in an epoch (default: 1)")  # fmt: skip
+    own.add_argument("--batch-size", type=read_at_least(1), metavar="N", help="clips per batch (default: 16)")
+    own.add_argument("--step-ms", type=read_milliseconds, metavar="MS",
+                     help="duration of your training step in milliseconds: what is faster than it counts as equal",
+                     )  # fmt: skip
+    own.add_argument("--epochs", type=read_at_least(1), metavar="N",
+                     help="epochs that you train, within which a cache or proxies must pay (default: 10)")  # fmt: skip
+    own.add_argument("--transform", metavar="MODULE:FUNCTION",
+                     help="your transform of a clip, transform(clip, rng), which the loader calls")  # fmt: skip
+    own.add_argument("--space", type=read_byte_size, metavar="SIZE",
+                     help="bytes that a cache or proxies may take, such as 200GB (default: most of what is free)",
+                     )  # fmt: skip
+    own.add_argument("--html", type=read_local_path, metavar="FILE", help="write a page of the result")
+    own.add_argument("--root", metavar="FOLDER", help="folder that relative paths of a catalog start at")
+    own.add_argument("--peers", action="store_true", help="compare with other decoders that are installed too")
+    suites = parser.add_argument_group("decode and cache")
+    suites.add_argument("--rows", metavar="ROW,...",
+                        help="only these rows; "
+                        + "; ".join(f"{name}: {', '.join(suite.rows)}" for name, suite in SUITES.items()))  # fmt: skip
+    suites.add_argument("--pairs", type=read_at_least(1), metavar="N",
                         help="number of rounds; in each, every library runs once "
-                        f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; load: {LOAD.pairs}; "
-                        f"map: {MAP.pairs}; all: {_SMALL['pairs']})")  # fmt: skip
-    parser.add_argument(
-        "--json",
-        type=read_local_path,
-        metavar="FILE",
-        help="write the report to this file too; cache writes crops of lossy formats beside it",
-    )
+                        f"(default: {DECODE.pairs}; cache: {CACHE.pairs})")  # fmt: skip
     cache = parser.add_argument_group("cache")
-    cache.add_argument("--size", type=read_rectangle, default=(224, 224), metavar="SIZE",
-                       help="size of outputs: HEIGHTxWIDTH, or one number for both (default: 224x224)")  # fmt: skip
     cache.add_argument("--frames", type=read_at_least(1), metavar="N",
-                       help=f"frames, spread over the video (default: {FRAMES}; all: {_SMALL['frames']})")  # fmt: skip
-    cache.add_argument("--workers", type=read_at_least(1), metavar="N",
-                       help="number of DataLoader workers and of threads (default: one for each core)")  # fmt: skip
-    cache.add_argument("--disk", type=read_local_path, metavar="FOLDER",
-                       help="folder on the disk to measure (default: the folder of temporary files)")  # fmt: skip
+                       help=f"frames, spread over the video (default: {FRAMES})")  # fmt: skip
     cache.add_argument("--crops", type=read_local_path, metavar="FOLDER",
-                       help="write a contact sheet to this folder that shows the loss of lossy formats")  # fmt: skip
+                       help="write a contact sheet to this folder that shows the loss of lossy formats; with --json it "
+                       "is written beside that file")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -100,7 +136,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    _fill_defaults(args)
+    _refuse_other_options(args)
     named = [*args.media, *args.named_media] or list(filter(None, [os.environ.get("FRAMEFEED_MEDIA")]))
     if (url := next(filter(is_url, named), None)) is not None:
         raise UsageError(f"{url}: the benchmarks measure files: download it first")
@@ -110,74 +146,38 @@ def _run(args: argparse.Namespace) -> int:
             raise UsageError(f"{path}: no such file or folder: check its spelling")
         if not (path.is_dir() or path.is_file()):
             raise UsageError(f"{path}: is {name_special_kind(os.fspath(path))}, not a file or folder")
-    if args.what == "cache":
-        refuse_pictures(media)
     if args.disk is not None and not args.disk.is_dir():
         raise UsageError(f"--disk {args.disk}: no such folder: name a folder on the disk to measure")
-    chosen = choose_rows(args.what, args.rows)
     if args.json is not None:
         _check_target(args.json, "--json")
-    if args.what == "all" and not media and not args.generated:
-        raise UsageError("'bench all' measures your files: name videos or folders, or use --generated to measure a "
-                         "generated video")  # fmt: skip
     if args.what == "all":
-        print_out(*_describe_work(args, media, chosen))
-    reports = {what: _measure(SUITES[what], args, media, rows) for what, rows in chosen.items()}
-    if args.json is not None:
-        document = {"bench": "all", **reports} if args.what == "all" else reports[args.what]
-        with write_errors(os.fspath(args.json)):
-            args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        return _advise(args, named)
+    if args.what == "cache":
+        refuse_pictures(media)
+    suite = SUITES[args.what]
+    report = _measure(suite, args, media, choose_rows(suite, args.rows))
+    _write_json(args.json, report)
     return Exit.WELL
+
+
+def _refuse_other_options(args: argparse.Namespace) -> None:
+    """Raise UsageError for an option of another bench."""
+    wrong = {"all": (*_OF_SUITES, *_OF_CACHE), "decode": (*_OF_ALL, *_OF_CACHE), "cache": _OF_ALL}[args.what]
+    given = [name for name in wrong if getattr(args, name) is not None]
+    given += ["peers"] if args.peers and args.what != "all" else []
+    if given:
+        raise UsageError(f"--{given[0].replace('_', '-')} is no option of 'bench {args.what}': leave it out")
+
+
+def _write_json(path: Path | None, report: Report) -> None:
+    if path is not None:
+        with write_errors(os.fspath(path)):
+            path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 def _is_result(path: str) -> bool:
     with open(path, "rb") as file:
         return file.read(len(_BEGIN)) == _BEGIN
-
-
-def _fill_defaults(args: argparse.Namespace) -> None:
-    """Set the defaults of the command, and check for contradicting options."""
-    is_all = args.what == "all"
-    if args.generated and not is_all:
-        raise UsageError(
-            f"--generated is for 'bench all' only: 'bench {args.what}' without MEDIA measures a generated video"
-        )
-    if is_all:
-        args.minutes = args.minutes or MINUTES
-    for name, default in {"frames": FRAMES, "pairs": None}.items():
-        if getattr(args, name) is None:
-            setattr(args, name, _SMALL[name] if is_all else default)
-    args.until = None if args.minutes is None else time.perf_counter() + 60 * args.minutes
-
-
-def _describe_work(args: argparse.Namespace, media: Sequence[Path], chosen: Mapping[str, Sequence[str]]) -> list[str]:
-    what = "a generated video" if args.generated else ", ".join(map(os.fspath, media))
-    rows = []
-    for bench, names in chosen.items():
-        for row in names:
-            seconds = SUITES[bench].row_seconds.get(row)
-            least = "" if seconds is None else f"{format_seconds(seconds)} or more"
-            rows.append((bench, row, least, SUITES[bench].rows[row]))
-    all_of_it = (
-        f"within {format_seconds(60 * args.minutes)} (--minutes): measurements that would take longer are not started"
-    )
-    return [
-        f"{format_count(len(rows), 'measurement')} of {what}, {all_of_it}",
-        *format_table(rows, "llrl", indent="  "),
-    ]
-
-
-def _make_progress(args: argparse.Namespace) -> Callable[[str], None]:
-    """Make a function that prints each step; only 'bench all' prints to files and pipes too."""
-
-    def begin(what: str) -> None:
-        if args.what != "all" and not sys.stderr.isatty():
-            return
-        if args.until is not None:
-            what += f" ({format_seconds(round(max(0.0, args.until - time.perf_counter())))} left)"
-        print_error(what)
-
-    return begin
 
 
 def _check_target(path: Path, option: str) -> None:
@@ -192,28 +192,87 @@ def _check_target(path: Path, option: str) -> None:
         pass
 
 
-def choose_rows(what: str, rows: str | None) -> dict[str, tuple[str, ...]]:
-    """Choose the benches to run and the rows of each, () for all."""
-    benches = [name for name in SUITES if what == name or (what == "all" and name in IN_ALL)]
+def _advise(args: argparse.Namespace, media: list[str]) -> int:
+    """Measure all that decides, and print the advice."""
+    if not media:
+        raise UsageError("'bench all' measures your files: name videos, pictures, folders or a catalog")
+    minutes = MINUTES if args.minutes is None else args.minutes
+    if minutes < LEAST_MINUTES:
+        raise UsageError(f"--minutes {minutes:g}: too little to measure anything: give at least {LEAST_MINUTES:g}")
+    if args.start is not None and args.rates is None:
+        raise UsageError("--start needs --rates: it is the time at which their clips start")
+    if args.transform is not None:
+        with importing_from_current_folder():
+            import_function("--transform", args.transform)
+    if args.html is not None:
+        ensure_folder(os.fspath(args.html.parent))
+        check_advice_page(args.html)
+    options = AdviceOptions(
+        media=tuple(media),
+        root=args.root,
+        rates=None if args.rates is None else tuple((str(fps), count) for fps, count in args.rates),
+        start="random" if args.start is None else str(args.start),
+        clips_per_video=args.clips_per_video or 1,
+        size=args.size,
+        batch_size=args.batch_size or 16,
+        step_seconds=None if args.step_ms is None else args.step_ms / 1000,
+        epochs=args.epochs or 10,
+        transform=args.transform,
+        seconds=60 * minutes,
+        disk=os.fspath(args.disk or "."),
+        space_bytes=args.space,
+        work=args.work,
+        peers=args.peers,
+        workers=args.workers,
+    )
+    print_out(f"measuring for {format_seconds(60 * minutes)} at most (--minutes); Ctrl-C advises by what is measured")
+    results = measure_all(options, lambda row, found: print_out(*describe_found(row, found)), print_error)
+    _write_json(args.json, results)
+    settings = list_settings(results)
+    print_out(*describe_settings(settings, results))
+    advice = [] if not settings else str(recommend(results)).splitlines()
+    print_out("", *advice)
+    if args.html is not None:
+        write_advice_page(args.html, results, advice, [make_row(each, advice) for each in settings])
+        print_out(f"saved as {args.html}")
+    if results["interrupted"]:
+        return Exit.INTERRUPTED
+    return Exit.WELL
+
+
+def choose_rows(suite: Suite, rows: str | None) -> tuple[str, ...]:
+    """Choose the rows of a suite, () for all."""
     if rows is None:
-        return {name: tuple(IN_ALL[name]) if what == "all" else () for name in benches}
-    given = rows.split(",")
-    all_known = set().union(*(SUITES[name].rows for name in benches))
-    check_known("--rows", given, all_known)
-    chosen = {name: tuple(row for row in given if row in SUITES[name].rows) for name in benches}
-    return {name: names for name, names in chosen.items() if names}
+        return ()
+    given = tuple(rows.split(","))
+    check_known("--rows", given, set(suite.rows))
+    return given
+
+
+def _make_progress(until: float | None) -> Callable[[str], None]:
+    """Make a function that prints each step on a terminal."""
+
+    def begin(what: str) -> None:
+        if not sys.stderr.isatty():
+            return
+        if until is not None:
+            what += f" ({format_seconds(round(max(0.0, until - time.perf_counter())))} left)"
+        print_error(what)
+
+    return begin
 
 
 def _measure(suite: Suite, args: argparse.Namespace, media: tuple[Path, ...], rows: tuple[str, ...]) -> Report:
     crops = None if args.json is None else args.json.with_suffix(".crops.png")
     if args.crops is not None:
         crops = args.crops / "crops.png"
+    until = None if args.minutes is None else time.perf_counter() + 60 * args.minutes
     options = BenchOptions(
-        media=() if args.generated else media,
+        media=media,
         work=args.work,
         rows=rows,
-        rounds=Rounds(args.pairs or suite.pairs, until=args.until),
-        frames=args.frames,
+        rounds=Rounds(args.pairs or suite.pairs, until=until),
+        frames=args.frames or FRAMES,
         size=args.size,
         workers=args.workers,
         disk=args.disk,
@@ -224,6 +283,6 @@ def _measure(suite: Suite, args: argparse.Namespace, media: tuple[Path, ...], ro
         is_table = suite is CACHE and row["key"] == "table"
         print_out(*(describe_table(row, crops) if is_table else describe_row(row)))
 
-    report = run_suite(suite, options, tell, _make_progress(args))
+    report = run_suite(suite, options, tell, _make_progress(until))
     print_out(*describe_closing(report))
     return report

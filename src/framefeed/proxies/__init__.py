@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from framefeed.proxies._estimate import KindEstimate, ProxyEstimate
+from framefeed.proxies._estimate import LEAST_GAIN, KindEstimate, ProxyEstimate
 from framefeed.proxies._folder import CATALOG_NAME
-from framefeed.proxies._kinds import FAILED
+from framefeed.proxies._kinds import FAILED, Original, list_originals
 from framefeed.proxies._make_proxies import estimate_proxies, make_proxies
 from framefeed.proxies._making import ProxySettings, StaysItself, make_proxy
 
 __all__ = [
     "CATALOG_NAME",
     "FAILED",
+    "LEAST_GAIN",
     "KindEstimate",
+    "Original",
     "ProxyEstimate",
     "ProxySettings",
     "StaysItself",
     "estimate_proxies",
+    "list_originals",
     "make_proxies",
     "make_proxy",
 ]

@@ -1,0 +1,19 @@
+"""Measure on the user's own files which way of loading is fastest, and advise."""
+
+from __future__ import annotations
+
+from framefeed.bench.advice._recommend import Recommendation, Setting, list_settings, recommend
+from framefeed.bench.advice._session import LEAST_MINUTES, AdviceOptions, measure_all
+from framefeed.bench.advice._text import describe_found, describe_settings
+
+__all__ = [
+    "LEAST_MINUTES",
+    "AdviceOptions",
+    "Recommendation",
+    "Setting",
+    "describe_found",
+    "describe_settings",
+    "list_settings",
+    "measure_all",
+    "recommend",
+]

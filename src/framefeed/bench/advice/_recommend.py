@@ -1,0 +1,339 @@
+"""Choose among the ways of loading that ``bench all`` measured: from its result to one advice. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import exp, hypot, log
+from typing import Any, Literal
+
+from framefeed._units import format_bytes, format_count, format_number, format_seconds, format_share
+from framefeed.errors import UsageError
+
+Sources = Literal["originals", "cache", "proxies"]
+Kind = Literal["threads", "processes"]
+SAME = 1.15
+"""Settings whose speeds differ by less are one answer."""
+SURELY_OTHER = 1.3
+"""Settings whose speeds differ by more are two answers, however wide their intervals."""
+_SIMPLEST: tuple[Sources, ...] = ("originals", "cache", "proxies")
+_MEMORY_SHARE = 0.5
+"""Of the memory that the system may keep files in, about."""
+_UNMEASURED = 0.8
+"""Share of the cores' time that a loader uses, where it was not measured; also the width of its interval."""
+MAX_LINES = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A way of loading, and clips a second of all files."""
+
+    sources: Sources
+    kind: Kind
+    workers: int
+    clips_per_second: float
+    low: float
+    high: float
+    is_measured: bool = True  # else computed from what a sample showed
+    why_not: str = ""  # why it is no choice
+    note: str = ""  # what it takes
+
+    @property
+    def name(self) -> str:
+        """Name it for tables."""
+        return f"{self.sources}, {format_workers(self.kind, self.workers)}"
+
+    @property
+    def order(self) -> tuple[int, bool, int]:
+        """Sort key: the simplest first."""
+        return _SIMPLEST.index(self.sources), self.kind == "processes", self.workers
+
+    def bound(self, most: float) -> Setting:
+        """Limit the speed to what something else allows."""
+        return replace(
+            self,
+            clips_per_second=min(most, self.clips_per_second),
+            low=min(most, self.low),
+            high=min(most, self.high),
+        )
+
+    def is_as_good_as(self, best: Setting) -> bool:
+        """Whether this is as fast as the fastest, or within the noise of both."""
+        gap = best.clips_per_second / self.clips_per_second
+        return gap <= SAME or (gap < SURELY_OTHER and self.high >= best.low)
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """Which way is fastest; ``print(recommendation)`` says it in at most seven lines.
+
+    Attributes:
+        kind: "threads" or "processes", of a ``ClipLoader``.
+        workers: Their number.
+        cache: Codec of a cache of frames, such as "raw"; None for no cache.
+        proxies: Short side of proxies in pixels; None for no proxies.
+        clips_per_second: Clips a second that are expected, of all files.
+        step_wait: Share of the time that a training step waits for its batch, from 0 to 1.
+        code: Python that does it.
+        reasons: Sentences: what it takes, and why not another way.
+        clips_per_second_interval: Where the true speed lies, by the rounds that were measured.
+        summary: The advice in one sentence.
+    """
+
+    kind: Kind
+    workers: int
+    cache: str | None
+    proxies: int | None
+    clips_per_second: float
+    step_wait: float
+    code: str
+    reasons: tuple[str, ...]
+    clips_per_second_interval: tuple[float, float]
+    summary: str
+
+    def __str__(self) -> str:
+        code = self.code.splitlines()
+        reasons = self.reasons[: MAX_LINES - 1 - len(code)]
+        lines = [f"Advice: {self.summary}", *reasons, f"Code: {code[0]}", *(f"      {line}" for line in code[1:])]
+        return "\n".join(f"        {line}" if number else line for number, line in enumerate(lines))
+
+
+def recommend(results: Mapping[str, Any]) -> Recommendation:
+    """Recommend a way of loading from what ``framefeed bench all`` measured.
+
+    The fastest setting that has room and pays within the epochs that were asked for; of those that are within 15 % of
+    it, or within the noise, the simplest: threads before processes, no cache, no proxies, few workers. With a training
+    step that was given, settings that it never waits for are equally fast.
+
+    Example: ``print(ff.bench.recommend(json.load(open("bench.json"))))``
+
+    Args:
+        results: The result of ``framefeed bench all --json FILE``, as ``json.load`` gives it. Rows may be missing.
+
+    Returns:
+        The advice.
+
+    Raises:
+        UsageError: This is another result, or no setting was measured.
+    """
+    if not isinstance(results, Mapping) or results.get("bench") != "all" or "settings" not in results:
+        raise UsageError("results: expected the result of 'framefeed bench all --json FILE', read by json.load")
+    settings = list_settings(results)
+    if not settings:
+        raise UsageError("results: no setting was measured: give 'framefeed bench all' more --minutes")
+    options = results["settings"]
+    chosen = _choose(settings, options)
+    step, batch = options["step_seconds"], options["batch_size"]
+    period = max(step, batch / chosen.clips_per_second)
+    wait = 1 - step / period if period else 0.0
+    low, high = chosen.low, chosen.high
+    estimated = "" if chosen.is_measured else ", by a sample"
+    summary = (
+        f"{_describe_sources(chosen, results)}, {format_workers(chosen.kind, chosen.workers)}.  Expected "
+        f"{format_number(chosen.clips_per_second)} clips/s ({format_number(low)}-{format_number(high)}{estimated}); "
+        f"a step of {format_seconds(step)} waits {format_share(wait)} of the time."
+    )
+    return Recommendation(
+        kind=chosen.kind,
+        workers=chosen.workers,
+        cache=results["cache"]["codec"] if chosen.sources == "cache" else None,
+        proxies=results["proxies"]["short_side"] if chosen.sources == "proxies" else None,
+        clips_per_second=chosen.clips_per_second,
+        step_wait=wait,
+        code=_write_code(chosen, results),
+        reasons=tuple(_explain(chosen, settings, results)),
+        clips_per_second_interval=(low, high),
+        summary=summary,
+    )
+
+
+def list_settings(results: Mapping[str, Any]) -> list[Setting]:
+    """List all settings that were measured, or that a sample tells of, with what speaks against them."""
+    originals = [_read_run(each) for each in _select_runs(results, "originals")] or _predict_originals(results)
+    originals = [_slow_by_storage(each, results) for each in originals]
+    if not originals:
+        return []
+    proxies = list(_predict_proxies(originals, results))
+    cached = [_slow_by_storage(_read_run(each), results) for each in _select_runs(results, "cache")]
+    base = max(each.clips_per_second for each in originals)
+    return [*originals, *(_judge(each, base, results) for each in (*cached, *proxies))]
+
+
+def _select_runs(results: Mapping[str, Any], sources: Sources) -> list[Mapping[str, Any]]:
+    return [run for run in results.get("runs") or () if run["sources"] == sources]
+
+
+def _read_run(run: Mapping[str, Any]) -> Setting:
+    rate = run["clips_per_second"]
+    return Setting(run["sources"], run["kind"], run["workers"], rate["median"], rate["low"], rate["high"])
+
+
+def _predict_originals(results: Mapping[str, Any]) -> list[Setting]:
+    """Predict the speed of originals from the time that decoding takes, where no loader was run."""
+    if not results.get("decode"):
+        return []
+    seconds = results["decode"]["clip_cpu_seconds"]["median"]
+    counts = sorted({1, results["settings"]["cores"]})
+    return [
+        Setting("originals", "threads", count, rate, _UNMEASURED * rate, rate / _UNMEASURED, is_measured=False)
+        for count in counts
+        for rate in [_UNMEASURED * count / seconds]
+    ]
+
+
+def _predict_proxies(originals: list[Setting], results: Mapping[str, Any]) -> Iterator[Setting]:
+    """Predict the speed of proxies: what a loader does beside decoding takes as long as before."""
+    proxies = results.get("proxies")
+    if not proxies or not proxies["share"]:
+        return
+    whole = {(run["kind"], run["workers"]): run["cpu_seconds_per_clip"] for run in _select_runs(results, "originals")}
+    decoding, gain = results["decode"]["clip_cpu_seconds"]["median"], proxies["gain"]
+    for each in originals:
+        seconds = max(decoding, whole.get((each.kind, each.workers), decoding))
+        factor = seconds / (seconds - decoding + decoding / gain["median"])
+        # Intervals of two measurements that know nothing of each other.
+        below = hypot(log(each.clips_per_second / each.low), log(gain["median"] / gain["low"]))
+        above = hypot(log(each.high / each.clips_per_second), log(gain["high"] / gain["median"]))
+        rate = each.clips_per_second * factor
+        note = f"{format_bytes(proxies['bytes'])}, {format_seconds(proxies['make_seconds'])} to make"
+        yield Setting(
+            "proxies",
+            each.kind,
+            each.workers,
+            rate,
+            rate * exp(-below),
+            rate * exp(above),
+            is_measured=False,
+            note=note,
+        )
+
+
+def _slow_by_storage(setting: Setting, results: Mapping[str, Any]) -> Setting:
+    """Limit the speed to that of the storage, where memory cannot keep the files."""
+    storage, machine = results.get("storage"), results["machine"]
+    if setting.sources == "cache":
+        cache, settings = results["cache"], results["settings"]
+        height, width = settings["size"]
+        nbytes, clip_bytes = cache["bytes"], settings["frames_per_clip"] * 3 * height * width * cache["ratio"]
+        speed = (storage or {}).get("disk_bytes_per_second")
+        note = f"{format_bytes(nbytes)}, {format_seconds(cache['make_seconds'])} to fill"
+        setting = replace(setting, note=note)
+    else:
+        nbytes, clip_bytes = results["media"]["bytes"], (results.get("decode") or {}).get("bytes_per_clip")
+        speed = (storage or {}).get("media_bytes_per_second")
+    if not speed or not clip_bytes or nbytes <= _MEMORY_SHARE * machine["memory_gib"] * 2**30:
+        return setting
+    return setting.bound(speed / clip_bytes)
+
+
+def _judge(setting: Setting, base: float, results: Mapping[str, Any]) -> Setting:
+    """Say why a cache or proxies are no choice: no room, or not worth their time in so many epochs."""
+    made, options = results[setting.sources], results["settings"]
+    free, epochs, clips = options["space_bytes"], options["epochs"], results["media"]["clips"]
+    if made["bytes"] > free:
+        return replace(setting, why_not=f"no room: {format_bytes(made['bytes'])} of {format_bytes(free)} free")
+    first = made["make_seconds"] + clips / setting.clips_per_second
+    if made.get("holds") == "clips":  # it fills as the first epoch is read
+        first = clips / base
+    if first + (epochs - 1) * clips / setting.clips_per_second >= epochs * clips / base:
+        return replace(setting, why_not=f"takes longer to make than it saves in {format_count(epochs, 'epoch')}")
+    return setting
+
+
+def _choose(settings: list[Setting], options: Mapping[str, Any]) -> Setting:
+    possible = [each for each in settings if not each.why_not]
+    enough = options["batch_size"] / options["step_seconds"] if options["is_step_given"] else float("inf")
+    bounded = {each: each.bound(enough) for each in possible}
+    best = max(bounded.values(), key=lambda each: (each.clips_per_second, [-part for part in each.order]))
+    equal = [each for each, limited in bounded.items() if limited.is_as_good_as(best)]
+    return min(equal, key=lambda each: each.order)
+
+
+def format_workers(kind: Kind, workers: int) -> str:
+    """Write a number of workers."""
+    return format_count(workers, kind.removesuffix("es") if kind == "processes" else "thread", kind)
+
+
+def _describe_sources(chosen: Setting, results: Mapping[str, Any]) -> str:
+    options = results["settings"]
+    free = format_bytes(options["space_bytes"])
+    if chosen.sources == "cache":
+        cache, (height, width) = results["cache"], options["size"]
+        what = "every frame" if cache["holds"] == "every frame" else "the frames of all clips"
+        return f"cache {what} {cache['codec']} at {height}x{width} ({format_bytes(cache['bytes'])} of {free} free)"
+    if chosen.sources == "proxies":
+        made = results["proxies"]
+        return (
+            f"proxies of {made['short_side']} pixels ({format_bytes(made['bytes'])} of {free} free, "
+            f"{format_seconds(made['make_seconds'])} to make)"
+        )
+    return "the files as they are"
+
+
+def _explain(chosen: Setting, settings: list[Setting], results: Mapping[str, Any]) -> Iterator[str]:
+    """Say what the other sources would give, or why they are no choice."""
+    parts = []
+    for sources in _SIMPLEST:
+        others = [each for each in settings if each.sources == sources]
+        if sources == chosen.sources or (not others and sources == "originals"):
+            continue
+        name = {"originals": "as they are", "cache": "a cache", "proxies": "proxies"}[sources]
+        if not others:
+            why = results.get("left_out", {}).get(sources) or results.get("failed", {}).get(sources)
+            made = results.get(sources)
+            why = why or (made or {}).get("why") or "not measured"
+            parts.append(f"{name}: {why}")
+            continue
+        best = max(others, key=lambda each: each.clips_per_second)
+        speed = f"{format_number(best.clips_per_second)} clips/s"
+        note = f" ({best.note})" if best.note else ""
+        if best.why_not:
+            parts.append(f"{name}: {speed}, {best.why_not}")
+        elif best.clips_per_second <= SAME * chosen.clips_per_second:
+            same = f", no more than {format_share(SAME - 1)} faster" if sources in ("cache", "proxies") else ""
+            parts.append(f"{name}{note}: {speed}{same if chosen.sources == 'originals' else ''}")
+        else:
+            parts.append(f"{name}{note}: {speed}, which a step of this length does not need")
+    parts.sort(key=lambda part: part.startswith("as they are"))
+    if parts:
+        yield f"Others: {'; '.join(parts)}."
+    if results["media"]["scanned"] < results["media"]["files"]:
+        yield (
+            f"By {format_count(results['media']['scanned'], 'file')} drawn from "
+            f"{format_count(results['media']['files'], 'file')}."
+        )
+    if results.get("interrupted"):
+        yield "Interrupted: by what was measured until then."
+
+
+def _write_code(chosen: Setting, results: Mapping[str, Any]) -> str:
+    options = results["settings"]
+    media = options["media"]
+    roots = _quote(media[0]) if len(media) == 1 else f"[{', '.join(map(_quote, media))}]"
+    catalog = f"ff.Catalog.open({roots})" if options.get("is_catalog") else f'ff.scan({roots}, out="catalog.parquet")'
+    if chosen.sources == "proxies":
+        folder = _quote(_join(options["disk"], "proxies"))
+        catalog = f"ff.make_proxies({catalog}, {folder}, short_side={results['proxies']['short_side']})"
+    size = f"size={tuple(options['size'])}"
+    many = f"clips_per_video={options['clips_per_video']}, " if options["clips_per_video"] > 1 else ""
+    lines = [f"catalog = {catalog}", f"plan = ff.plan_clips(catalog, {options['rule']}, {many}seed=0, {size})"]
+    words = [f"batch_size={options['batch_size']}", f"workers={chosen.workers}"]
+    words += ['kind="processes"'] if chosen.kind == "processes" else []
+    if chosen.sources == "cache":
+        folder = _quote(_join(options["disk"], "cache"))
+        codec = "" if results["cache"]["codec"] == "raw" else f", codec={_quote(results['cache']['codec'])}"
+        if results["cache"]["holds"] == "every frame":
+            every = f"ff.plan_clips(catalog, ff.EveryFrame(), seed=0, {size})"
+            lines.append(f"ff.cache.build({every}, ff.FrameCache({folder}{codec}))")
+        words.append(f"cache=ff.FrameCache({folder}{codec})")
+    words += [f"transform={options['transform'].partition(':')[2]}"] if options["transform"] else []
+    return "\n".join([*lines, f"loader = ff.ClipLoader(plan, {', '.join(words)})"])
+
+
+def _quote(text: str) -> str:
+    """Write a text as Python does, in double quotes where it can be."""
+    return f'"{text}"' if text.isprintable() and not {'"', "\\"} & {*text} else repr(text)
+
+
+def _join(folder: str, name: str) -> str:
+    return name if folder in ("", ".") else f"{folder.rstrip('/')}/{name}"

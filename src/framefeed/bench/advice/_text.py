@@ -1,0 +1,106 @@
+"""What ``bench all`` prints: what each row found, and the settings that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from framefeed._units import (
+    UNKNOWN,
+    format_bytes,
+    format_count,
+    format_number,
+    format_seconds,
+    format_share,
+    format_table,
+)
+from framefeed.bench._printing import describe_row
+from framefeed.bench.advice._recommend import Setting
+
+_MOST_KINDS = 8
+
+
+def describe_found(row: str, found: Mapping[str, Any]) -> list[str]:
+    """Describe what a row found."""
+    if row.startswith("peer"):
+        return describe_row(found)
+    describe: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
+        "media": _describe_media,
+        "decode": _describe_decoding,
+        "storage": _describe_storage,
+        "cache": _describe_cache,
+        "proxies": _describe_proxies,
+        "loader": lambda found: [],
+    }
+    return describe[row](found)
+
+
+def _describe_media(found: Mapping[str, Any]) -> list[str]:
+    nouns = {"video": "video", "image": "picture"}
+    drawn = f", of {format_count(found['files'], 'file')} that are there" if found["scanned"] < found["files"] else ""
+    left = f"; {format_count(found['left_out'], 'other file')} left out" if found["left_out"] else ""
+    lines = [
+        f"media: {format_count(found['scanned'], 'file')} looked at{drawn}; {found['failed']} failed{left}; an epoch "
+        f"of all has {format_count(found['clips'], 'clip')} of "
+        f"{format_count(found['frames_per_clip'], 'frame')} by {found['rule']}",
+        f"  measured: {format_count(found['sampled'], nouns[found['kind']])}, drawn by codec, size and distance of key "
+        "frames",
+    ]
+    return lines + [f"  failed: {message}" for _, _, message in found["errors"]]
+
+
+def _describe_decoding(found: Mapping[str, Any]) -> list[str]:
+    rows = [("CPU time of a clip", "files", "measured", "ms")]
+    for each in found["kinds"][:_MOST_KINDS]:
+        milliseconds = format_number(1000 * each["seconds"])
+        rows.append((each["kind"], f"{each['files']:,}", f"{each['sampled']}", milliseconds))
+    whole = found["clip_cpu_seconds"]
+    low, high = format_number(1000 * whole["low"]), format_number(1000 * whole["high"])
+    rows.append(("all", "", "", f"{format_number(1000 * whole['median'])} ({low}-{high})"))
+    lines = [f"decode: {found['decoded_frames_per_delivered']:.1f} frames decoded for each delivered frame"]
+    return [*lines, *format_table(rows, indent="  "), *(f"  failed: {message}" for message in found["failed"])]
+
+
+def _describe_storage(found: Mapping[str, Any]) -> list[str]:
+    speeds = [
+        f"{what} {UNKNOWN if found[name] is None else format_bytes(found[name]) + '/s'}"
+        for what, name in (("media", "media_bytes_per_second"), ("disk for a cache", "disk_bytes_per_second"))
+    ]
+    return [f"storage, read cold: {', '.join(speeds)}{'; ' + found['why'] if found['why'] else ''}"]
+
+
+def _describe_cache(found: Mapping[str, Any]) -> list[str]:
+    what = "every frame" if found["holds"] == "every frame" else "the frames of all clips"
+    return [
+        f"cache: {what} {found['codec']}: {format_bytes(found['bytes'])}, {format_seconds(found['make_seconds'])} to "
+        f"fill; by {format_count(found['clips'], 'clip')}"
+    ]
+
+
+def _describe_proxies(found: Mapping[str, Any]) -> list[str]:
+    gain = found["gain"]
+    stay = f"; others stay: {found['why']}" if found["why"] else ""
+    if not found["share"]:
+        return [f"proxies: none of {format_count(found['sampled'], 'file')} would have one: {found['why']}"]
+    return [
+        f"proxies of {found['short_side']} pixels: clips {gain['median']:.1f} times as fast "
+        f"({gain['low']:.1f}-{gain['high']:.1f}) on the CPU, {format_bytes(found['bytes'])}, "
+        f"{format_seconds(found['make_seconds'])} to make; by {format_share(found['share'])} of "
+        f"{format_count(found['sampled'], 'file')}{stay}"
+    ]
+
+
+def describe_settings(settings: Sequence[Setting], results: Mapping[str, Any]) -> list[str]:
+    """Write the settings as a table, what was not measured, and the machine."""
+    rows = [("setting", "clips/s", "", "")]
+    for each in settings:
+        interval = f"({format_number(each.low)}-{format_number(each.high)})"
+        speed = f"{format_number(each.clips_per_second)} {interval}"
+        rows.append((each.name, speed, "" if each.is_measured else "by a sample", each.why_not or each.note))
+    return [
+        "",
+        *(format_table(rows, sides="<><<") if settings else []),
+        *(f"not measured: {row}: {why}" for row, why in results["left_out"].items()),
+        *(f"failed: {row}: {why}" for row, why in results["failed"].items()),
+        *results["notes"],
+    ]
