@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.report._advice import SettingRow, make_advice_page, write_advice_page
+from framefeed.report._advice import SettingRow, check_advice_page, make_advice_page, write_advice_page
 from framefeed.report._page import make_page, write_report
 
-__all__ = ["SettingRow", "make_advice_page", "make_page", "write_advice_page", "write_report"]
+__all__ = ["SettingRow", "check_advice_page", "make_advice_page", "make_page", "write_advice_page", "write_report"]

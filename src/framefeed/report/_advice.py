@@ -27,9 +27,10 @@ from framefeed.report._measured import (
     show,
     write,
 )
-from framefeed.report._page import StrPath, make_document, write_page
+from framefeed.report._page import StrPath, check_page, make_document, write_page
 
 GENERATOR = "framefeed bench all"
+_NAMES = "page of advice", "advice.html"
 # Begins of lines of code: the first of them ends the sentences of the advice.
 _CODE = re.compile(r"\s*(import \w|from \S+ import |@|ff\.|\w+ = |framefeed (scan|cache|proxy|feed) )")
 # Keys of ``stages`` -> names, in the order of the bars; all other keys are summed up in the last.
@@ -73,7 +74,12 @@ def write_advice_page(path: StrPath, results: Result, advice: Sequence[str], set
     Raises:
         UsageError: The folder does not exist, another file is already there, or the page cannot be written.
     """
-    write_page(path, partial(make_advice_page, results, advice, settings), GENERATOR, "page of advice", "advice.html")
+    write_page(path, partial(make_advice_page, results, advice, settings), GENERATOR, *_NAMES)
+
+
+def check_advice_page(path: StrPath) -> None:
+    """Check that such a page can be written, before anything is measured for it."""
+    check_page(path, GENERATOR, *_NAMES)
 
 
 def _make_advice(advice: Sequence[str]) -> Section:

@@ -214,8 +214,7 @@ def write_page(path: StrPath, make: Callable[[], str], generator: str, noun: str
 
     ``noun`` and ``example`` are for messages.
     """
-    name = os.path.abspath(check_local_path("path", path, example))
-    check_writable(name, noun, example, partial(_is_made_by, generator))
+    name = check_page(path, generator, noun, example)
     text = make()
     with (
         write_errors(name),
@@ -223,6 +222,13 @@ def write_page(path: StrPath, make: Callable[[], str], generator: str, noun: str
         open(scratch, "w", encoding="utf-8", newline="\n") as file,
     ):
         file.write(text)
+
+
+def check_page(path: StrPath, generator: str, noun: str, example: str) -> str:
+    """Check that a page can be written; return its absolute path."""
+    name = os.path.abspath(check_local_path("path", path, example))
+    check_writable(name, noun, example, partial(_is_made_by, generator))
+    return name
 
 
 def _is_made_by(generator: str, path: str) -> bool:
