@@ -19,17 +19,14 @@ from framefeed._units import format_count, format_seconds, format_table
 from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, describe_row, run_suite
 from framefeed.bench.cache import CACHE, FRAMES, describe_table, refuse_pictures
 from framefeed.bench.decode import DECODE
-from framefeed.bench.load import LOAD
-from framefeed.bench.map import MAP
 from framefeed.cli._arguments import read_at_least, read_local_path, read_positive, read_rectangle
 from framefeed.cli._io import Exit, ensure_folder, print_error, print_out
 from framefeed.errors import UsageError
 
-SUITES: Mapping[str, Suite] = {"decode": DECODE, "cache": CACHE, "load": LOAD, "map": MAP}
+SUITES: Mapping[str, Suite] = {"decode": DECODE, "cache": CACHE}
 WHAT = (*SUITES, "all")
 MINUTES = 3.0
-# Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first. Those of 'load'
-# and 'map' take minutes.
+# Rows that 'bench all' measures without --rows: the most informative short ones, the shortest first.
 IN_ALL: Mapping[str, Sequence[str]] = {"decode": ("own",), "cache": ("table", "original")}
 # Settings of 'bench all': a measurement takes seconds, not minutes.
 _BEGIN = b'{\n "bench": '  # of each result
@@ -43,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what",
         choices=WHAT,
         metavar="WHAT",
-        help="what to measure: decode, cache, load, map, or all (a little of the first two, within --minutes)",
+        help="what to measure: decode, cache, or all (a little of both, within --minutes)",
     )
     parser.add_argument("media", nargs="*", metavar="MEDIA", default=[],
                         help="your videos, files or folders (default: the folder that FRAMEFEED_MEDIA names, else a "
@@ -61,8 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--generated", action="store_true", help="all: measure a generated video")
     parser.add_argument("--pairs", type=read_at_least(1), metavar="N",
                         help="number of rounds; in each, every library runs once "
-                        f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; load: {LOAD.pairs}; "
-                        f"map: {MAP.pairs}; all: {_SMALL['pairs']})")  # fmt: skip
+                        f"(default: {DECODE.pairs}; cache: {CACHE.pairs}; all: {_SMALL['pairs']})")  # fmt: skip
     parser.add_argument(
         "--json",
         type=read_local_path,
