@@ -347,9 +347,8 @@ STARTERS = {
     "run_in_executor",
 }
 STARTING_MODULES = {"threading", "multiprocessing", "concurrent", "_thread", "asyncio", "os"}
-# A call that may never return has a thread of its own. Peers as their own documentation writes them, thread pools
-# included, are what the baselines measure.
-STARTING_PLACES = {"framefeed.parallel", "framefeed._stopping", "framefeed.bench.baselines"}
+# A call that may never return has a thread of its own.
+STARTING_PLACES = {"framefeed.parallel", "framefeed._stopping"}
 
 
 def starts_workers(source: Source) -> list[str]:

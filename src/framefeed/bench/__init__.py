@@ -10,6 +10,7 @@ from framefeed.bench._processes import (
     command,
     family_megabytes,
     own_megabytes,
+    read_clocks_of,
     read_family_clocks,
     run_program,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "median_interval",
     "own_megabytes",
     "psnr",
+    "read_clocks_of",
     "read_family_clocks",
     "ready",
     "run_program",
