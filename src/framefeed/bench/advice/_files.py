@@ -131,7 +131,9 @@ def measure_files(options: Options, report: Report) -> None:
         chosen = [paths[number] for number in sorted(drawn[:count])]
         seconds = max(1.0, until - time.perf_counter())
         out = Path(options["work"], SCANNED)
-        report(_choose_sample(options, scan(chosen, out=out, progress=False, deadline_seconds=seconds), len(paths)))
+        scanned = scan(chosen, out=out, progress=False, deadline_seconds=seconds)
+        # Of an archive or a table each member is a file.
+        report(_choose_sample(options, scanned, round(len(scanned) * len(paths) / len(chosen))))
 
     began = time.perf_counter()
     look(_FIRST_SCANNED)
@@ -331,10 +333,12 @@ def measure_cache(options: Options, report: Report) -> None:
     height, width = options["size"]
     frame_bytes = 3 * height * width
     is_random, space = options["has_random_draws"], options["space_bytes"]
-    total = options["frames"] if is_random else options["clips"] * options["frames_per_clip"]
+    # A file's clips that are not drawn are one, and a short file's repeat frames.
+    distinct = fmean(len(np.unique(plan[position].indices)) for position in range(len(plan)))
+    total = options["frames"] if is_random else round(options["clips"] / options["clips_per_video"] * distinct)
     codec = "raw" if total * frame_bytes <= space else "lz4"
     cache = FrameCache(options["cache"], codec=codec)
-    stored, written, seconds, clips = 0, 0, 0.0, 0
+    stored, written, seconds, clips, failure = 0, 0, 0.0, 0, ""
     while clips < len(plan):
         requests, asked = list[DecodeRequest](), 0
         while clips + len(requests) < len(plan) and asked < _FILLED_FRAMES:
@@ -349,15 +353,20 @@ def measure_cache(options: Options, report: Report) -> None:
             raise MissingMedia(filled.stopped_because)
         stored, written = stored + filled.frames_stored + filled.frames_present, written + filled.bytes_written
         seconds, clips = seconds + filled.seconds, clips + len(requests)
-        ratio = written / max(1, stored * frame_bytes)
+        if not stored:
+            failure = filled.failed[0][2] if filled.failed else ""
+            continue
+        ratio = written / (stored * frame_bytes)
         report({
             "codec": codec,
             "holds": "every frame" if is_random else "clips",
             "clips": clips,
             "bytes": round(total * frame_bytes * ratio),
             "ratio": ratio,
-            "make_seconds": seconds / max(1, stored) * total / options["cores"],
+            "make_seconds": seconds / stored * total / options["cores"],
         })  # fmt: skip
+    if not stored:
+        raise MissingMedia(f"no frame of {format_count(clips, 'clip')} could be stored: {failure}")
 
 
 def measure_proxies(options: Options, report: Report) -> None:
@@ -433,6 +442,8 @@ def _compare_proxy(
         "after": fmean(after[_LINKS:] or after),
         "bytes": size.bytes / share / max(1, original.bytes),
         "seconds": made.seconds / share / max(1, original.work),
+        "original_bytes": original.bytes,
+        "work": original.work,
     }
 
 
@@ -444,7 +455,8 @@ def _time_original(catalog: Catalog, original: Original, clip: PlannedClip) -> d
     )
     (take,) = iterate_takes(clip)
     seconds = min(_time(decoder, source, index, take.indices, take.output) for _ in range(2))
-    return {"before": seconds, "after": seconds, "bytes": 0.0, "seconds": 0.0, "stays": 1.0}
+    facts = {"original_bytes": original.bytes, "work": original.work}
+    return {"before": seconds, "after": seconds, "bytes": 0.0, "seconds": 0.0, "stays": 1.0, **facts}
 
 
 def _time(decoder: Decoder, source: MediaSource, index: FrameIndex, ordinals: IntArray, output: OutputSpec) -> float:
@@ -469,7 +481,13 @@ def _describe_proxies(
         "sampled": len(found),
         "share": share,
         "gain": {"median": gain, "low": gain * float(np.exp(-half)), "high": gain * float(np.exp(half))},
-        "bytes": round(options["bytes"] * fmean(each["bytes"] for each in found)),
-        "make_seconds": fmean(each["seconds"] for each in found) * options["pixels"] / options["cores"],
+        # Files that stay are often the small ones.
+        "bytes": round(options["bytes"] * _weigh(found, "bytes", "original_bytes")),
+        "make_seconds": _weigh(found, "seconds", "work") * options["pixels"] / options["cores"],
         "why": why,
     }
+
+
+def _weigh(found: Sequence[Mapping[str, float]], name: str, weight: str) -> float:
+    """Mean of a ratio over files, each as heavy as it is."""
+    return sum(each[name] * each[weight] for each in found) / max(1, sum(each[weight] for each in found))
