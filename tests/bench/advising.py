@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,7 +54,8 @@ class Here:
 @contextmanager
 def rows_here(here: Here) -> Iterator[pytest.MonkeyPatch]:
     """Run rows in this process, each once or twice: with an hour for it, no clock decides what they do."""
-    with pytest.MonkeyPatch.context() as patch:
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore")  # as in a process of their own
         patch.setattr(_session, "run_isolated", here.run)
         patch.setattr(_files, "_MOST_ROUNDS", 1)
         patch.setattr(_files, "_PROXY_TURNS", 1)

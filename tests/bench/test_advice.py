@@ -192,6 +192,18 @@ def test_files_that_go_while_it_measures_are_counted(tmp_path: Path) -> None:
             run_row(row, taken)
 
 
+def test_files_are_looked_at_until_one_can_be_read(videos: Path, tmp_path: Path) -> None:
+    """The first ones are drawn by chance."""
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(41):
+        (many / f"{number:02}.mp4").write_bytes(b"no video")
+    last = np.random.default_rng(0).permutation(41)[-1]
+    shutil.copy(videos / "gop_5.mp4", many / f"{last:02}.mp4")
+    found = measure_here(many, tmp_path, only=())["media"]
+    assert (found["files"], found["scanned"], found["failed"], found["clips"]) == (41, 41, 40, 1)
+
+
 def test_where_no_file_can_be_read_there_is_nothing_to_measure(tmp_path: Path) -> None:
     for name, data in (("text.mp4", b"no video"), ("empty.mp4", b"")):
         (tmp_path / name).write_bytes(data)

@@ -135,12 +135,17 @@ def measure_files(options: Options, report: Report) -> None:
         # Of an archive or a table each member is a file.
         report(_choose_sample(options, scanned, round(len(scanned) * len(paths) / len(chosen))))
 
-    began = time.perf_counter()
-    look(_FIRST_SCANNED)
+    began, least = time.perf_counter(), 0
+    try:
+        look(_FIRST_SCANNED)
+    except MissingMedia:
+        if len(paths) <= _FIRST_SCANNED:
+            raise
+        least = _FIRST_SCANNED  # others may be readable
     now = time.perf_counter()
     more = int(_FIRST_SCANNED * (until - now) / max(1e-3, now - began) / 2)  # half, for the next may be larger files
-    if more > 0 and len(paths) > _FIRST_SCANNED:
-        look(min(MOST_SCANNED, _FIRST_SCANNED + more))
+    if max(least, more) > 0 and len(paths) > _FIRST_SCANNED:
+        look(min(MOST_SCANNED, _FIRST_SCANNED + max(least, more)))
 
 
 def _choose_sample(options: Options, scanned: Catalog, files: int) -> dict[str, Any]:

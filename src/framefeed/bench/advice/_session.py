@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from framefeed._units import format_bytes, format_seconds
-from framefeed.bench._isolated import Ended, Program, run_isolated
+from framefeed.bench._isolated import Ended, Interrupted, Program, run_isolated
 from framefeed.bench._suites import describe_machine
 from framefeed.bench.advice._files import (
     measure_cache,
@@ -52,6 +52,8 @@ _LATE = 15.0
 """Seconds that a row may take longer than it is given, before it is ended; the last ones less."""
 _LAST = 20.0
 """Seconds after the end of the time, at which every row is ended."""
+_LEAST_SECONDS = 1.0
+"""That a row may take, or it is not begun: ending one that hangs takes seconds too."""
 _USABLE_SHARE = 0.9
 """Of the free space, that a cache or proxies may take."""
 _LEAST_RATIO = 0.3
@@ -103,10 +105,13 @@ class _Session:
         """Run one row for its share of the time that is left."""
         remaining = max(0.0, self.ends - time.perf_counter())
         seconds = remaining * self.left.pop(row) / max(1e-9, self.left_share(row))
+        longest = min(seconds + _LATE, self.ends + _LAST - time.perf_counter())
+        if longest < _LEAST_SECONDS:
+            self.result["failed"][row] = "no time was left: raise --minutes"
+            return Ended(None, self.result["failed"][row])
         self.begin(f"{row}: {what} ({format_seconds(max(1.0, round(seconds)))})")
-        late = min(_LATE, self.ends + _LAST - time.perf_counter() - seconds)
         given = {**self.given, **more, "row_seconds": seconds}
-        ended = run_isolated(program, given, self.folder, seconds=max(1.0, seconds + late))
+        ended = run_isolated(program, given, self.folder, seconds=longest)
         self.result["notes"] += [f"{row}: {note}" for note in ended.notes]
         if ended.failure:
             self.result["failed"][row] = ended.failure
@@ -160,7 +165,7 @@ def _begin_result(options: AdviceOptions) -> Result:
         "versions": {},
         "settings": {
             "media": list(options.media),
-            "is_catalog": _is_catalog(options),
+            "is_catalog": is_catalog(options.media),
             "rule": "",
             "has_random_draws": True,
             "size": list(options.size),
@@ -193,12 +198,13 @@ def _begin_result(options: AdviceOptions) -> Result:
 
 
 def choose_short_side(size: tuple[int, int]) -> int:
-    """Choose the short side of proxies, as 256 for training at 224: an even number."""
-    return 2 * round(min(size) * 8 / 7 / 2)
+    """Choose the short side of proxies, as 256 for training at 224: an even number that they can have."""
+    return min(4096, max(16, 2 * round(min(size) * 8 / 7 / 2)))
 
 
-def _is_catalog(options: AdviceOptions) -> bool:
-    return len(options.media) == 1 and options.media[0].endswith(".parquet")
+def is_catalog(media: Sequence[str]) -> bool:
+    """Whether what is measured is a catalog."""
+    return len(media) == 1 and media[0].endswith(".parquet")
 
 
 def _measure(session: _Session, stack: ExitStack) -> None:
@@ -260,22 +266,31 @@ def _try_transform(session: _Session) -> bool:
 
 
 def _find_root(options: AdviceOptions) -> str | None:
-    if not _is_catalog(options):
+    if not is_catalog(options.media):
         return options.root
     return options.root or os.path.dirname(os.path.abspath(options.media[0]))
 
 
 def _run_row(session: _Session, row: str) -> None:
-    """Run a row, and keep what it reports."""
-    value = session.run(row, *PROGRAMS[row]).value
+    """Run a row, and keep what it reports, also until it is interrupted."""
+    try:
+        value = session.run(row, *PROGRAMS[row]).value
+    except Interrupted as interrupt:
+        if interrupt.value is not None:
+            _keep(session.result, row, interrupt.value)
+        raise
     if value is None:
         session.result["failed"].setdefault(row, "nothing was measured in its time: raise --minutes")
         return
-    if row == "loader":
-        session.result["runs"] = value["runs"]
-    else:
-        session.result[row] = value
+    _keep(session.result, row, value)
     session.tell(row, value)
+
+
+def _keep(result: Result, row: str, value: Any) -> None:
+    if row == "loader":
+        result["runs"] = value["runs"]
+    else:
+        result[row] = value
 
 
 def _leave_out_what_decides_nothing(session: _Session) -> None:
