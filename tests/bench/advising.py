@@ -33,13 +33,13 @@ class Here:
 
     left_out: tuple[str, ...] = ()
     given: dict[str, dict[str, Any]] = field(default_factory=dict)
-    reports: dict[str, list[Any]] = field(default_factory=dict)
+    reports: dict[str, list[Any]] = field(default_factory=dict)  # of the last run
     seconds: dict[str, float] = field(default_factory=dict)  # after which each would be ended
 
     def run(self, program: Program, options: dict[str, Any], folder: Path, *, seconds: float) -> Ended:
         row = next((name for name, (each, _) in _session.PROGRAMS.items() if each is program), program.__name__)
         self.given[row], self.seconds[row] = rewrite(options), seconds
-        reports = self.reports.setdefault(row, [])
+        reports = self.reports[row] = []
         if row in self.left_out:
             return Ended(None)
         outcome = catch_outcome(partial(program, self.given[row]), lambda value: reports.append(rewrite(value)))

@@ -213,7 +213,7 @@ def _measure(session: _Session, stack: ExitStack) -> None:
     session.given = {
         **settings,
         "media": [os.path.abspath(path) for path in options.media],
-        "root": options.root,
+        "root": _find_root(options),
         "rates": options.rates,
         "start": options.start,
         "work": os.fspath(session.folder),
@@ -229,7 +229,6 @@ def _measure(session: _Session, stack: ExitStack) -> None:
         **settings,
         **{name: found[name] for name in ("kind", "kinds", "frames", "clips", "bytes", "pixels")},
     }
-    session.given |= {"media": [os.path.abspath(path) for path in options.media], "root": _find_root(options)}
     session.tell("media", found)
     session.given["holds_lock"] = options.transform is not None and _try_transform(session)
     _run_row(session, "decode")
@@ -266,6 +265,7 @@ def _try_transform(session: _Session) -> bool:
 
 
 def _find_root(options: AdviceOptions) -> str | None:
+    """Find where relative paths of a catalog start: said once for all, the parts of it that are written keep them."""
     if not is_catalog(options.media):
         return options.root
     return options.root or os.path.dirname(os.path.abspath(options.media[0]))
