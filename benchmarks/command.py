@@ -42,9 +42,14 @@ def run_scaled(name: str, whole: str, make_suite: Callable[[float], Suite]) -> i
         help_ = f"share of all sizes (default: 1, {whole})"
         parser.add_argument("--scale", type=float, default=1, metavar="S", help=help_)
 
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    tidy_when_ended()
     given = read_arguments(name, add=add_scale)
     return main(make_suite(given.scale), given)
+
+
+def tidy_when_ended() -> None:
+    """Have SIGTERM end this process as Ctrl-C does, so that temporary folders and processes go."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def main(suite: Suite, given: argparse.Namespace | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Draw the README's picture: clips of an epoch per CPU second, from a result of `framefeed bench load --rows epoch`.
+"""Draw the README's picture: clips of an epoch per CPU second, from a result of `benchmarks.load --rows epoch`.
 
 `python -m benchmarks.figures` writes it to docs/images.
 """

@@ -82,9 +82,9 @@ CONCERNS = [
     ("video language models", 960, "processors get the pictures that are on the screen at the seconds they are told",
      "vlm compat.qwen_vl_utils"),
     ("scripts of other libraries", 1_799, "one import is changed, and frames are exact", "compat"),
-    ("command line", 3_760, "all of it without Python", "cli __main__"),
-    ("measuring on own files", 4_560, "which way is fastest here, against the libraries that are installed", "bench"),
-    ("reports", 1_620, "a page that shows what is in a data set", "report"),
+    ("command line", 3_820, "all of it without Python", "cli __main__"),
+    ("measuring on own files", 4_700, "which way is fastest here, against the libraries that are installed", "bench"),
+    ("reports", 2_040, "a page that shows what is in a data set, and one that shows which way is fastest", "report"),
     ("exams for other people's parts", 1_530, "a decoder or codec of one's own is checked as ours are", "testing"),
     ("shared values, messages, errors", 2_830, "errors that name file, reason and next step", "errors _absence _arrays "
      "_at_exit _cached _callers _checks _compute _files _live_set _lru _names _nearest _outcome _per_process _shortage "

@@ -256,6 +256,7 @@ def global_generator(source: Source) -> list[str]:
 # Modules that look others up at run time by design, and what they look up.
 LOADS_BY_NAME = {
     "framefeed": "each public name at its first use, through the module __getattr__",
+    "framefeed.bench.advice._loading": "the user's transform, in the process that runs it",
     "framefeed.bench.baselines": "baselines by name",
     "framefeed.cli": "a command's module when it is asked for",
     "framefeed.decode._registry": "decoders by name, entry points",
@@ -347,9 +348,8 @@ STARTERS = {
     "run_in_executor",
 }
 STARTING_MODULES = {"threading", "multiprocessing", "concurrent", "_thread", "asyncio", "os"}
-# A call that may never return has a thread of its own. Peers as their own documentation writes them, thread pools
-# included, are what the baselines measure.
-STARTING_PLACES = {"framefeed.parallel", "framefeed._stopping", "framefeed.bench.baselines"}
+# A call that may never return has a thread of its own.
+STARTING_PLACES = {"framefeed.parallel", "framefeed._stopping"}
 
 
 def starts_workers(source: Source) -> list[str]:

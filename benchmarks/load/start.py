@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from framefeed.bench import METRICS, Comparison, Figure, Findings, Row, Timings
-from framefeed.bench.baselines import Peers
-from framefeed.bench.load import (
+from benchmarks.load.epochs import (
     OURS_IN_TORCH,
     OWN_LOOPS,
     PEER_LOOPS,
-    ClipSet,
     choose_loops,
     compare_libraries,
     enter_loops,
 )
+from benchmarks.load.programs import ClipSet
+from framefeed.bench import METRICS, Comparison, Figure, Findings, Row, Timings
+from framefeed.bench.baselines import Peers
 
 
 def start_row(clips: ClipSet, peers: Peers) -> Row:

@@ -1,4 +1,4 @@
-"""Rows of our own loaders; results name them as those of ``framefeed bench load``."""
+"""Rows of loaders: whole loops beside those of other libraries, and what our own loader costs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.load.clips import lock_row, processes_row, restore_row, slow_row
+from benchmarks.load.epochs import EpochMedia, epoch_row, memory_row, users_row
 from benchmarks.load.frameworks import decoded_row, frameworks_row
 from benchmarks.load.light import light_row
 from benchmarks.load.simulation import simulation_row
@@ -13,10 +14,12 @@ from benchmarks.load.start import start_row
 from benchmarks.media import OwnStore
 from framefeed.bench import Begin, BenchOptions, BenchVideo, MakeRow, Suite
 from framefeed.bench.baselines import Peers
-from framefeed.bench.load import EpochMedia
 from framefeed.errors import MissingMedia
 
 ROWS: Mapping[str, str] = {
+    "epoch": "epochs of random clips of your videos, against loops over other libraries",
+    "memory": "memory of all processes of such a loop",
+    "users": "a data set over TorchCodec under framefeed's DataLoader, against torch's",
     "start": "time from the start of a process to its first batch",
     "light": "items that are ready in memory under framefeed's DataLoader, against torch's",
     "slow": "one slow clip among many, against the least time that is possible",
@@ -38,6 +41,9 @@ PEERS = (
     "benchmarks.peers.grain",
 )
 ROW_SECONDS = {
+    "epoch": 300,
+    "memory": 300,
+    "users": 60,
     "start": 60,
     "light": 20,
     "processes": 60,
@@ -63,6 +69,9 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
         return store.copies(video, LARGE_FILES)
 
     return {
+        "epoch": lambda scratch, stack: epoch_row(media.clips, peers),
+        "memory": lambda scratch, stack: memory_row(media.clips, peers),
+        "users": lambda scratch, stack: users_row(media.clips, peers),
         "start": lambda scratch, stack: start_row(media.clips, peers),
         "light": lambda scratch, stack: light_row(peers, stack),
         "slow": slow_row,

@@ -1,16 +1,19 @@
-"""PyAV: open each file, and ask its first video stream."""
+"""PyAV: open each file, and ask its first video stream; write pictures as a video."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from fractions import Fraction
 from multiprocessing import get_context
 
 import av
 from tqdm import tqdm
 
 from benchmarks.peers.kinds import Engine, Facts, ReadSizes, Size, one_by_one
+from framefeed.decode import Pixels
 
 PACKAGES = ("av",)
 VERSIONS = {"av's avcodec": ".".join(map(str, av.library_versions["libavcodec"]))}
@@ -48,6 +51,23 @@ def _start_pool(processes: int, stack: ExitStack) -> ReadSizes:
     # A chunk a worker and more: all of them have started and imported PyAV once this is done.
     list(pool.map(size_of, [os.devnull] * CHUNK * 2 * processes, chunksize=CHUNK))
     return lambda paths: list(tqdm(pool.map(size_of, paths, chunksize=CHUNK), total=len(paths), file=nowhere))
+
+
+def write_video(
+    path: str, pictures: Iterable[Pixels], rate: Fraction, options: dict[str, str], layout: str = "rgb24"
+) -> None:
+    """Encode pictures, uint8 [H, W, 3] in the layout "rgb24" or "bgr24", with x264 and all its threads."""
+    with av.open(path, "w") as container:
+        stream = container.add_stream("libx264", rate=rate, options=options)
+        stream.pix_fmt = "yuv420p"
+        # PyAV's own choice are slices, which are slower; a thread count of 0 leaves the number to x264.
+        stream.codec_context.thread_type = "FRAME"
+        stream.codec_context.thread_count = 0
+        for number, picture in enumerate(pictures):
+            if number == 0:
+                stream.height, stream.width = picture.shape[:2]
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format=layout)))
+        container.mux(stream.encode())
 
 
 ENGINES = [

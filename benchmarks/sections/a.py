@@ -20,7 +20,7 @@ import framefeed as ff
 from benchmarks.media import OwnStore
 from benchmarks.sections.section import Result, Section, Table
 from framefeed.bench import Begin, BenchOptions, BenchVideo, Findings, MakeRow, Row, psnr, take_time
-from framefeed.bench.baselines import FileFormat, Peers
+from framefeed.bench.baselines import FileFormat, Peers, load_module
 from framefeed.cache import find_codec
 from framefeed.decode import Pixels
 from framefeed.errors import MissingMedia
@@ -183,7 +183,7 @@ def plan(frames: int, options: BenchOptions, peers: Peers, work: Path, begin: Be
         except MissingMedia:
             video = store.scene(HEIGHT, WIDTH, frames, FPS)
         if "opencv" in peers.modules:
-            peers.modules["opencv"].use_all_threads()
+            load_module("benchmarks.peers.opencv").use_all_threads()
         entries = measure_routes(list_routes(video, peers), scratch, begin)
         facts = {"video": video.path.stem, "frames": len(video), "entries": entries, "missing": dict(peers.missing)}
         wrong = [f"{name}: {line}" for name, each in entries.items() for line in each.get("wrong", ())]

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.load.programs import Loop, run_loop
 from benchmarks.media import OwnStore
 from benchmarks.sections.section import Result, Section, Table, list_reasons, say_seconds
 from framefeed._units import format_share
@@ -46,7 +47,6 @@ from framefeed.bench import (
     take_time,
 )
 from framefeed.bench.baselines import Peers
-from framefeed.bench.load import Loop, run_loop
 from framefeed.errors import MissingMedia
 from framefeed.scanning import scan
 

@@ -1,4 +1,4 @@
-"""Further loops over clips, for section D; run as `framefeed/bench/baselines/loops.py` is, whose loops they join."""
+"""Further loops over clips, for section D; run as `benchmarks/load/loops.py` is, whose loops they join."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-LOOPS_FILE = Path(__file__).parents[2] / "src" / "framefeed" / "bench" / "baselines" / "loops.py"
+LOOPS_FILE = Path(__file__).parents[1] / "load" / "loops.py"
 _SPEC: Any = importlib.util.spec_from_file_location("loops", LOOPS_FILE)
 loops: Any = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(loops)

@@ -42,7 +42,7 @@ from framefeed.errors import (
 )
 
 if TYPE_CHECKING:
-    from framefeed import cache, lerobot, parallel
+    from framefeed import bench, cache, lerobot, parallel
     from framefeed._values import Limits, MediaInfo
     from framefeed.cache import FrameCache
     from framefeed.catalog import Catalog, CatalogEntry
@@ -159,6 +159,7 @@ __all__ = [
     "WholeVideo",
     "WorkerLost",
     "__version__",
+    "bench",
     "build_index",
     "cache",
     "estimate_proxies",
@@ -230,7 +231,7 @@ _DOORS = {
     "transcode": ("FrameFault", "MapResult", "MappedFrame", "map_video"),
 }
 _ROOM_OF = {name: f"framefeed.{room}" for room, names in _DOORS.items() for name in names}
-_PACKAGES = frozenset({"cache", "lerobot", "parallel", "vlm"})
+_PACKAGES = frozenset({"bench", "cache", "lerobot", "parallel", "vlm"})
 # The framework of each adapter.
 _ADAPTERS = {"dali": "nvidia.dali", "jax": "jax", "ray": "ray", "tensorflow": "tensorflow", "torch": "torch"}
 

@@ -154,7 +154,7 @@ def test_a_signal_ends_a_bench_as_ctrl_c_does(
     monkeypatch.setattr("framefeed.cli.bench._run", lambda _: signal.raise_signal(number))
     before = signal.signal(number, signal.SIG_DFL)
     try:
-        assert main(["bench", "map"]) == 130
+        assert main(["bench", "cache"]) == 130
         assert signal.getsignal(number) == signal.SIG_DFL
     finally:
         signal.signal(number, before)
@@ -170,7 +170,7 @@ def test_a_signal_that_is_ignored_does_not_end_a_bench(number: signal.Signals, m
     monkeypatch.setattr("framefeed.cli.bench._run", measure)
     before = signal.signal(number, signal.SIG_IGN)  # as nohup does
     try:
-        assert main(["bench", "map"]) == 0
+        assert main(["bench", "cache"]) == 0
         assert signal.getsignal(number) == signal.SIG_IGN
     finally:
         signal.signal(number, before)

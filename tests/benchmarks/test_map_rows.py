@@ -1,4 +1,4 @@
-"""The ffmpeg program as a route, and the scene that stands for a film."""
+"""The ffmpeg program as a route, the choice of a video, and the scene that stands for a film."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.map import suite
 from benchmarks.map.suite import choose_video, make_identity_row
 from benchmarks.media import OwnStore
 from benchmarks.scene import Scene
 from framefeed.bench import BenchVideo, Rounds, run_row
 from framefeed.bench.baselines import Peers
+from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
 
 
@@ -28,10 +30,19 @@ def test_the_ffmpeg_program_encodes_every_frame(tmp_path: Path) -> None:
     assert row["comparisons"][0]["key"] == "identity"
 
 
-def test_a_video_of_the_height_is_chosen(tmp_path: Path) -> None:
-    high = write_clip(tmp_path / "high.mp4", ClipSpec(num_frames=250, height=720, width=64))
-    low = write_clip(tmp_path / "low.mp4", ClipSpec(num_frames=250, height=64, width=64))
-    assert choose_video(OwnStore((low, high), tmp_path, Rounds()), 720).path == high
+def test_a_video_of_720_rows_is_chosen_before_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "LEAST_FRAMES", 12)
+    low = write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=12, height=64, width=64))
+    high = write_clip(tmp_path / "b.mp4", ClipSpec(num_frames=12, height=720, width=64))
+    short = write_clip(tmp_path / "c.mp4", ClipSpec(num_frames=8))
+
+    def choose(*media: Path) -> Path:
+        return choose_video(OwnStore(media, tmp_path / "work", Rounds())).path
+
+    assert choose(low, high) == high
+    assert choose(low) == low
+    with pytest.raises(MissingMedia, match="12 frames"):
+        choose(short)
 
 
 def test_a_scene_moves_and_is_the_same_each_time() -> None:

@@ -59,10 +59,10 @@ def test_each_section_gets_its_own_modules_where_two_have_one_name(tmp_path: Pat
     given = list[str]()
 
     def note(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
-        given.append(peers.modules["pyav"].__name__)
+        given.append(peers.modules["chart"].__name__)
         return {}
 
-    names = ("benchmarks.peers.pyav", "framefeed.bench.baselines.pyav")
+    names = ("benchmarks.load.chart", "benchmarks.scan.chart")
     sections = {name: Section("a fake", (name,), note, tabulate, 0) for name in names}
     suite.plan_rows(names, sections, BenchOptions(), tmp_path, print)
     assert given == list(names)

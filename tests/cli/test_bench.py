@@ -55,9 +55,9 @@ def test_bench_all_starts_no_measurement_after_its_time(answer: Answer) -> None:
 def test_bench_all_generates_media_only_with_generated(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     monkeypatch.delenv("FRAMEFEED_MEDIA", raising=False)
     assert "--generated to measure a generated video" in answer("bench", "all", code=1).err
-    assert "'bench all'" in answer("bench", "map", "--generated", code=1).err
+    assert "'bench all'" in answer("bench", "decode", "--generated", code=1).err
 
 
 def test_help_lists_only_benches_of_this_version(answer: Answer) -> None:
     out, _ = answer("bench", "--help")
-    assert "decode, cache, load, map, or all" in " ".join(out.split())
+    assert "decode, cache, or all" in " ".join(out.split())

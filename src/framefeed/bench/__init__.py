@@ -10,6 +10,7 @@ from framefeed.bench._processes import (
     command,
     family_megabytes,
     own_megabytes,
+    read_clocks_of,
     read_family_clocks,
     run_program,
 )
@@ -33,6 +34,7 @@ from framefeed.bench._runner import (
     take_time,
 )
 from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite, describe_machine, run_suite
+from framefeed.bench.advice import Recommendation, recommend
 from framefeed.bench.baselines import SIZE
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "MakeRow",
     "MediaStore",
     "Reading",
+    "Recommendation",
     "Reference",
     "Rounds",
     "Row",
@@ -70,8 +73,10 @@ __all__ = [
     "median_interval",
     "own_megabytes",
     "psnr",
+    "read_clocks_of",
     "read_family_clocks",
     "ready",
+    "recommend",
     "run_program",
     "run_row",
     "run_suite",

@@ -32,8 +32,9 @@ _CLEANING_SECONDS = 3.0
 """For a process to remove its temporary folders after SIGTERM, before it is killed."""
 _GRACE_SECONDS = 2.0
 """For helpers, as of multiprocessing, to end by themselves after the process that started them."""
+_KILL_SECONDS = 2.0
+"""For the kernel to end what was killed. What waits in it, as for a file server that does not answer, ends later."""
 _POLL_SECONDS = 0.02
-_MOST_KILLS = 100
 _MARK = "FRAMEFEED_BENCH_ROW"
 _OPTIONS, _REPORT, _FAILURE, _PRINTED = "options.json", "report.json", "failure.json", "printed.txt"
 _START = "import pkgutil, sys; from framefeed.bench._isolated import serve; serve(pkgutil.resolve_name, *sys.argv[1:])"
@@ -70,19 +71,21 @@ def run_isolated(program: Program, options: Mapping[str, Any], folder: Path, *, 
                     env={**os.environ, _MARK: token},
                     start_new_session=True,
                 )
-            in_time = _ends_within(process, seconds)
-            # What processes say as they are ended is no news.
-            lines = _read_lines(scratch / _PRINTED)
+            with suppress(TimeoutExpired):
+                process.wait(seconds)
+            status = process.returncode
+            # Before it is ended, because what processes say then is no news.
+            text = (scratch / _PRINTED).read_text(encoding="utf-8", errors="surrogateescape")
         finally:
             num_left = _end(process, f"{_MARK}={token}".encode())
-        failure = _read(scratch / _FAILURE) or _explain(process.returncode, lines)
-        late = f"it did not end within {seconds:g} s and was killed"
-        return Ended(_read(scratch / _REPORT), failure if in_time else late, (*_note(lines), *_note_left(num_left)))
+        lines = [line for line in text.splitlines() if line.strip()]
+        failure = (status is not None and _read(scratch / _FAILURE)) or _explain(status, seconds, lines)
+        return Ended(_read(scratch / _REPORT), failure, tuple(_make_notes(lines, num_left)))
 
 
 def serve(find: Callable[[str], Program], name: str, folder: str, parent: str) -> None:
     """Run a program in this process, which `run_isolated` started for it."""
-    # As Ctrl-C: so temporary folders go.
+    # As Ctrl-C does, so that temporary folders go.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, AttributeError):
@@ -98,15 +101,9 @@ def serve(find: Callable[[str], Program], name: str, folder: str, parent: str) -
         _write(scratch / _FAILURE, _describe(outcome.error))
 
 
-def _describe(error: BaseException) -> str:
-    kind, message = type(error).__name__, str(error)
-    return _shorten(message if isinstance(error, FramefeedError) else f"{kind}: {message}" if message else kind, 500)
-
-
 def _write(path: Path, value: Any) -> None:
-    text = json.dumps(value, allow_nan=False)
     unfinished = path.with_suffix(".part")
-    unfinished.write_text(text, encoding="ascii")
+    unfinished.write_text(json.dumps(value, allow_nan=False), encoding="ascii")
     os.replace(unfinished, path)
 
 
@@ -114,9 +111,10 @@ def _read(path: Path) -> Any:
     return json.loads(path.read_bytes()) if path.exists() else None
 
 
-def _read_lines(path: Path) -> list[str]:
-    text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    return [line for line in text.splitlines() if line.strip()]
+def _describe(error: BaseException) -> str:
+    kind, message = type(error).__name__, str(error)
+    text = message if isinstance(error, FramefeedError) else f"{kind}: {message}"
+    return _shorten(text if message else kind, 500)
 
 
 def _shorten(text: str, length: int = 100) -> str:
@@ -124,31 +122,26 @@ def _shorten(text: str, length: int = 100) -> str:
     return line if len(line) <= length else f"{line[: length - 3]}..."
 
 
-def _explain(status: int, lines: list[str]) -> str:
+def _explain(status: int | None, seconds: float, lines: list[str]) -> str:
+    """Say why a process ended, from its exit status, which is None if it had to be ended; empty if it ended well."""
+    if status is None:
+        return f"it did not end within {seconds:g} s and was killed"
     if status < 0:
         name = signal.Signals(-status).name if -status in {*signal.Signals} else -status
-        reason = ", which the kernel sends when memory runs out" if -status == signal.SIGKILL else ""
-        return f"it crashed: signal {name}{reason}"
+        return f"it crashed: signal {name}"
     last = f": {_shorten(lines[-1])}" if lines else ""
     return f"it ended with status {status}{last}" if status else ""
 
 
-def _note(lines: list[str]) -> list[str]:
-    first = ", the first" if len(lines) > 1 else ""
-    return [f"it printed {format_count(len(lines), 'line')}{first}: {_shorten(lines[0])}"] if lines else []
-
-
-def _note_left(count: int) -> list[str]:
-    verb = "was" if count == 1 else "were"
-    return [f"it left {format_count(count, 'process', 'processes')} running, which {verb} ended"] if count else []
-
-
-def _ends_within(process: Popen[bytes], seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except TimeoutExpired:
-        return False
-    return True
+def _make_notes(lines: list[str], num_left: int) -> list[str]:
+    notes = []
+    if lines:
+        first = ", the first" if len(lines) > 1 else ""
+        notes.append(f"it printed {format_count(len(lines), 'line')}{first}: {_shorten(lines[0])}")
+    if num_left:
+        processes, verb = format_count(num_left, "process", "processes"), "was" if num_left == 1 else "were"
+        notes.append(f"it left {processes} running, which {verb} ended")
+    return notes
 
 
 def _end(process: Popen[bytes] | None, mark: bytes) -> int:
@@ -166,14 +159,15 @@ def _end(process: Popen[bytes] | None, mark: bytes) -> int:
 
 
 def _stop(process: Popen[bytes]) -> None:
-    _signal_group(process, signal.SIGTERM)
     try:
-        _ends_within(process, _CLEANING_SECONDS)
+        _signal_group(process, signal.SIGTERM)
+        with suppress(TimeoutExpired):
+            process.wait(_CLEANING_SECONDS)
     finally:
         if process.poll() is None:
             _signal_group(process, signal.SIGKILL)
-            # One that waits in the kernel, as for a file server that does not answer, ends later.
-            _ends_within(process, _GRACE_SECONDS)
+            with suppress(TimeoutExpired):
+                process.wait(_KILL_SECONDS)
 
 
 def _signal_group(process: Popen[bytes], number: signal.Signals) -> None:
@@ -188,10 +182,9 @@ def _end_left(mark: bytes) -> int:
         while time.monotonic() < until and _find_marked(mark):
             time.sleep(_POLL_SECONDS)
     finally:
+        until = time.monotonic() + _KILL_SECONDS
         # Again and again: each may have started another one before it was killed.
-        for _ in range(_MOST_KILLS):
-            if not (left := _find_marked(mark)):
-                break
+        while (left := _find_marked(mark)) and time.monotonic() < until:
             for pid in left:
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
@@ -201,7 +194,7 @@ def _end_left(mark: bytes) -> int:
 
 
 def _find_marked(mark: bytes) -> list[int]:
-    """Processes that have a variable in their environment, also those that left session and parent."""
+    """Ids of the processes that have a variable in their environment, also of those that left session and parent."""
     found = []
     with suppress(FileNotFoundError):
         for pid in filter(str.isdecimal, os.listdir("/proc")):

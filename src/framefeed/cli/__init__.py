@@ -32,7 +32,7 @@ COMMANDS = {
     "proxy": "make smaller copies of the files of a catalog where they pay, or estimate what they would bring",
     "cache": "build, inspect, verify or clear a cache of decoded frames",
     "report": "write an HTML page about a catalog: its files, their errors, the cost of decoding",
-    "bench": "compare framefeed with other installed libraries on this machine",
+    "bench": "find the fastest way to load your media on this machine, or compare decoders and stored formats",
     "demo": "run all steps once, from a scan to training, on your videos or on generated ones",
     "doctor": "show installed versions, codecs and the limits of this machine",
 }

@@ -20,6 +20,8 @@ from framefeed.bench import BenchOptions, Rounds, Suite, describe_closing, descr
 from framefeed.bench.advice import (
     LEAST_MINUTES,
     AdviceOptions,
+    Recommendation,
+    Setting,
     describe_found,
     describe_settings,
     list_settings,
@@ -41,7 +43,7 @@ from framefeed.cli._functions import import_function, importing_from_current_fol
 from framefeed.cli._io import Exit, ensure_folder, print_error, print_out
 from framefeed.cli._plans import read_start
 from framefeed.errors import UsageError
-from framefeed.report import SettingRow, write_advice_page
+from framefeed.report import SettingRow, check_advice_page, write_advice_page
 
 SUITES: Mapping[str, Suite] = {"decode": DECODE, "cache": CACHE}
 MINUTES = 5.0
@@ -82,8 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "folder; cache: that of temporary files)")  # fmt: skip
     own = parser.add_argument_group("all")
     own.add_argument("--rates", type=read_rates, metavar="FPS:FRAMES,...",
-                     help="frames of a clip: 1:8,2:8 means 8 frames at 1 per second, then 8 at 2 (default: 16 frames, 4 "
-                     "apart; of pictures, each one)")  # fmt: skip
+                     help="frames of a clip: 1:8,2:8 means 8 frames at 1 per second, then 8 at 2 (default: 16 frames, "
+                     "4 apart; of pictures, each one)")  # fmt: skip
     own.add_argument("--start", type=read_start, metavar="random|SECONDS",
                      help="time at which clips start (default: random, so each epoch has other frames); needs --rates",
                      )  # fmt: skip
@@ -230,14 +232,27 @@ def _advise(args: argparse.Namespace, media: list[str]) -> int:
     _write_json(args.json, results)
     settings = list_settings(results)
     print_out(*describe_settings(settings, results))
-    advice = [] if not settings else str(recommend(results)).splitlines()
-    print_out("", *advice)
+    advice = recommend(results) if settings else None
+    print_out("", *(["nothing was measured until it was interrupted"] if advice is None else str(advice).splitlines()))
     if args.html is not None:
-        write_advice_page(args.html, results, advice, [make_row(each, advice) for each in settings])
+        lines = [] if advice is None else [advice.summary, *advice.reasons, *advice.code.splitlines()]
+        write_advice_page(args.html, results, lines, [_make_row(each, advice) for each in settings])
         print_out(f"saved as {args.html}")
-    if results["interrupted"]:
-        return Exit.INTERRUPTED
-    return Exit.WELL
+    return Exit.INTERRUPTED if results["interrupted"] else Exit.WELL
+
+
+def _make_row(setting: Setting, advice: Recommendation | None) -> SettingRow:
+    """Make the line of a setting on the page."""
+    return SettingRow(
+        setting.name,
+        setting.clips_per_second,
+        setting.low,
+        setting.high,
+        is_advised=advice is not None and setting.name == advice.setting,
+        is_measured=setting.is_measured,
+        note=setting.why_not or setting.note,
+        is_excluded=bool(setting.why_not),
+    )
 
 
 def choose_rows(suite: Suite, rows: str | None) -> tuple[str, ...]:

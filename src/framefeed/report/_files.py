@@ -64,7 +64,7 @@ class Cell:
     kind: str | None = None
 
 
-def _make_text_cell(stored: str, kind: str | None = None, folder: str = "") -> Cell:
+def make_text_cell(stored: str, kind: str | None = None, folder: str = "") -> Cell:
     """Show a text, relative to a folder, and without its middle if it is long; a dash if it is empty."""
     full = show_full_name(stored)
     shown = shorten(show_full_name(stored.removeprefix(folder)), MAX_MESSAGE if kind == "sentence" else MAX_NAME)
@@ -78,10 +78,10 @@ def _make_cells(values: FloatArray, show: Callable[[float], str]) -> list[Cell]:
 
 
 def _make_name_cells(columns: Columns, rows: IntArray) -> list[Cell]:
-    return [_make_text_cell(name, "name", columns.common_folder) for name in columns.names(rows)]
+    return [make_text_cell(name, "name", columns.common_folder) for name in columns.names(rows)]
 
 
-def _make_table(
+def make_table(
     caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], sorted_by: int | None = None
 ) -> Node:
     """Make a table that a click on a column sorts.
@@ -121,11 +121,11 @@ def make_failed_section(columns: Columns) -> Section:
         return Section("failed", "Failed files", "None: every file could be read when it was scanned.")
     shown = rows[:MAX_FAILED]
     sources, kinds, errors = (columns.texts(name, shown) for name in ("source", "error_type", "error"))
-    messages = [_remove_name(error, show_name(source)) for error, source in zip(errors, sources, strict=True)]
+    messages = [remove_name(error, show_name(source)) for error, source in zip(errors, sources, strict=True)]
     cells = zip(
         _make_name_cells(columns, shown),
-        map(_make_text_cell, kinds),
-        (_make_text_cell(message, "sentence") for message in messages),
+        map(make_text_cell, kinds),
+        (make_text_cell(message, "sentence") for message in messages),
         strict=True,
     )
     more = f" The first {MAX_FAILED} are listed; Catalog.errors lists all." if len(rows) > len(shown) else ""
@@ -135,7 +135,7 @@ def make_failed_section(columns: Columns) -> Section:
         f"{format_count(len(rows))} of {format_count_of(len(columns.files), 'file')} failed.{more}",
         draw_counts("Reasons", columns.counts("error_type", rows)),
         _make_folder_note(columns),
-        _make_table("Failed files", ("file", "error", "message"), list(cells)),
+        make_table("Failed files", ("file", "error", "message"), list(cells)),
     )
 
 
@@ -166,7 +166,7 @@ def make_damaged_section(columns: Columns) -> Section | None:
         f"{more}"
     )
     heads = ("file", "damaged frames", "frames", "share")
-    table = _make_table("Files with damaged frames", heads, list(cells), sorted_by=1)
+    table = make_table("Files with damaged frames", heads, list(cells), sorted_by=1)
     return Section("damaged", "Damaged frames", summary, _make_folder_note(columns), table)
 
 
@@ -182,19 +182,19 @@ def make_proxies_section(estimate: ProxyEstimate) -> Section:
                 Cell(format_bytes(each.bytes), each.bytes),
                 Cell(format_bytes(each.proxy_bytes), each.proxy_bytes) if made else Cell("stay", np.nan),
                 Cell(each.describe_gain(), each.gain),
-                _make_text_cell(each.describe_reason(), "sentence"),
+                make_text_cell(each.describe_reason(), "sentence"),
             ]
         )
     for reason, (count, nbytes) in estimate.reasons.items():
         numbers = Cell(format_count(count), count), Cell(format_bytes(nbytes), nbytes)
         rows.append(
-            [Cell(UNKNOWN), *numbers, Cell("stay", np.nan), Cell(UNKNOWN, np.nan), _make_text_cell(reason, "sentence")]
+            [Cell(UNKNOWN), *numbers, Cell("stay", np.nan), Cell(UNKNOWN, np.nan), make_text_cell(reason, "sentence")]
         )
     heads = ("kind", "files", "bytes", "bytes of proxies", "gain, clips a second", "why they stay")
-    return Section("proxies", "Smaller copies", estimate.answer(), _make_table("What proxies would bring", heads, rows))
+    return Section("proxies", "Smaller copies", estimate.answer(), make_table("What proxies would bring", heads, rows))
 
 
-def _remove_name(message: str, name: str) -> str:
+def remove_name(message: str, name: str) -> str:
     """Remove the name at the start of a message, and the folder of the file at the time of the scan."""
     folder, is_named, rest = message.partition(f"{make_printable(unescape(name))}: ")
     return rest if is_named and (not folder or folder.endswith("/")) else message
@@ -271,7 +271,7 @@ def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, capti
     facts = {
         RANDOM: _make_cells(predicted.random_megapixels[chosen], format_megapixels),
         ALL: _make_cells(predicted.all_megapixels[chosen], format_megapixels),
-        "codec": [_make_text_cell(codec) for codec in columns.texts("codec", rows)],
+        "codec": [make_text_cell(codec) for codec in columns.texts("codec", rows)],
         "width × height": sizes,
         "frames": _make_cells(columns.numbers("num_frames", rows), format_number),
         "GOP": _make_cells(predicted.gop[chosen], format_number),
@@ -279,7 +279,7 @@ def _make_file_table(columns: Columns, predicted: Costs, chosen: IntArray, capti
     }
     heads = [sorted_by, *(head for head in facts if head != sorted_by)]
     cells = zip(_make_name_cells(columns, rows), *(facts[head] for head in heads), strict=True)
-    return _make_table(caption, ["file", *heads], list(cells), sorted_by=1)
+    return make_table(caption, ["file", *heads], list(cells), sorted_by=1)
 
 
 def _make_folder_note(columns: Columns) -> Node:

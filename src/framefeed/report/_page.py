@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib import resources
 
 import numpy as np
@@ -66,21 +68,36 @@ def make_page(catalog: Catalog, title: str, *, thumbnails: bool = False, estimat
     opened = f"media files were opened for {' and '.join(uses)} alone" if uses else "no media file was opened"
     text = f"Made by framefeed report from the catalog; {opened}. Each file counts once. 1 kB is 1000 bytes."
     tiles = _make_tiles(columns)
-    main = make_element("main", remarks.make_node(), tiles, *(section.make_node() for section in sections))
+    return make_document(GENERATOR, title, _describe_catalog(columns), [remarks, tiles, *sections], [text])
+
+
+def make_document(
+    generator: str, title: str, subtitle: Node, parts: Sequence[Section | Node], footer: Iterable[str]
+) -> str:
+    """Make a whole document.
+
+    Args:
+        generator: Name of what makes such pages: one replaces only those of the same name.
+        title: Heading of the page.
+        subtitle: What stands below the heading.
+        parts: The body: sections, which the header links to, and elements.
+        footer: Paragraphs at the end.
+    """
     assets = resources.files("framefeed.report")
     style, script = ((assets / name).read_text(encoding="utf-8") for name in ("style.css", "page.js"))
     body = make_element(
         "body",
-        _make_header(columns, title, [remarks, *sections]),
-        main,
-        make_element("footer", make_element("p", text)),
+        _make_header(title, subtitle, [part for part in parts if isinstance(part, Section)]),
+        make_element("main", *(part.make_node() if isinstance(part, Section) else part for part in parts)),
+        make_element("footer", *(make_element("p", text) for text in footer)),
         make_element("div", id="tip", hidden=True),
         make_element("script", script),
     )
-    return f"<!DOCTYPE html>\n{make_element('html', _make_head(title, style, script), body, lang='en')}\n"
+    head = _make_head(generator, title, style, script)
+    return f"<!DOCTYPE html>\n{make_element('html', head, body, lang='en')}\n"
 
 
-def _make_head(title: str, style: str, script: str) -> Node:
+def _make_head(generator: str, title: str, style: str, script: str) -> Node:
     digests = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (style, script))
     policy = (
         "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; img-src data:; base-uri 'none'; "
@@ -90,7 +107,7 @@ def _make_head(title: str, style: str, script: str) -> Node:
         "head",
         make_element("meta", charset="utf-8"),
         make_element("meta", http_equiv="Content-Security-Policy", content=policy),
-        make_element("meta", name="generator", content=GENERATOR),
+        make_element("meta", name="generator", content=generator),
         make_element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         make_element("meta", name="color-scheme", content="light dark"),
         make_element("link", rel="icon", href="data:,"),
@@ -99,18 +116,21 @@ def _make_head(title: str, style: str, script: str) -> Node:
     )
 
 
-def _make_header(columns: Columns, title: str, sections: list[Section]) -> Node:
+def _describe_catalog(columns: Columns) -> Node:
     rows, files = len(columns.catalog), len(columns.files)
     what = format_count_of(rows, "row") + (f" for {format_count_of(files, 'file')}" if rows != files else "")
     depth = "with frame indexes" if columns.catalog.has_frame_indexes else "headers only"
+    fingerprint = make_element("code", columns.catalog.fingerprint[:16])
+    return make_element("p", f"Catalog of {what}, {depth}. Fingerprint ", fingerprint)
+
+
+def _make_header(title: str, subtitle: Node, sections: Iterable[Section]) -> Node:
     links = [make_element("li", make_element("a", section.heading, href=f"#{section.anchor}")) for section in sections]
     return make_element(
         "header",
         make_element("p", "framefeed", class_="brand"),
         make_element("h1", make_element("bdi", title)),
-        make_element(
-            "p", f"Catalog of {what}, {depth}. Fingerprint ", make_element("code", columns.catalog.fingerprint[:16])
-        ),
+        subtitle,
         make_element("nav", make_element("ul", *links), aria_label="Sections"),
     )
 
@@ -127,22 +147,23 @@ def _make_tiles(columns: Columns) -> Node:
     size, all_files = (float(np.nansum(columns.numbers("bytes", rows))) for rows in (columns.usable, columns.files))
     more = f"{format_bytes(all_files)} in all files" if all_files > size else ""
     tiles = [
-        _make_tile("Files", *_shorten_number(files)),
-        _make_tile("Usable", format_count(usable), format_share(usable, files, decimals=1)),
-        _make_tile("Failed", format_count(failed), format_share(failed, files, decimals=1), is_bad=failed > 0),
-        _make_tile("Videos", format_count(videos)),
-        _make_tile("Images", format_count(images)),
-        _make_tile("Length of videos", format_seconds(seconds), note),
-        _make_tile("Frames of videos", *_shorten_number(float(np.nansum(frames)), _describe_unknown(frames))),
+        make_tile("Files", *_shorten_number(files)),
+        make_tile("Usable", format_count(usable), format_share(usable, files, decimals=1)),
+        make_tile("Failed", format_count(failed), format_share(failed, files, decimals=1), is_bad=failed > 0),
+        make_tile("Videos", format_count(videos)),
+        make_tile("Images", format_count(images)),
+        make_tile("Length of videos", format_seconds(seconds), note),
+        make_tile("Frames of videos", *_shorten_number(float(np.nansum(frames)), _describe_unknown(frames))),
     ]
     if np.isfinite(damaged).any():
         count = format_count(float(np.nansum(damaged)))
-        tiles.append(_make_tile("Damaged frames", count, damaged_note, is_bad=damaged_files > 0))
-    tiles.append(_make_tile("Bytes, usable files", format_bytes(size), more))
+        tiles.append(make_tile("Damaged frames", count, damaged_note, is_bad=damaged_files > 0))
+    tiles.append(make_tile("Bytes, usable files", format_bytes(size), more))
     return make_element("dl", *tiles, class_="tiles", aria_label="Summary")
 
 
-def _make_tile(name: str, shown: str, note: str = "", *, is_bad: bool = False) -> Node:
+def make_tile(name: str, shown: str, note: str = "", *, is_bad: bool = False) -> Node:
+    """Make one number of a list ``tiles``, with its name."""
     remark = make_element("span", note, class_="note") if note else None
     number = make_element("dd", shown, remark)
     return make_element("div", make_element("dt", name), number, class_="tile bad" if is_bad else "tile")
@@ -184,9 +205,17 @@ def write_report(
     Raises:
         UsageError: The folder does not exist, another file is already there, or the page cannot be written.
     """
-    name = os.path.abspath(check_local_path("path", path, "report.html"))
-    check_writable(name, "report", "report.html", _is_report)
-    text = make_page(catalog, title or "Data set report", thumbnails=thumbnails, estimate=estimate)
+    make = partial(make_page, catalog, title or "Data set report", thumbnails=thumbnails, estimate=estimate)
+    write_page(path, make, GENERATOR, "report", "report.html")
+
+
+def write_page(path: StrPath, make: Callable[[], str], generator: str, noun: str, example: str) -> None:
+    """Make a page and write it, where it replaces nothing but an earlier one of the same generator.
+
+    ``noun`` and ``example`` are for messages.
+    """
+    name = check_page(path, generator, noun, example)
+    text = make()
     with (
         write_errors(name),
         replacing(name, is_durable=True) as scratch,
@@ -195,7 +224,14 @@ def write_report(
         file.write(text)
 
 
-def _is_report(path: str) -> bool:
+def check_page(path: StrPath, generator: str, noun: str, example: str) -> str:
+    """Check that a page can be written; return its absolute path."""
+    name = os.path.abspath(check_local_path("path", path, example))
+    check_writable(name, noun, example, partial(_is_made_by, generator))
+    return name
+
+
+def _is_made_by(generator: str, path: str) -> bool:
     with open(path, "rb") as file:
         head = file.read(_HEAD_BYTES)
-    return f'name="generator" content="{GENERATOR}"'.encode() in head
+    return f'name="generator" content="{generator}"'.encode() in head

@@ -80,6 +80,7 @@ class Recommendation:
         reasons: Sentences: what it takes, and why not another way.
         clips_per_second_interval: Where the true speed lies, by the rounds that were measured.
         summary: The advice in one sentence.
+        setting: Its name in the tables of ``bench all``, such as "cache, 2 threads".
     """
 
     kind: Kind
@@ -92,6 +93,7 @@ class Recommendation:
     reasons: tuple[str, ...]
     clips_per_second_interval: tuple[float, float]
     summary: str
+    setting: str
 
     def __str__(self) -> str:
         code = self.code.splitlines()
@@ -147,6 +149,7 @@ def recommend(results: Mapping[str, Any]) -> Recommendation:
         reasons=tuple(_explain(chosen, settings, results)),
         clips_per_second_interval=(low, high),
         summary=summary,
+        setting=chosen.name,
     )
 
 

@@ -22,8 +22,8 @@ from framefeed.bench.advice._files import (
     measure_proxies,
     measure_storage,
 )
-from framefeed.bench.advice._loading import measure_loaders, measure_peer
-from framefeed.errors import MissingMedia
+from framefeed.bench.advice._loading import measure_loaders, measure_peer, measure_transform
+from framefeed.errors import MissingMedia, UsageError
 from framefeed.parallel import thread_budget
 
 Result = dict[str, Any]
@@ -45,7 +45,8 @@ PROGRAMS: Mapping[str, tuple[Program, str]] = {
     "loader": (measure_loaders, "whole loaders, in turns"),
 }
 PEERS = ("torchcodec", "decord2", "spdl", "opencv")
-_PEER_SHARE = 0.08
+_SMALL_SHARE = 0.08
+"""Of each peer, and of a transform."""
 LEAST_MINUTES = 0.5
 _LATE = 15.0
 """Seconds that a row may take longer than it is given, before it is ended; the last ones less."""
@@ -113,7 +114,7 @@ class _Session:
 
     def left_share(self, row: str) -> float:
         """Shares of the rows that are left, and of the one that is run."""
-        return sum(self.left.values()) + SHARES.get(row, _PEER_SHARE)
+        return sum(self.left.values()) + SHARES.get(row, _SMALL_SHARE)
 
     def leave_out(self, row: str, why: str) -> None:
         """Do not run a row."""
@@ -141,7 +142,7 @@ def measure_all(
             options.work.mkdir(parents=True, exist_ok=True)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="framefeed-bench-", dir=options.work)))
         session = _Session(options, result, folder, tell, begin, began + options.seconds, dict(SHARES))
-        session.left |= {f"peer {name}": _PEER_SHARE for name in PEERS} if options.peers else {}
+        session.left |= {f"peer {name}": _SMALL_SHARE for name in PEERS} if options.peers else {}
         try:
             _measure(session, stack)
         except KeyboardInterrupt:
@@ -225,6 +226,7 @@ def _measure(session: _Session, stack: ExitStack) -> None:
     }
     session.given |= {"media": [os.path.abspath(path) for path in options.media], "root": _find_root(options)}
     session.tell("media", found)
+    session.given["holds_lock"] = options.transform is not None and _try_transform(session)
     _run_row(session, "decode")
     decode = result["decode"]
     if decode is None:
@@ -247,6 +249,17 @@ def _measure(session: _Session, stack: ExitStack) -> None:
         _run_peer(session, name)
 
 
+def _try_transform(session: _Session) -> bool:
+    """Find out whether the user's transform holds Python's lock; raise UsageError where it cannot be called."""
+    session.left["transform"] = _SMALL_SHARE
+    ended = session.run("transform", measure_transform, "whether it holds Python's lock (GIL)")
+    if ended.value is None:
+        raise UsageError(f"--transform {session.options.transform}: {ended.failure}")
+    if not ended.value["holds_lock"]:
+        session.result["left_out"]["processes"] = "the transform does not hold Python's lock (GIL)"
+    return bool(ended.value["holds_lock"])
+
+
 def _find_root(options: AdviceOptions) -> str | None:
     if not _is_catalog(options):
         return options.root
@@ -261,8 +274,6 @@ def _run_row(session: _Session, row: str) -> None:
         return
     if row == "loader":
         session.result["runs"] = value["runs"]
-        if session.options.transform and not value["holds_lock"]:
-            session.result["left_out"]["processes"] = "the transform does not hold Python's lock (GIL)"
     else:
         session.result[row] = value
     session.tell(row, value)

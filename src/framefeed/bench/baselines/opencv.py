@@ -72,11 +72,6 @@ def read_bgr(path: str) -> Iterator[Pixels]:
         capture.release()
 
 
-def use_all_threads() -> None:
-    """Let OpenCV use as many threads as it does by default, as loops of their own have it."""
-    cv2.setNumThreads(-1)
-
-
 def write_picture(path: str, rgb: Pixels, options: Sequence[int] = ()) -> None:
     """Write a frame; OpenCV's order of channels is blue, green, red."""
     cv2.imwrite(path, cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), options)

@@ -2,8 +2,8 @@
 
     python -P loops.py LOOP SPECIFICATION
 
-The specification is a JSON file (`bench/load/_programs.py`). The program prints a word at each mark, "ready" after its
-imports, "first" and "done", and waits for a line of input after it, so that the bench can read the clocks. Global
+The specification is a JSON file (`benchmarks/load/programs.py`). The program prints a word at each mark, "ready" after
+its imports, "first" and "done", and waits for a line of input after it, so that the bench can read the clocks. Global
 names may be set beforehand (`runpy`): ``DataLoader``, so that the same script runs under another class, and
 ``framefeed`` for the loops over ours.
 """

@@ -1,32 +1,13 @@
-"""The rows of ``framefeed bench load``: whole programs that load clips of many real videos, whose index is ready."""
+"""Rows "epoch", "memory", "users": whole programs that load clips of many real videos, whose index is ready."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median
 
-from framefeed._cached import cached_property
-from framefeed._units import format_count, format_share
-from framefeed.bench._frames import Reference
-from framefeed.bench._media import BenchVideo, MediaStore
-from framefeed.bench._runner import (
-    METRICS,
-    Comparison,
-    Contender,
-    Figure,
-    Findings,
-    Reading,
-    Row,
-    Run,
-    Timings,
-    compare_times,
-    ready,
-)
-from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
-from framefeed.bench.baselines import Peers
-from framefeed.bench.load._programs import (
+from benchmarks.load.programs import (
     BATCH,
     FILES,
     SPAN,
@@ -38,6 +19,27 @@ from framefeed.bench.load._programs import (
     run_loop,
     take_batches,
 )
+from framefeed._cached import cached_property
+from framefeed._units import format_count, format_share
+from framefeed.bench import (
+    METRICS,
+    Begin,
+    BenchOptions,
+    BenchVideo,
+    Comparison,
+    Contender,
+    Figure,
+    Findings,
+    MediaStore,
+    Reading,
+    Reference,
+    Row,
+    Run,
+    Timings,
+    compare_times,
+    ready,
+)
+from framefeed.bench.baselines import Peers
 from framefeed.errors import FramefeedError, MissingMedia
 from framefeed.index import build_index
 from framefeed.scanning import list_roots
@@ -230,28 +232,3 @@ class EpochMedia:
         folder = self._work / "load"
         folder.mkdir(parents=True, exist_ok=True)
         return make_clip_set(videos, folder, mappings)
-
-
-def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
-    """Plan all rows, over the same clips."""
-    media = EpochMedia(options, peers, work, begin)
-    return {
-        "epoch": lambda scratch, stack: epoch_row(media.clips, peers),
-        "memory": lambda scratch, stack: memory_row(media.clips, peers),
-        "users": lambda scratch, stack: users_row(media.clips, peers),
-    }
-
-
-LOAD = Suite(
-    "load",
-    {
-        "epoch": "epochs of random clips of your videos, against loops over other libraries",
-        "memory": "memory of all processes of such a loop",
-        "users": "a data set over TorchCodec under framefeed's DataLoader, against torch's",
-    },
-    ("torch", "decord2", "torchcodec", "spdl"),
-    plan_rows,
-    {"epoch": 300, "memory": 300, "users": 60},
-    7,
-    lambda options: {"workers": 2, "batch_size": 8},
-)

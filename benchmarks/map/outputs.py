@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from framefeed.bench._frames import psnr, spread_ordinals
-from framefeed.bench._media import BenchVideo
-from framefeed.bench.map._functions import MARK
+from benchmarks.map.functions import MARK
+from framefeed.bench import BenchVideo, psnr, spread_ordinals
 from framefeed.decode import Pixels, copy_planes, describe_layout
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FramefeedError

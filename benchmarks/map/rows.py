@@ -1,4 +1,4 @@
-"""The rows of ``framefeed bench map``: routes from a video through a function to a video, timed in turn."""
+"""Rows of ``map_video``: routes from a video through a function to a video, timed in turn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from framefeed.bench._media import BenchVideo, MediaStore
-from framefeed.bench._runner import (
+from benchmarks.map.functions import find_turns, free_lock, hold_lock
+from benchmarks.map.outputs import PSNR_TOLERANCE, Quality, check_small, compare_output, write_small
+from benchmarks.map.routes import WORKERS, Job
+from framefeed.bench import (
     METRICS,
+    BenchVideo,
     Comparison,
     Contender,
     Figure,
@@ -24,11 +27,7 @@ from framefeed.bench._runner import (
     median_interval,
     ready,
 )
-from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import FileFormat, Peers
-from framefeed.bench.map._functions import find_turns, free_lock, hold_lock
-from framefeed.bench.map._outputs import PSNR_TOLERANCE, Quality, check_small, compare_output, write_small
-from framefeed.bench.map._routes import WORKERS, Job
 from framefeed.errors import MissingMedia
 
 FUNCTION_SECONDS = 0.005
@@ -38,7 +37,6 @@ LOOP = "OpenCV loop"
 BEST_STORED = "joblib lz4"
 """The write-up's best route; its levels 1 to 5."""
 FORMAT_MODULES = ("opencv", "joblib")
-LEAST_FRAMES = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,43 +258,3 @@ def identity_row(video: BenchVideo, peers: Peers, folder: Path, others: Sequence
         ]
 
     return make_row("identity", f"frames as they are, {WORKERS} threads", video, entries, folder, conclude)
-
-
-def choose_video(store: MediaStore) -> BenchVideo:
-    """Choose the user's first video that is long enough, one of 720 rows before all others."""
-    own = [video for video in store.iter_own() if len(video) >= LEAST_FRAMES]
-    if not own:
-        raise MissingMedia(f"none of your videos has {LEAST_FRAMES} frames")
-    return next((video for video in own if video.index.stream.displayed[0] == 720), own[0])
-
-
-def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
-    """Plan all rows, over the same video."""
-    store = MediaStore(options.media, work, options.rounds)
-
-    def choose() -> BenchVideo:
-        begin("choosing a video")
-        return choose_video(store)
-
-    return {
-        "lock": lambda scratch, stack: lock_row("lock", choose(), peers, scratch),
-        "free": lambda scratch, stack: free_row(choose(), scratch),
-        "tiles": lambda scratch, stack: tiles_row(choose(), peers, scratch),
-        "identity": lambda scratch, stack: identity_row(choose(), peers, scratch),
-    }
-
-
-MAP = Suite(
-    "map",
-    {
-        "lock": "a function of 5 ms that holds the interpreter's lock, against a loop over OpenCV",
-        "free": "a function of 5 ms that lets other threads run: threads against processes",
-        "tiles": "four tiles of every frame, against frames that are stored first",
-        "identity": "no function, against a loop over OpenCV",
-    },
-    ("opencv", "pyav", "torch", "joblib"),
-    plan_rows,
-    {"lock": 60, "free": 40, "tiles": 300, "identity": 40},
-    5,
-    lambda options: {"workers": 2, "own_media": bool(options.media)},
-)

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from framefeed.bench._media import BenchVideo, MediaStore
-from framefeed.bench._runner import Contender, Reading, Rounds, Timings, ready
-from framefeed.bench.load import _epochs
-from framefeed.bench.load._programs import WATCH, ClipSet, Loop, make_clip_set, run_loop, take_batches
+from benchmarks.load import epochs
+from benchmarks.load.programs import WATCH, ClipSet, Loop, make_clip_set, run_loop, take_batches
+from framefeed.bench import BenchVideo, Contender, MediaStore, Reading, Rounds, Timings, ready
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, write_clip
 
-OWN = _epochs.OWN_LOOPS[0]
+OWN = epochs.OWN_LOOPS[0]
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +33,13 @@ def test_a_loop_is_read_at_its_marks_with_all_that_it_started(clips: ClipSet) ->
 
 @pytest.mark.slow
 def test_our_loop_gives_the_clips_that_all_are_asked_for(clips: ClipSet) -> None:
-    check, contender = _epochs.make_check(clips, [OWN]), Contender(OWN.name, ready(lambda number: None))
+    check, contender = epochs.make_check(clips, [OWN]), Contender(OWN.name, ready(lambda number: None))
     assert check(contender) == []
     shifted = [
         (path, [min(ordinal + 1, 79) for ordinal in ordinals]) for path, ordinals in clips.specification["clips"]
     ]
     others = ClipSet(clips.plan, {**clips.specification, "clips": shifted}, clips.folder)
-    assert _epochs.make_check(others, [OWN])(contender)
+    assert epochs.make_check(others, [OWN])(contender)
 
 
 @pytest.mark.test_all
@@ -71,20 +70,20 @@ def test_media_without_a_fitting_video_are_refused(tmp_path: Path) -> None:
     write_clip(tmp_path / "short.mp4", ClipSpec(num_frames=20))
     (tmp_path / "b.mp4").write_bytes(b"no video")
     with pytest.raises(MissingMedia, match=r"H\.264"):
-        _epochs.choose_videos(MediaStore([tmp_path], tmp_path, Rounds()), [tmp_path])
+        epochs.choose_videos(MediaStore([tmp_path], tmp_path, Rounds()), [tmp_path])
 
 
 def test_whole_videos_are_chosen(tmp_path: Path) -> None:
     fit = write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=80))
     (tmp_path / "b.mp4").write_bytes(b"no video")
-    chosen = _epochs.choose_videos(MediaStore([tmp_path], tmp_path, Rounds()), [tmp_path])
+    chosen = epochs.choose_videos(MediaStore([tmp_path], tmp_path, Rounds()), [tmp_path])
     assert [video.path for video in chosen] == [fit]
 
 
 def test_ours_is_compared_with_the_fastest_loop_of_each_library() -> None:
     times = {"framefeed": (1.0, 2.0), "alpha exact": (3.0, 3.0), "alpha bare": (1.5, 5.0), "beta": (2.0, 2.5)}
     timings = Timings({name: {n: Reading(*took) for n in range(6)} for name, took in times.items()})
-    found = _epochs.compare_libraries(timings, "framefeed")
+    found = epochs.compare_libraries(timings, "framefeed")
     assert {
         library: {metric: (of.against, of.value.median) for metric, of in figures.items()}
         for library, figures in found.items()

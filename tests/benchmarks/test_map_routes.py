@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from framefeed.bench._media import BenchVideo, MediaStore
-from framefeed.bench._runner import Contender, Reading, Rounds, Timings, ready, run_row
+from benchmarks.map import functions, outputs, rows
+from benchmarks.map.outputs import SMALL, check_small, compare_output, write_small
+from benchmarks.map.routes import ROUTES, Job
+from framefeed.bench import BenchVideo, Contender, Reading, Rounds, Timings, ready, run_row
 from framefeed.bench.baselines import Peers, load_module
-from framefeed.bench.map import _functions, _outputs, _rows
-from framefeed.bench.map._outputs import SMALL, check_small, compare_output, write_small
-from framefeed.bench.map._routes import ROUTES, Job
 from framefeed.errors import MissingMedia
 from framefeed.testing import ClipSpec, draw_stamp, write_clip
 
@@ -30,7 +29,7 @@ def write_mapped(path: Path, *, order: list[int] | None = None, marks: bool = Tr
 
     def draw(number: int) -> Any:
         picture = draw_stamp(order[number], SMALL.height, SMALL.width)
-        return _functions.draw_mark(picture, order[number]) if marks else picture
+        return functions.draw_mark(picture, order[number]) if marks else picture
 
     return write_clip(path, replace(SMALL, num_frames=len(order), draw=draw))
 
@@ -61,18 +60,18 @@ def test_the_long_output_is_compared_with_its_source(tmp_path: Path, small: Benc
 
 def test_tiles_are_put_together_again() -> None:
     frame = np.random.Generator(np.random.Philox(key=1)).integers(0, 256, (48, 64, 3), dtype=np.uint8)
-    tiles = _functions.stack_tiles(frame, 3)
+    tiles = functions.stack_tiles(frame, 3)
     assert tiles.shape == (4, 24, 32, 3)
-    assert np.array_equal(_functions.join_tiles(tiles), frame)
+    assert np.array_equal(functions.join_tiles(tiles), frame)
     assert np.array_equal(tiles[1], frame[:24, 32:])
 
 
 def test_functions_take_about_as_long_as_asked_and_mark_the_frame() -> None:
     frame = np.full((48, 64, 3), 100, dtype=np.uint8)
-    for name, work in (("lock", _functions.hold_lock), ("free", _functions.free_lock)):
-        turns = _functions.find_turns(work, 0.002)
+    for name, work in (("lock", functions.hold_lock), ("free", functions.free_lock)):
+        turns = functions.find_turns(work, 0.002)
         assert turns >= 1
-        function = _functions.NAMED[name](turns)
+        function = functions.NAMED[name](turns)
         assert function(frame, index=1, pts_seconds=0.0)[-1, -1, 0] == 235
         assert function(frame, index=2, pts_seconds=0.0)[-1, -1, 0] == 16
         assert frame[0, 0, 0] == 100
@@ -101,12 +100,12 @@ def test_stored_frames_become_the_same_video(tmp_path: Path, small: BenchVideo) 
 
 def test_worse_outputs_of_ours_are_named() -> None:
     quality = {
-        "framefeed, threads": _outputs.Quality(38.0, 1.0),
-        "OpenCV loop": _outputs.Quality(40.0, 1.0),
-        "JPEG q70": _outputs.Quality(31.0, 1.0),
+        "framefeed, threads": outputs.Quality(38.0, 1.0),
+        "OpenCV loop": outputs.Quality(40.0, 1.0),
+        "JPEG q70": outputs.Quality(31.0, 1.0),
     }
-    assert _rows.find_unequal(quality) == ["framefeed, threads: 38.0 dB, and OpenCV loop has 40.0 dB"]
-    assert _rows.find_unequal({"framefeed": _outputs.Quality(38.0, 1.0)}) == []
+    assert rows.find_unequal(quality) == ["framefeed, threads: 38.0 dB, and OpenCV loop has 40.0 dB"]
+    assert rows.find_unequal({"framefeed": outputs.Quality(38.0, 1.0)}) == []
 
 
 def make_peers(*names: str) -> Peers:
@@ -115,16 +114,16 @@ def make_peers(*names: str) -> Peers:
 
 def test_rates_are_short_fractions(tmp_path: Path) -> None:
     video = BenchVideo(write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=9, fps=Fraction(24000, 1001))))
-    assert _rows.start_job(video, tmp_path, "loop", "lock").rate == "24000/1001"
+    assert rows.start_job(video, tmp_path, "loop", "lock").rate == "24000/1001"
     uneven = ClipSpec(num_frames=4, pts=(0, 33, 71, 99), time_base=Fraction(1, 1000))
-    job = _rows.start_job(BenchVideo(write_clip(tmp_path / "b.mp4", uneven)), tmp_path, "loop", "lock")
+    job = rows.start_job(BenchVideo(write_clip(tmp_path / "b.mp4", uneven)), tmp_path, "loop", "lock")
     assert Fraction(job.rate).denominator < 2000
 
 
 def test_the_bound_is_the_loop_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: BenchVideo) -> None:
-    monkeypatch.setattr(_rows, "FUNCTION_SECONDS", 0.0001)
-    row = _rows.lock_row("lock", small, make_peers("opencv", "pyav"), tmp_path)
-    took = {_rows.LOOP: Reading(cpu=12.0, wall=10.0), _rows.PROCESSES: Reading(cpu=12.0, wall=8.0)}
+    monkeypatch.setattr(rows, "FUNCTION_SECONDS", 0.0001)
+    row = rows.lock_row("lock", small, make_peers("opencv", "pyav"), tmp_path)
+    took = {rows.LOOP: Reading(cpu=12.0, wall=10.0), rows.PROCESSES: Reading(cpu=12.0, wall=8.0)}
     timings = Timings({name: dict.fromkeys(range(3), each) for name, each in took.items()})
     figures = {each.key: each.figures for each in row.conclude(timings).comparisons}
     assert figures["lock"]["wall"].value.median == pytest.approx(1.25)
@@ -134,7 +133,7 @@ def test_the_bound_is_the_loop_on_all_cores(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_row_needs_the_loop(tmp_path: Path, small: BenchVideo) -> None:
     with pytest.raises(MissingMedia, match="no cv2"):
-        _rows.lock_row("lock", small, Peers(missing={"opencv": "no cv2", "pyav": ""}), tmp_path)
+        rows.lock_row("lock", small, Peers(missing={"opencv": "no cv2", "pyav": ""}), tmp_path)
 
 
 def test_a_route_is_timed_checked_and_described(
@@ -147,32 +146,17 @@ def test_a_route_is_timed_checked_and_described(
         return {"cpu": 2.0, "wall": 1.0, "stored": 0}
 
     monkeypatch.setattr(Job, "run", run)
-    entries = [_rows.Entry("ours", _rows.start_job(small, tmp_path, "ours", "lock"))]
-    row = run_row(_rows.make_row("lock", "a title", small, entries, tmp_path, lambda timings, outcome: []), Rounds(2))
+    entries = [rows.Entry("ours", rows.start_job(small, tmp_path, "ours", "lock"))]
+    row = run_row(rows.make_row("lock", "a title", small, entries, tmp_path, lambda timings, outcome: []), Rounds(2))
     (line,) = row["contenders"]
     assert (line["num_wrong"], line["cpu_seconds"], line["amount"]) == (0, [2.0, 2.0], SMALL.num_frames)
     assert row["facts"]["PSNR_of_luma_dB"]["ours"] > 30
     assert not os.path.exists(tmp_path / "small_mapped.mp4")
 
 
-def test_a_video_of_720_rows_is_chosen_before_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_rows, "LEAST_FRAMES", 12)
-    low = write_clip(tmp_path / "a.mp4", ClipSpec(num_frames=12, height=64, width=64))
-    high = write_clip(tmp_path / "b.mp4", ClipSpec(num_frames=12, height=720, width=64))
-    short = write_clip(tmp_path / "c.mp4", ClipSpec(num_frames=8))
-
-    def choose(*media: Path) -> Path:
-        return _rows.choose_video(MediaStore(media, tmp_path / "work", Rounds())).path
-
-    assert choose(low, high) == high
-    assert choose(low) == low
-    with pytest.raises(MissingMedia, match="12 frames"):
-        choose(short)
-
-
 def test_a_contender_is_checked_by_its_small_clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     video = write_small(tmp_path)
     monkeypatch.setattr(Job, "run", lambda job: write_mapped(Path(job.out), order=[0, 2, 1]) and {})
-    entries = [_rows.Entry("ours", _rows.start_job(video, tmp_path, "ours", "lock"))]
-    row = _rows.make_row("lock", "a title", video, entries, tmp_path, lambda timings, outcome: [])
+    entries = [rows.Entry("ours", rows.start_job(video, tmp_path, "ours", "lock"))]
+    row = rows.make_row("lock", "a title", video, entries, tmp_path, lambda timings, outcome: [])
     assert "in order" in (row.check(Contender("ours", ready(lambda number: None))) or [""])[0]

@@ -19,10 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from framefeed.bench._media import BenchVideo
-from framefeed.bench._processes import HOUR, family_megabytes, read_clocks_of
-from framefeed.bench._runner import Reading
-from framefeed.bench.baselines import SIZE
+from framefeed.bench import HOUR, SIZE, BenchVideo, Reading, family_megabytes, read_clocks_of
 from framefeed.catalog import Catalog
 from framefeed.decode import Pixels
 from framefeed.plan import Dense, EpochPlan, plan_clips
@@ -34,7 +31,7 @@ SPAN = (FRAMES - 1) * STRIDE + 1
 FILES, CLIPS = 25, 6
 """Videos, and clips of each."""
 CHECKED_BATCHES = 2
-_LOOPS = Path(__file__).parent.parent / "baselines" / "loops.py"
+_LOOPS = Path(__file__).with_name("loops.py")
 WATCH = 0.02
 """Seconds between two readings of memory."""
 
@@ -137,7 +134,8 @@ def run_loop(loop: Loop, specification: Path, *, watch: float | None = None) -> 
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
     began, of, peak = time.perf_counter(), dict[Mark, Reading](), 0.0
     with subprocess.Popen(loop.command(specification), env=environment, **pipes) as child:
-        assert child.stdin is not None and child.stdout is not None
+        assert child.stdin is not None
+        assert child.stdout is not None
         try:
             for mark in ("ready", "first", "done"):
                 while watch is not None and not select.select([child.stdout], [], [], watch)[0]:
