@@ -161,6 +161,7 @@ def _begin_result(options: AdviceOptions) -> Result:
         "settings": {
             "media": list(options.media),
             "is_catalog": _is_catalog(options),
+            "root": options.root,
             "rule": "",
             "has_random_draws": True,
             "size": list(options.size),
@@ -282,8 +283,8 @@ def _leave_out_what_decides_nothing(session: _Session) -> None:
     """Leave out rows that cannot change the advice, so that the others have their time."""
     settings, media, decode = session.result["settings"], session.result["media"], session.result["decode"]
     speed = settings["cores"] / decode["clip_cpu_seconds"]["median"]
-    needed = settings["batch_size"] / settings["step_seconds"]
-    if settings["is_step_given"] and speed >= _ENOUGH * needed and not settings["transform"]:
+    is_enough = speed * settings["step_seconds"] >= _ENOUGH * settings["batch_size"]
+    if settings["is_step_given"] and is_enough and not settings["transform"]:
         for row in ("cache", "proxies"):
             session.leave_out(row, f"a step of {format_seconds(settings['step_seconds'])} does not wait without")
         return
