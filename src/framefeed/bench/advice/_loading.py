@@ -80,6 +80,7 @@ def measure_loaders(options: Options, report: Report) -> None:
     if options["cached_clips"]:
         ways += [("cache", "threads", count) for count in counts]
     if options["holds_lock"] and cores > 1:
+        ways += [("cache", "processes", cores)] if options["cached_clips"] else []
         ways.append(("originals", "processes", cores))
     seconds = min(_ROUND_SECONDS, options["row_seconds"] / len(ways) / (_FEW_ROUNDS + 1))
     with ExitStack() as stack:

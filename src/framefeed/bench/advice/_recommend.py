@@ -286,8 +286,11 @@ def _describe_sources(chosen: Setting, results: Mapping[str, Any]) -> str:
     free = format_bytes(options["space_bytes"])
     if chosen.sources == "cache":
         cache, (height, width) = results["cache"], options["size"]
-        what = "every frame" if cache["holds"] == "every frame" else "the frames of all clips"
-        return f"cache {what} {cache['codec']} at {height}x{width} ({format_bytes(cache['bytes'])} of {free} free)"
+        room = f"{format_bytes(cache['bytes'])} of {free} free"
+        if cache["holds"] == "every frame":
+            fill = format_seconds(cache["make_seconds"])
+            return f"cache every frame {cache['codec']} at {height}x{width} ({room}, {fill} to fill)"
+        return f"cache the frames of all clips {cache['codec']} at {height}x{width} ({room})"
     if chosen.sources == "proxies":
         made = results["proxies"]
         return (
@@ -351,7 +354,7 @@ def _write_code(chosen: Setting, results: Mapping[str, Any]) -> str:
         root = f", {_quote(options['root'])}" if options.get("root") else ""
         catalog = f"ff.Catalog.open({roots}{root})"
     if chosen.sources == "proxies":
-        folder = _quote(_join(options["disk"], "proxies"))
+        folder = _quote(options.get("proxies_folder") or _join(options["disk"], "proxies"))
         catalog = f"ff.make_proxies({catalog}, {folder}, short_side={results['proxies']['short_side']})"
     size = f"size={tuple(options['size'])}"
     many = f"clips_per_video={options['clips_per_video']}, " if options["clips_per_video"] > 1 else ""

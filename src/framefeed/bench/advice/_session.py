@@ -176,6 +176,7 @@ def _begin_result(options: AdviceOptions) -> Result:
             "short_side": choose_short_side(options.size),
             "cores": options.workers or thread_budget().threads,
             "disk": options.disk,
+            "proxies_folder": choose_proxies_folder(options),
             "space_bytes": space,
         },
         "media": None,
@@ -196,6 +197,16 @@ def _begin_result(options: AdviceOptions) -> Result:
 def choose_short_side(size: tuple[int, int]) -> int:
     """Choose the short side of proxies, as 256 for training at 224: an even number."""
     return 2 * round(min(size) * 8 / 7 / 2)
+
+
+def choose_proxies_folder(options: AdviceOptions) -> str:
+    """Choose a folder for proxies on the disk that was named, outside of those of the originals."""
+    folder = os.path.normpath(os.path.join(options.disk, "proxies"))
+    for root in options.media:
+        whole = os.path.abspath(root)
+        if os.path.isdir(whole) and os.path.commonpath([whole, os.path.abspath(folder)]) == whole:
+            return os.path.relpath(os.path.join(os.path.dirname(whole), "proxies"))
+    return folder
 
 
 def _is_catalog(options: AdviceOptions) -> bool:
