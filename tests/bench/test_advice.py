@@ -284,7 +284,7 @@ def follow_advice(result: dict[str, Any], sources: str) -> None:
     result["runs"] = [
         {
             "sources": each, "kind": "threads", "workers": 1, "cpu_seconds_per_clip": 1.0 / speed,
-            "clips_per_second": {"median": speed, "low": speed, "high": speed},
+            "clips_per_second": {"median": speed, "low": speed, "high": speed, "rounds": 9},
         }
         for each, speed in rate.items()
     ]  # fmt: skip
@@ -392,12 +392,26 @@ def test_rates_of_originals_are_divided_by_the_factor(videos: Path, tmp_path: Pa
 def test_a_transform_that_holds_the_lock_is_run_in_processes_too(
     videos: Path, tmp_path: Path, loaders: list[ff.ClipLoader]
 ) -> None:
-    taken = begin_row("loader", videos, tmp_path, **DRAWN)
+    taken = begin_row("cache", videos, tmp_path, **DRAWN)
+    taken["cached_clips"] = run_row("cache", taken)[-1]["clips"]
     runs = run_row("loader", {**taken, "holds_lock": True})[-1]["runs"]
-    assert [(run["sources"], run["kind"], run["workers"]) for run in runs if run["kind"] == "processes"] == [
-        ("originals", "processes", 2)
-    ]
-    assert len(loaders) == 2 * len(runs)
+    ways = [(run["sources"], run["kind"], run["workers"]) for run in runs]
+    assert [way for way in ways if way[1] == "processes"] == [("cache", "processes", 2), ("originals", "processes", 2)]
+    assert all(run["failed_clips"] == 0 for run in runs)
+    shares = [loader.stats().cached_share for loader in loaders]
+    assert shares == [float(sources == "cache") for sources, _, _ in ways for _ in range(2)]
+
+
+def test_a_transform_that_fails_with_every_clip_is_the_failure(
+    videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(clip: Any, rng: Any) -> Any:
+        raise ValueError("only zeros")
+
+    monkeypatch.setattr(_loading, "import_transform", lambda _: refuse)
+    taken = begin_row("loader", videos, tmp_path, **DRAWN)
+    with pytest.raises(MissingMedia, match=r"^no clip could be loaded: .*only zeros"):
+        run_row("loader", taken)
 
 
 @pytest.mark.parametrize("draws", [False, True])

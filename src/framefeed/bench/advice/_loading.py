@@ -53,6 +53,7 @@ class _Contender:
     loader: ClipLoader
     clips: int = 0
     failed: int = 0
+    failure: str = ""  # why the first clip failed
     cpu_seconds: float = 0.0
     rates: list[float] = field(default_factory=list)
 
@@ -63,6 +64,7 @@ class _Contender:
         for batch in batches:
             count += int(batch.ok.sum())
             self.failed += int((~batch.ok).sum())
+            self.failure = self.failure or next((str(error) for error in batch.errors if error is not None), "")
             del batch
             if read_family_clocks().wall - before.wall > seconds:
                 break
@@ -80,6 +82,7 @@ def measure_loaders(options: Options, report: Report) -> None:
     if options["cached_clips"]:
         ways += [("cache", "threads", count) for count in counts]
     if options["holds_lock"] and cores > 1:
+        ways += [("cache", "processes", cores)] if options["cached_clips"] else []
         ways.append(("originals", "processes", cores))
     seconds = min(_ROUND_SECONDS, options["row_seconds"] / len(ways) / (_FEW_ROUNDS + 1))
     with ExitStack() as stack:
@@ -98,7 +101,10 @@ def measure_loaders(options: Options, report: Report) -> None:
                 count, took = pilot.run(seconds)
             many = min(_MOST_CLIPS, max(clips, round(count * seconds / max(1e-6, took.wall))))
             loader = stack.enter_context(make(plan_many(plan, catalog, size, clips, many, draws)))
-            contenders.append(_Contender(sources, kind, workers, loader))
+            contender = _Contender(sources, kind, workers, loader)
+            if kind == "processes":
+                contender.run(0)  # they take seconds to start
+            contenders.append(contender)
         for number in range(MOST_ROUNDS):
             if number and time.perf_counter() + seconds * len(ways) > until:
                 break
@@ -108,7 +114,10 @@ def measure_loaders(options: Options, report: Report) -> None:
                     each.clips += count
                     each.cpu_seconds += took.cpu
                     each.rates.append(count / took.wall)
-            report({"runs": [_describe(each, options) for each in contenders if each.rates]})
+            runs = [_describe(each, options) for each in contenders if each.rates]
+            if not runs:
+                raise MissingMedia(f"no clip could be loaded: {contenders[0].failure}")
+            report({"runs": runs})
 
 
 def plan_many(plan: EpochPlan, catalog: Catalog, size: Any, clips: int, count: int, draws: bool) -> EpochPlan:

@@ -166,6 +166,7 @@ def _begin_result(options: AdviceOptions) -> Result:
         "settings": {
             "media": list(options.media),
             "is_catalog": is_catalog(options.media),
+            "root": options.root,
             "rule": "",
             "has_random_draws": True,
             "size": list(options.size),
@@ -180,6 +181,7 @@ def _begin_result(options: AdviceOptions) -> Result:
             "short_side": choose_short_side(options.size),
             "cores": options.workers or thread_budget().threads,
             "disk": options.disk,
+            "proxies_folder": choose_proxies_folder(options),
             "space_bytes": space,
         },
         "media": None,
@@ -200,6 +202,16 @@ def _begin_result(options: AdviceOptions) -> Result:
 def choose_short_side(size: tuple[int, int]) -> int:
     """Choose the short side of proxies, as 256 for training at 224: an even number that they can have."""
     return min(4096, max(16, 2 * round(min(size) * 8 / 7 / 2)))
+
+
+def choose_proxies_folder(options: AdviceOptions) -> str:
+    """Choose a folder for proxies on the disk that was named, outside of those of the originals."""
+    folder = os.path.normpath(os.path.join(options.disk, "proxies"))
+    for root in options.media:
+        whole = os.path.abspath(root)
+        if os.path.isdir(whole) and os.path.commonpath([whole, os.path.abspath(folder)]) == whole:
+            return os.path.relpath(os.path.join(os.path.dirname(whole), "proxies"))
+    return folder
 
 
 def is_catalog(media: Sequence[str]) -> bool:
@@ -223,12 +235,10 @@ def _measure(session: _Session, stack: ExitStack) -> None:
     if ended.value is None:
         raise MissingMedia(ended.failure or "nothing can be measured")
     found = ended.value
-    settings |= {name: found[name] for name in ("rule", "has_random_draws", "frames_per_clip")}
+    known = {name: found[name] for name in ("rule", "has_random_draws", "frames_per_clip")}
+    settings |= known
     result["media"] = found
-    session.given |= {
-        **settings,
-        **{name: found[name] for name in ("kind", "kinds", "frames", "clips", "bytes", "pixels")},
-    }
+    session.given |= known | {name: found[name] for name in ("kind", "kinds", "frames", "clips", "bytes", "pixels")}
     session.tell("media", found)
     session.given["holds_lock"] = options.transform is not None and _try_transform(session)
     _run_row(session, "decode")
@@ -297,8 +307,8 @@ def _leave_out_what_decides_nothing(session: _Session) -> None:
     """Leave out rows that cannot change the advice, so that the others have their time."""
     settings, media, decode = session.result["settings"], session.result["media"], session.result["decode"]
     speed = settings["cores"] / decode["clip_cpu_seconds"]["median"]
-    needed = settings["batch_size"] / settings["step_seconds"]
-    if settings["is_step_given"] and speed >= _ENOUGH * needed and not settings["transform"]:
+    is_enough = speed * settings["step_seconds"] >= _ENOUGH * settings["batch_size"]
+    if settings["is_step_given"] and is_enough and not settings["transform"]:
         for row in ("cache", "proxies"):
             session.leave_out(row, f"a step of {format_seconds(settings['step_seconds'])} does not wait without")
         return
