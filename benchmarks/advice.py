@@ -1,7 +1,7 @@
 """How good the advice of ``framefeed bench all`` is: all ways of loading, measured on the whole folder.
 
     python -m benchmarks.advice [--folders phone,240p,photos,mixed] [--minutes 1.5] [--runs 1] [--rounds 6]
-        [--media ../shared/media] [--work FOLDER] [--out FILE.json]
+        [--patience 300] [--media ../shared/media] [--work FOLDER] [--out FILE.json]
 
 Of each folder: a cache is filled with every frame and proxies are made of all files, as the advised code does; then
 `ClipLoader` loads whole epochs from originals, cache and proxies with one thread and with all, in turns, between which
@@ -9,7 +9,8 @@ the command runs in a process of its own. The **regret** of an advice is 1 - its
 is a choice: has room, pays within the epochs, by what was measured here; speeds above that of a training step that was
 given count as that. An advice is right if its regret is within 15 %, or if the intervals of both speeds meet.
 
-Rounds in which other processes had more than 0.15 cores do not count, if enough others are there.
+Each measurement waits until other processes are quiet, ``--patience`` seconds of a folder at most; those in which
+others had more than 0.15 cores are taken again, and do not count if enough others are there.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ _QUIET = 0.15
 """Cores that other processes may have in a round that counts."""
 _LEAST_QUIET = 3
 """Quiet rounds of a setting, with fewer of which all count."""
+_TRIES = 3
+"""Of a measurement that was not quiet."""
+_LOOK_SECONDS = 0.5
 RIGHT = 0.15
 """Regret of a right advice, at most."""
 _FAR = 1.25
@@ -86,6 +90,22 @@ class Measured:
 
 
 @dataclass(slots=True)
+class Patience:
+    """Seconds that may be waited for other processes."""
+
+    seconds: float
+
+    def wait(self) -> None:
+        """Wait until other processes are quiet."""
+        while self.seconds > 0:
+            busy = read_busy_seconds()
+            time.sleep(_LOOK_SECONDS)
+            if read_busy_seconds() - busy <= _QUIET * _LOOK_SECONDS:
+                return
+            self.seconds -= _LOOK_SECONDS
+
+
+@dataclass(slots=True)
 class Prepared:
     """A folder with all that can be made of it."""
 
@@ -109,23 +129,25 @@ class Prepared:
         return ff.plan_requests(requests, size=SIZE)
 
 
-def prepare(folder: Path, work: Path) -> Prepared:
+def prepare(folder: Path, work: Path, patience: Patience) -> Prepared:
     """Fill a cache with every frame, and make all proxies."""
     catalog = ff.scan(folder, progress=False)
     catalog = catalog.take(catalog.usable_rows)
+    patience.wait()
     originals = {"bytes": sum(catalog.table["bytes"].to_pylist()), "files": len(catalog)}
     began = time.perf_counter()
     estimate = ff.estimate_proxies(catalog, short_side=SHORT_SIDE, gop=GOP, workers="auto", progress=False)
     sampled = time.perf_counter() - began
     # The journal of a run that has sampled: so the time is that of the writing alone.
     decide(work / "proxies", {each.kind: each.reason for each in estimate.kinds})
-    began = time.perf_counter()
+    before = read_family_clocks()
     small = ff.make_proxies(catalog, work / "proxies", short_side=SHORT_SIDE, gop=GOP, progress=False)
-    wrote = time.perf_counter() - began
+    wrote = read_family_clocks() - before
     rows = [row for row in read_proxy_table(str(work / "proxies")).rows.to_pylist() if row["proxy"] is not None]
     proxies = {
         "bytes": sum(row["proxy_bytes"] for row in rows),
-        "seconds": wrote,
+        "seconds": wrote.wall,
+        "cpu_seconds": wrote.cpu,
         "sampling_seconds": sampled,
         "files": len(rows),
         "estimated_gain": [estimate.gain, *estimate.gain_interval],
@@ -135,9 +157,11 @@ def prepare(folder: Path, work: Path) -> Prepared:
     cache = ff.FrameCache(work / "cache", codec="raw")
     is_picture = catalog.table["kind"][0].as_py() == "image"
     every = ff.plan_clips(catalog, ff.Uniform(1) if is_picture else ff.EveryFrame(), seed=0, size=SIZE)
+    before = read_family_clocks()
     report = ff.cache.build(every, cache, progress=False)
+    took = read_family_clocks() - before
     assert report.is_complete, report
-    filled = {"bytes": cache.info().bytes_on_disk, "seconds": report.seconds, "frames": report.frames_stored}
+    filled = {"bytes": cache.info().bytes_on_disk, "seconds": took.wall, "cpu_seconds": took.cpu}
     catalogs = {"originals": catalog, "cache": catalog, "proxies": small}
     return Prepared(catalogs, cache, {"originals": originals, "cache": filled, "proxies": proxies})
 
@@ -158,10 +182,14 @@ def run_epochs(prepared: Prepared, each: Measured, first: int) -> None:
     each.others.append(max(0.0, others - took.cpu) / took.wall)
 
 
-def run_round(prepared: Prepared, ways: Sequence[Measured], number: int) -> None:
-    """Load in every way, each round in another order."""
+def run_round(prepared: Prepared, ways: Sequence[Measured], number: int, patience: Patience) -> None:
+    """Load in every way, each round in another order; what was not quiet again."""
     for each in ways if number % 2 == 0 else ways[::-1]:
-        run_epochs(prepared, each, 1 + number * each.epochs)
+        for _ in range(_TRIES):
+            patience.wait()
+            run_epochs(prepared, each, 1 + number * each.epochs)
+            if each.others[-1] < _QUIET or patience.seconds <= 0:
+                break
 
 
 def choose_lengths(prepared: Prepared, ways: Sequence[Measured]) -> None:
@@ -260,7 +288,9 @@ def compare_estimates(
     for sources in ("cache", "proxies"):
         if results[sources] and prepared.made[sources]["bytes"] and results[sources]["bytes"]:
             found[f"{sources}: MB"] = [results[sources]["bytes"] / 1e6, prepared.made[sources]["bytes"] / 1e6]
-            found[f"{sources}: s to make"] = [results[sources]["make_seconds"], prepared.made[sources]["seconds"]]
+            seconds, made = results[sources]["make_seconds"], prepared.made[sources]
+            found[f"{sources}: s to make"] = [seconds, made["seconds"]]
+            found[f"{sources}: CPU s to make"] = [seconds * results["settings"]["cores"], made["cpu_seconds"]]
     return found
 
 
@@ -269,10 +299,12 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def measure_folder(folder: Path, asked: Folder, work: Path, minutes: float, runs: int, rounds: int) -> dict[str, Any]:
+def measure_folder(
+    folder: Path, asked: Folder, work: Path, minutes: float, runs: int, rounds: int, patience: Patience
+) -> dict[str, Any]:
     """Measure a folder: what is true, in rounds between which the command is asked."""
     began = time.perf_counter()
-    prepared = prepare(folder, work)
+    prepared = prepare(folder, work, patience)
     counts = sorted({1, thread_budget().threads})
     has = [each for each in SOURCES if each != "proxies" or prepared.made["proxies"]["files"]]
     ways = [Measured(sources, count) for sources in has for count in counts]
@@ -282,10 +314,11 @@ def measure_folder(folder: Path, asked: Folder, work: Path, minutes: float, runs
     turns = [(number, name) for number in range(runs) for name in asked.questions]
     done = 0
     for turn, (number, name) in enumerate(turns):
+        patience.wait()
         answers[name].append(ask(folder, asked.questions[name], minutes, work / f"asked-{turn}"))
         say(f"{name}, run {number + 1}: {recommend(answers[name][-1]).summary}")
         while done < rounds * (turn + 1) // len(turns):
-            run_round(prepared, ways, done)
+            run_round(prepared, ways, done, patience)
             done += 1
     result = {
         "what": asked.what,
@@ -343,6 +376,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.5, help="of a run of the command")
     parser.add_argument("--runs", type=int, default=1, help="of the command, of each question")
     parser.add_argument("--rounds", type=int, default=6, help="of each setting")
+    parser.add_argument("--patience", type=float, default=300, help="seconds to wait for other processes, of a folder")
     parser.add_argument("--media", type=Path, default=Path("../shared/media"))
     parser.add_argument("--work", type=Path, help="keep generated media here, and use them again")
     parser.add_argument("--out", type=Path, help="write the figures; those of other folders that it has stay")
@@ -359,7 +393,8 @@ def main() -> None:
             work = Path(scratch) / name
             work.mkdir()
             folder = FOLDERS[name].make(media)
-            result = measure_folder(folder, FOLDERS[name], work, asked.minutes, asked.runs, asked.rounds)
+            patience = Patience(asked.patience)
+            result = measure_folder(folder, FOLDERS[name], work, asked.minutes, asked.runs, asked.rounds, patience)
             shutil.rmtree(work)
             results[name] = {"machine": describe_machine(), "minutes": asked.minutes, **result}
             say("\n".join(describe_estimates(results[name])))
