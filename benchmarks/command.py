@@ -2,7 +2,7 @@
 
 usage: python -m benchmarks.NAME [MEDIA...] [--rows ROW,...] [--pairs N] [--json FILE]      (in the project's folder)
 
-NAME is archives, decode, load, map, pictures, remote or scan. MEDIA are files or folders;
+NAME is archives, cache, decode, load, map, pictures, remote or scan. MEDIA are files or folders;
 FRAMEFEED_MEDIA names a folder too.
 """
 

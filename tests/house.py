@@ -256,6 +256,7 @@ def global_generator(source: Source) -> list[str]:
 # Modules that look others up at run time by design, and what they look up.
 LOADS_BY_NAME = {
     "framefeed": "each public name at its first use, through the module __getattr__",
+    "framefeed.bench.advice._loading": "the user's transform, in the process that runs it",
     "framefeed.bench.baselines": "baselines by name",
     "framefeed.cli": "a command's module when it is asked for",
     "framefeed.decode._registry": "decoders by name, entry points",

@@ -47,7 +47,7 @@ def test_visible_is_exported() -> None:
     used = {name: getattr(ff, name) for name in ff.__all__}
     visible = (
         {name for name in vars(ff) if not name.startswith("_")}
-        - (rooms - {"cache", "lerobot", "parallel", "vlm"})
+        - (rooms - {"bench", "cache", "lerobot", "parallel", "vlm"})
         - {"errors", "annotations", "importlib", "Any", "TYPE_CHECKING"}
         - set(ADAPTERS)  # once a test has imported framefeed.torch
     )

@@ -12,6 +12,7 @@ from shutil import copyfile
 
 import numpy as np
 
+from benchmarks.processes import own_megabytes, run_program
 from framefeed.bench import (
     NUM_FRAMES,
     SIZE,
@@ -23,9 +24,7 @@ from framefeed.bench import (
     Row,
     Timings,
     compare_times,
-    own_megabytes,
     ready,
-    run_program,
 )
 from framefeed.bench.baselines import Peers
 from framefeed.catalog import Catalog

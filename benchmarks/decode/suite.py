@@ -32,6 +32,8 @@ from framefeed.errors import MissingMedia
 
 PEERS = ("torchcodec", "decord2", "spdl", "opencv", "benchmarks.peers.torch", "benchmarks.peers.pillow")
 COPIES = 12
+COMPARED = 24
+"""Frames of a video by which resizing is compared."""
 ENGINE_FRAMES = 600
 """DALI scans the whole file at each call."""
 WORKLOADS: Mapping[str, Workload] = {
@@ -94,7 +96,7 @@ def resize_row(store: OwnStore, methods: Sequence[Method], peers: Peers) -> Row:
         raise MissingMedia(f"it compares with Pillow: {peers.missing['pillow']}")
     comparisons = []
     for video in (store.trailer, store.small_trailer, store.test_video):
-        ordinals = spread_ordinals(len(video))
+        ordinals = spread_ordinals(len(video), COMPARED)
         taken = {method: np.asarray(method.open(video)(ordinals)) for method in (OUR_METHOD, *methods)}
         comparisons += compare_resizing(video.path.name, pillow.resize_frames(video, ordinals), taken)
     title = "PSNR to Pillow's antialiased bilinear on full-chroma RGB"

@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from framefeed.bench import HOUR, SIZE, BenchVideo, Reading, family_megabytes, read_clocks_of
+from benchmarks.processes import HOUR, family_megabytes, read_clocks_of
+from framefeed.bench import SIZE, BenchVideo, Reading
 from framefeed.catalog import Catalog
 from framefeed.decode import Pixels
 from framefeed.plan import Dense, EpochPlan, plan_clips

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.processes import run_program
 from framefeed.bench import (
     Comparison,
     Contender,
@@ -30,7 +31,6 @@ from framefeed.bench import (
     median_interval,
     read_family_clocks,
     ready,
-    run_program,
 )
 from framefeed.bench.baselines import Peers, load_module
 from framefeed.decode import BaseDecoder, ClipSlot, DecodeReport, Pixels

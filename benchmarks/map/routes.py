@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.map.functions import NAMED, join_tiles, stack_tiles
-from framefeed.bench import read_family_clocks, run_program
+from benchmarks.processes import run_program
+from framefeed.bench import read_family_clocks
 from framefeed.bench.baselines import FileFormat, load_module
 from framefeed.decode import Pixels
 from framefeed.transcode import map_video

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import framefeed as ff
+from benchmarks.processes import own_megabytes, run_program
 from benchmarks.remote.media import ServedMedia
 from benchmarks.remote.server import DELAY_SECONDS, Server
 from framefeed.bench import (
@@ -19,9 +20,7 @@ from framefeed.bench import (
     Row,
     Timings,
     compare_times,
-    own_megabytes,
     ready,
-    run_program,
 )
 
 IN_TURN = f"{OURS}, one request at a time"

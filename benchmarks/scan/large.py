@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks.processes import HOUR, command, family_megabytes, run_program
 from benchmarks.scan.media import Tree
 from benchmarks.scan.whole import scan_folder, time_work
 from framefeed.bench import (
-    HOUR,
     NO_TIME,
     NUM_FRAMES,
     SIZE,
@@ -28,10 +28,7 @@ from framefeed.bench import (
     Findings,
     Rounds,
     Row,
-    command,
-    family_megabytes,
     read_family_clocks,
-    run_program,
 )
 from framefeed.catalog import (
     Catalog,

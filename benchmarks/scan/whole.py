@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks.peers import bare_calls, pillow
 from benchmarks.peers.kinds import Size
+from benchmarks.processes import own_megabytes, run_program
 from benchmarks.scan.facts import LIMIT
 from benchmarks.scan.media import Tree
 from framefeed.bench import (
@@ -36,10 +37,8 @@ from framefeed.bench import (
     Row,
     Timings,
     compare_times,
-    own_megabytes,
     read_family_clocks,
     ready,
-    run_program,
     settle,
     take_time,
 )

@@ -18,7 +18,7 @@ from framefeed.bench._printing import describe_closing, describe_row
 from framefeed.bench._runner import Rounds, Row, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
 from framefeed.bench.baselines import FileFormat, Method, Peers
-from framefeed.bench.cache import CACHE, _passes, _suite, _table, describe_table, refuse_pictures
+from framefeed.bench.cache import CACHE, _suite, _table, describe_table, refuse_pictures
 from framefeed.bench.cache._reads import exact_row, original_row
 from framefeed.bench.cache._sample import Sample, take_sample, video_of
 from framefeed.bench.cache._stored import CachedSample, Gives, Scene, Stores
@@ -61,9 +61,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_table, "DISK_BYTES", 1 << 20)
     monkeypatch.setattr(_table, "LEAST_SECONDS", 0)
     monkeypatch.setattr(_table, "CLIPS", 1)
-    for name, count in (("CLIPS", 2), ("FILLED_CLIPS", 2), ("REPEATS", 2),
-                        ("BATCHES", 2), ("BATCH_SIZE", 2)):  # fmt: skip
-        monkeypatch.setattr(_passes, name, count)
 
 
 def text_of(row: Mapping[str, Any]) -> str:
@@ -237,27 +234,6 @@ def test_a_cache_that_has_nothing_is_not_timed(scene: Scene) -> None:
     cached.close()
 
 
-def test_a_second_pass_reads_what_the_first_stored(scene: Scene) -> None:
-    row = run_made(_passes.second_row, scene)
-    assert row["wrong"] == []
-    assert row["facts"]["stored_bytes"] > 0
-    assert len(row["contenders"]) == 3
-    assert [path.name for path in scene.work.iterdir()] == ["filled"]
-
-
-def test_filling_is_measured_in_both_forms(scene: Scene) -> None:
-    row = run_made(_passes.filling_row, scene)
-    assert [len(comparison["figures"]) for comparison in row["comparisons"]] == [2, 2]
-    assert text_of(row).count(": without") == 2
-
-
-def test_batches_are_compared_with_memcpy(scene: Scene) -> None:
-    row = run_made(_passes.batches_row, scene)
-    assert names_wrong(row) == []
-    assert [comparison["key"] for comparison in row["comparisons"]] == ["store", "loader"]
-    assert "memcpy" in text_of(row)
-
-
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -294,9 +270,9 @@ def test_the_command_runs_every_row_with_every_format(
 
 
 def test_without_a_video_rows_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    report = run_suite(CACHE, BenchOptions((tmp_path,), tmp_path / "work", rows=("exact", "second")))
+    report = run_suite(CACHE, BenchOptions((tmp_path,), tmp_path / "work", rows=("exact", "original")))
     assert report["rows"] == []
-    assert report["skipped"].keys() == {"exact", "second"}
+    assert report["skipped"].keys() == {"exact", "original"}
     assert "not run: exact" in "\n".join(describe_closing(report))
 
 
@@ -332,6 +308,6 @@ def test_unknown_rows_and_folders_are_refused(tmp_path: Path, capsys: pytest.Cap
     with pytest.raises(UsageError, match=r"rows: expected some of .*exact.*got nothing"):
         run_suite(CACHE, BenchOptions(rows=("nothing",)))
     assert main(["bench", "cache", "--rows", "gop12-2"]) == 1
-    assert "filling" in capsys.readouterr().err
+    assert "original" in capsys.readouterr().err
     assert main(["bench", "cache", "--disk", str(tmp_path / "none")]) == 1
     assert "no such folder" in capsys.readouterr().err

@@ -112,7 +112,7 @@ def test_psnr_of_a_known_error() -> None:
 
 
 def test_resizing_is_compared_to_a_reference(video: BenchVideo) -> None:
-    ordinals = spread_ordinals(len(video))
+    ordinals = spread_ordinals(len(video), 24)
     reference = load_module("benchmarks.peers.pillow").resize_frames(video, ordinals)
     pictures = decode_clips(video, [ordinals])[0][0]
     peer = replace(OUR_METHOD, name="torchcodec exact")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from framefeed.bench import _isolated
-from framefeed.bench._isolated import Ended, Program, _describe, _make_notes, run_isolated
+from framefeed.bench._isolated import Ended, Interrupted, Program, _describe, _make_notes, run_isolated
 from framefeed.errors import UsageError
 from tests.bench import isolated_programs as programs
 from tests.conftest import CHECKOUT
@@ -190,10 +190,11 @@ def test_nothing_stays_when_the_caller_is_interrupted(
     options = how_to_hang(tmp_path, is_deaf=is_deaf, interrupts=True)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Interrupted) as interrupted:
             run_isolated(programs.hang, options, folder, seconds=2 * PATIENCE_SECONDS)
     finally:
         signal.signal(signal.SIGINT, before)
+    assert interrupted.value.value == json.loads((tmp_path / "ready").read_bytes())
     assert all(map(ends, json.loads((tmp_path / "ready").read_bytes())))
     assert bool(list((tmp_path / "own").iterdir())) == is_deaf
 

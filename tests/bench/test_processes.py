@@ -2,7 +2,7 @@ import os
 import subprocess
 import sys
 
-from framefeed.bench._processes import descendants, family_megabytes, own_megabytes, read_family_clocks
+from framefeed.bench._processes import descendants, read_family_clocks
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass\n"
 
@@ -15,11 +15,9 @@ def test_time_of_children_counts_while_they_live_and_after() -> None:
         child.stdout.readline()
         living = read_family_clocks() - before
         assert child.pid in descendants(os.getpid())
-        assert family_megabytes(child.pid) > 1
         child.communicate(b"\n")
     ended = read_family_clocks() - before
     assert child.pid not in descendants(os.getpid())
-    assert family_megabytes(child.pid) == 0
     assert 0.3 <= living.cpu <= ended.cpu + 0.02  # the system counts ended ones in whole ticks at worst
 
 
@@ -31,7 +29,3 @@ def test_time_of_grandchildren_counts() -> None:
         child.stdout.readline()
         assert (read_family_clocks() - before).cpu >= 0.3
         child.communicate(b"\n")
-
-
-def test_peak_is_of_this_process() -> None:
-    assert 10 < own_megabytes("VmRSS") <= own_megabytes("VmHWM") < 100_000

@@ -5,15 +5,7 @@ from __future__ import annotations
 from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, decode_clips, psnr, spread_ordinals
 from framefeed.bench._media import BenchVideo, MediaStore, write_clip_in_time
 from framefeed.bench._printing import describe_closing, describe_row
-from framefeed.bench._processes import (
-    HOUR,
-    command,
-    family_megabytes,
-    own_megabytes,
-    read_clocks_of,
-    read_family_clocks,
-    run_program,
-)
+from framefeed.bench._processes import count_cpu_seconds, descendants, read_family_clocks
 from framefeed.bench._runner import (
     METRICS,
     NO_TIME,
@@ -34,10 +26,10 @@ from framefeed.bench._runner import (
     take_time,
 )
 from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite, describe_machine, run_suite
+from framefeed.bench.advice import Recommendation, recommend
 from framefeed.bench.baselines import SIZE
 
 __all__ = [
-    "HOUR",
     "METRICS",
     "NO_TIME",
     "NUM_FRAMES",
@@ -55,26 +47,25 @@ __all__ = [
     "MakeRow",
     "MediaStore",
     "Reading",
+    "Recommendation",
     "Reference",
     "Rounds",
     "Row",
     "Run",
     "Suite",
     "Timings",
-    "command",
     "compare_times",
+    "count_cpu_seconds",
     "decode_clips",
+    "descendants",
     "describe_closing",
     "describe_machine",
     "describe_row",
-    "family_megabytes",
     "median_interval",
-    "own_megabytes",
     "psnr",
-    "read_clocks_of",
     "read_family_clocks",
     "ready",
-    "run_program",
+    "recommend",
     "run_row",
     "run_suite",
     "settle",

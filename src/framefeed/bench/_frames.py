@@ -110,11 +110,7 @@ def _unlikeness(picture: FloatArray, reference: FloatArray) -> float:
     return float(np.sqrt(((came - gain * expected) ** 2).mean()))
 
 
-SPREAD = 24
-"""Frames of a video by which resizing is compared."""
-
-
-def spread_ordinals(num_frames: int, count: int = SPREAD) -> list[int]:
+def spread_ordinals(num_frames: int, count: int) -> list[int]:
     """Frames from the middle of equal parts of a video."""
     return [(2 * part + 1) * num_frames // (2 * count) for part in range(min(count, num_frames))]
 

@@ -50,10 +50,21 @@ class Ended:
     notes: tuple[str, ...] = ()  # that it printed, or left processes
 
 
+class Interrupted(KeyboardInterrupt):
+    """The caller was interrupted; ``value`` is what the program had reported last, None if nothing."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
 def run_isolated(program: Program, options: Mapping[str, Any], folder: Path, *, seconds: float) -> Ended:
     """Run a function of a module in a fresh process of its own session, for so many seconds at most.
 
     In the end, and if the caller is interrupted, all that it started is killed, and ``folder`` is as it was.
+
+    Raises:
+        Interrupted: The caller was interrupted.
     """
     token = secrets.token_hex(16)
     with TemporaryDirectory(prefix="isolated_", dir=folder) as name:
@@ -62,22 +73,25 @@ def run_isolated(program: Program, options: Mapping[str, Any], folder: Path, *, 
         words = [f"{program.__module__}:{program.__qualname__}", os.path.abspath(name), str(os.getpid())]
         process = None
         try:
-            with (scratch / _PRINTED).open("wb") as printed:
-                process = Popen(
-                    [sys.executable, "-P", "-u", "-W", "ignore", "-c", _START, *words],
-                    stdin=DEVNULL,
-                    stdout=printed,
-                    stderr=STDOUT,
-                    env={**os.environ, _MARK: token},
-                    start_new_session=True,
-                )
-            with suppress(TimeoutExpired):
-                process.wait(seconds)
-            status = process.returncode
-            # Before it is ended, because what processes say then is no news.
-            text = (scratch / _PRINTED).read_text(encoding="utf-8", errors="surrogateescape")
-        finally:
-            num_left = _end(process, f"{_MARK}={token}".encode())
+            try:
+                with (scratch / _PRINTED).open("wb") as printed:
+                    process = Popen(
+                        [sys.executable, "-P", "-u", "-W", "ignore", "-c", _START, *words],
+                        stdin=DEVNULL,
+                        stdout=printed,
+                        stderr=STDOUT,
+                        env={**os.environ, _MARK: token},
+                        start_new_session=True,
+                    )
+                with suppress(TimeoutExpired):
+                    process.wait(seconds)
+                status = process.returncode
+                # Before it is ended, because what processes say then is no news.
+                text = (scratch / _PRINTED).read_text(encoding="utf-8", errors="surrogateescape")
+            finally:
+                num_left = _end(process, f"{_MARK}={token}".encode())
+        except KeyboardInterrupt as error:
+            raise Interrupted(_read(scratch / _REPORT)) from error
         lines = [line for line in text.splitlines() if line.strip()]
         failure = (status is not None and _read(scratch / _FAILURE)) or _explain(status, seconds, lines)
         return Ended(_read(scratch / _REPORT), failure, tuple(_make_notes(lines, num_left)))

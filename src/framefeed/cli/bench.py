@@ -24,6 +24,7 @@ from framefeed.bench.advice import (
     Setting,
     describe_found,
     describe_settings,
+    is_catalog,
     list_settings,
     measure_all,
     recommend,
@@ -190,8 +191,11 @@ def _check_target(path: Path, option: str) -> None:
         )
     ensure_folder(os.fspath(path.parent))
     check_writable(os.fspath(path), "result of 'framefeed bench'", "bench.json", _is_result)
-    with write_errors(os.fspath(path)), path.open("a"):
-        pass
+    is_new = not path.exists()
+    with write_errors(os.fspath(path)):
+        path.open("a").close()
+        if is_new:
+            path.unlink()
 
 
 def _advise(args: argparse.Namespace, media: list[str]) -> int:
@@ -203,6 +207,10 @@ def _advise(args: argparse.Namespace, media: list[str]) -> int:
         raise UsageError(f"--minutes {minutes:g}: too little to measure anything: give at least {LEAST_MINUTES:g}")
     if args.start is not None and args.rates is None:
         raise UsageError("--start needs --rates: it is the time at which their clips start")
+    if args.root is not None and not is_catalog(media):
+        raise UsageError("--root needs a catalog as MEDIA: it is where the relative paths of one start")
+    if args.html is not None and args.json is not None and args.html.resolve() == args.json.resolve():
+        raise UsageError(f"--html {args.html}: is the file of --json too: name another")
     if args.transform is not None:
         with importing_from_current_folder():
             import_function("--transform", args.transform)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framefeed.bench.advice._recommend import Recommendation, Setting, list_settings, recommend
-from framefeed.bench.advice._session import LEAST_MINUTES, AdviceOptions, measure_all
+from framefeed.bench.advice._session import LEAST_MINUTES, AdviceOptions, is_catalog, measure_all
 from framefeed.bench.advice._text import describe_found, describe_settings
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Setting",
     "describe_found",
     "describe_settings",
+    "is_catalog",
     "list_settings",
     "measure_all",
     "recommend",

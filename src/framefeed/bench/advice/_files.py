@@ -6,9 +6,10 @@ import os
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -27,6 +28,7 @@ from framefeed.decode import ClipSlot, Decoder, allocate_pixels, as_decoder
 from framefeed.errors import FramefeedError, MissingMedia
 from framefeed.index import FrameIndex, plan_runs, predict_seconds
 from framefeed.media import MediaSource
+from framefeed.parallel import ordered_map
 from framefeed.plan import (
     ClipRule,
     Dense,
@@ -54,6 +56,8 @@ _CACHE_BYTES = 600 * 10**6
 _MOST_ROUNDS = 9
 _FILLED_FRAMES = 64
 """Stored together, so that what a call takes by itself weighs little."""
+_LEAST_READ = 4 * 10**6
+"""Less says how long a file takes to open, not how fast the storage is."""
 _READ_BYTES = 256 * 10**6
 """Read to measure the storage, at most."""
 _CHUNK = 1 << 20
@@ -127,14 +131,21 @@ def measure_files(options: Options, report: Report) -> None:
         chosen = [paths[number] for number in sorted(drawn[:count])]
         seconds = max(1.0, until - time.perf_counter())
         out = Path(options["work"], SCANNED)
-        report(_choose_sample(options, scan(chosen, out=out, progress=False, deadline_seconds=seconds), len(paths)))
+        scanned = scan(chosen, out=out, progress=False, deadline_seconds=seconds)
+        # Of an archive or a table each member is a file.
+        report(_choose_sample(options, scanned, round(len(scanned) * len(paths) / len(chosen))))
 
-    began = time.perf_counter()
-    look(_FIRST_SCANNED)
+    began, least = time.perf_counter(), 0
+    try:
+        look(_FIRST_SCANNED)
+    except MissingMedia:
+        if len(paths) <= _FIRST_SCANNED:
+            raise
+        least = _FIRST_SCANNED  # others may be readable
     now = time.perf_counter()
     more = int(_FIRST_SCANNED * (until - now) / max(1e-3, now - began) / 2)  # half, for the next may be larger files
-    if more > 0 and len(paths) > _FIRST_SCANNED:
-        look(min(MOST_SCANNED, _FIRST_SCANNED + more))
+    if max(least, more) > 0 and len(paths) > _FIRST_SCANNED:
+        look(min(MOST_SCANNED, _FIRST_SCANNED + max(least, more)))
 
 
 def _choose_sample(options: Options, scanned: Catalog, files: int) -> dict[str, Any]:
@@ -293,17 +304,15 @@ def measure_storage(options: Options, report: Report) -> None:
     found: dict[str, Any] = {"media_bytes_per_second": None, "disk_bytes_per_second": None, "why": ""}
     names = [source.name for source in map(catalog.media_source, range(len(catalog))) if os.path.isfile(source.name)]
     nbytes, seconds, paths = 0, 0.0, iter(names)
-    with ThreadPoolExecutor(options["cores"]) as pool:
-        while nbytes < _READ_BYTES and time.perf_counter() < until:
-            group = [path for path, _ in zip(paths, range(options["cores"]), strict=False)]
-            why = forget(group) if group else "end"
-            if why:
-                found["why"] = "" if why == "end" else why
-                break
-            began = time.perf_counter()
-            nbytes += sum(pool.map(lambda path: _read(path, until), group))
-            seconds += time.perf_counter() - began
-    if nbytes and seconds:
+    while nbytes < _READ_BYTES and time.perf_counter() < until and (group := list(islice(paths, options["cores"]))):
+        found["why"] = forget(group) or ""
+        if found["why"]:
+            break
+        began = time.perf_counter()
+        with ordered_map(partial(_read, until=until), group, workers=len(group), max_in_flight=len(group)) as counts:
+            nbytes += sum(counts)
+        seconds += time.perf_counter() - began
+    if nbytes > _LEAST_READ:
         found["media_bytes_per_second"] = round(nbytes / seconds)
     report(found)
     speeds = measure_disk(os.path.join(options["disk_work"], "written"), 64 * 10**6)
@@ -329,10 +338,12 @@ def measure_cache(options: Options, report: Report) -> None:
     height, width = options["size"]
     frame_bytes = 3 * height * width
     is_random, space = options["has_random_draws"], options["space_bytes"]
-    total = options["frames"] if is_random else options["clips"] * options["frames_per_clip"]
+    # A file's clips that are not drawn are one, and a short file's repeat frames.
+    distinct = fmean(len(np.unique(plan[position].indices)) for position in range(len(plan)))
+    total = options["frames"] if is_random else round(options["clips"] / options["clips_per_video"] * distinct)
     codec = "raw" if total * frame_bytes <= space else "lz4"
     cache = FrameCache(options["cache"], codec=codec)
-    stored, written, seconds, clips = 0, 0, 0.0, 0
+    stored, written, seconds, clips, failure = 0, 0, 0.0, 0, ""
     while clips < len(plan):
         requests, asked = list[DecodeRequest](), 0
         while clips + len(requests) < len(plan) and asked < _FILLED_FRAMES:
@@ -347,15 +358,20 @@ def measure_cache(options: Options, report: Report) -> None:
             raise MissingMedia(filled.stopped_because)
         stored, written = stored + filled.frames_stored + filled.frames_present, written + filled.bytes_written
         seconds, clips = seconds + filled.seconds, clips + len(requests)
-        ratio = written / max(1, stored * frame_bytes)
+        if not stored:
+            failure = filled.failed[0][2] if filled.failed else ""
+            continue
+        ratio = written / (stored * frame_bytes)
         report({
             "codec": codec,
             "holds": "every frame" if is_random else "clips",
             "clips": clips,
             "bytes": round(total * frame_bytes * ratio),
             "ratio": ratio,
-            "make_seconds": seconds / max(1, stored) * total / options["cores"],
+            "make_seconds": seconds / stored * total / options["cores"],
         })  # fmt: skip
+    if not stored:
+        raise MissingMedia(f"no frame of {format_count(clips, 'clip')} could be stored: {failure}")
 
 
 def measure_proxies(options: Options, report: Report) -> None:
@@ -392,9 +408,10 @@ def _try_proxy(
     if original.reason is not None:
         raise StaysItself(original.reason)
     found = _compare_proxy(options, catalog, original, clip, settings)
-    gain = found["before"] / found["after"]
-    if gain < LEAST_GAIN or found["bytes"] > 1:
-        raise StaysItself(f"{gain:.1f} times as fast at {found['bytes']:.2f} times the bytes")
+    if found["bytes"] > 1:
+        raise StaysItself("proxies would have more bytes")
+    if found["before"] < LEAST_GAIN * found["after"]:
+        raise StaysItself(f"proxies would be less than {LEAST_GAIN} times as fast")
     return found
 
 
@@ -430,6 +447,8 @@ def _compare_proxy(
         "after": fmean(after[_LINKS:] or after),
         "bytes": size.bytes / share / max(1, original.bytes),
         "seconds": made.seconds / share / max(1, original.work),
+        "original_bytes": original.bytes,
+        "work": original.work,
     }
 
 
@@ -441,7 +460,8 @@ def _time_original(catalog: Catalog, original: Original, clip: PlannedClip) -> d
     )
     (take,) = iterate_takes(clip)
     seconds = min(_time(decoder, source, index, take.indices, take.output) for _ in range(2))
-    return {"before": seconds, "after": seconds, "bytes": 0.0, "seconds": 0.0, "stays": 1.0}
+    facts = {"original_bytes": original.bytes, "work": original.work}
+    return {"before": seconds, "after": seconds, "bytes": 0.0, "seconds": 0.0, "stays": 1.0, **facts}
 
 
 def _time(decoder: Decoder, source: MediaSource, index: FrameIndex, ordinals: IntArray, output: OutputSpec) -> float:
@@ -466,7 +486,13 @@ def _describe_proxies(
         "sampled": len(found),
         "share": share,
         "gain": {"median": gain, "low": gain * float(np.exp(-half)), "high": gain * float(np.exp(half))},
-        "bytes": round(options["bytes"] * fmean(each["bytes"] for each in found)),
-        "make_seconds": fmean(each["seconds"] for each in found) * options["pixels"] / options["cores"],
+        # Files that stay are often the small ones.
+        "bytes": round(options["bytes"] * _weigh(found, "bytes", "original_bytes")),
+        "make_seconds": _weigh(found, "seconds", "work") * options["pixels"] / options["cores"],
         "why": why,
     }
+
+
+def _weigh(found: Sequence[Mapping[str, float]], name: str, weight: str) -> float:
+    """Mean of a ratio over files, each as heavy as it is."""
+    return sum(each[name] * each[weight] for each in found) / max(1, sum(each[weight] for each in found))

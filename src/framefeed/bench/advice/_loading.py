@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +26,7 @@ from framefeed.cache import FrameCache
 from framefeed.catalog import Catalog
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.load import ClipLoader
+from framefeed.parallel import ordered_map
 from framefeed.plan import EpochPlan, plan_requests
 from framefeed.request import DecodeRequest
 
@@ -53,6 +53,7 @@ class _Contender:
     loader: ClipLoader
     clips: int = 0
     failed: int = 0
+    failure: str = ""  # why the first clip failed
     cpu_seconds: float = 0.0
     rates: list[float] = field(default_factory=list)
 
@@ -63,6 +64,7 @@ class _Contender:
         for batch in batches:
             count += int(batch.ok.sum())
             self.failed += int((~batch.ok).sum())
+            self.failure = self.failure or next((str(error) for error in batch.errors if error is not None), "")
             del batch
             if read_family_clocks().wall - before.wall > seconds:
                 break
@@ -79,10 +81,9 @@ def measure_loaders(options: Options, report: Report) -> None:
     ways: list[tuple[str, Literal["threads", "processes"], int]] = [("originals", "threads", count) for count in counts]
     if options["cached_clips"]:
         ways += [("cache", "threads", count) for count in counts]
-    held = False
-    if transform is not None:
-        held = cores > 1 and holds_lock(transform, options)
-        ways += [("originals", "processes", cores)] if held else []
+    if options["holds_lock"] and cores > 1:
+        ways += [("cache", "processes", cores)] if options["cached_clips"] else []
+        ways.append(("originals", "processes", cores))
     seconds = min(_ROUND_SECONDS, options["row_seconds"] / len(ways) / (_FEW_ROUNDS + 1))
     with ExitStack() as stack:
         contenders = []
@@ -100,7 +101,10 @@ def measure_loaders(options: Options, report: Report) -> None:
                 count, took = pilot.run(seconds)
             many = min(_MOST_CLIPS, max(clips, round(count * seconds / max(1e-6, took.wall))))
             loader = stack.enter_context(make(plan_many(plan, catalog, size, clips, many, draws)))
-            contenders.append(_Contender(sources, kind, workers, loader))
+            contender = _Contender(sources, kind, workers, loader)
+            if kind == "processes":
+                contender.run(0)  # they take seconds to start
+            contenders.append(contender)
         for number in range(MOST_ROUNDS):
             if number and time.perf_counter() + seconds * len(ways) > until:
                 break
@@ -110,7 +114,10 @@ def measure_loaders(options: Options, report: Report) -> None:
                     each.clips += count
                     each.cpu_seconds += took.cpu
                     each.rates.append(count / took.wall)
-            report({"holds_lock": held, "runs": [_describe(each, options) for each in contenders if each.rates]})
+            runs = [_describe(each, options) for each in contenders if each.rates]
+            if not runs:
+                raise MissingMedia(f"no clip could be loaded: {contenders[0].failure}")
+            report({"runs": runs})
 
 
 def plan_many(plan: EpochPlan, catalog: Catalog, size: Any, clips: int, count: int, draws: bool) -> EpochPlan:
@@ -154,30 +161,27 @@ def import_transform(options: Options) -> Transform | None:
     return transform
 
 
-def holds_lock(transform: Transform, options: Options) -> bool:
-    """Whether two threads take much longer than one for twice the calls of a transform."""
+def measure_transform(options: Options, report: Report) -> None:
+    """Call the user's transform, and find out whether two threads take much longer than one for twice the calls."""
+    transform = import_transform(options)
+    assert transform is not None
     height, width = options["size"]
     clip = np.zeros((options["frames_per_clip"], 3, height, width), dtype=np.uint8)
 
-    def call(count: int) -> None:
+    def call(number: int) -> None:
         rng = np.random.default_rng(0)
         for _ in range(count):
             transform(clip.copy(), rng)
 
-    began = time.perf_counter()
-    call(1)
-    count = max(1, round(_TRANSFORM_SECONDS / max(1e-6, time.perf_counter() - began)))
-    shares = []
-    with ThreadPoolExecutor(2) as pool:
-        for _ in range(_TRIES):
-            began = time.perf_counter()
-            pool.submit(call, count).result()
-            alone = time.perf_counter() - began
-            began = time.perf_counter()
-            for each in [pool.submit(call, count) for _ in range(2)]:
-                each.result()
-            shares.append((time.perf_counter() - began) / alone)
-    return min(shares) > _HELD
+    def measure(workers: int) -> float:
+        began = time.perf_counter()
+        with ordered_map(call, range(workers), workers=workers, max_in_flight=workers) as calls:
+            list(calls)
+        return time.perf_counter() - began
+
+    count = 1
+    count = max(1, round(_TRANSFORM_SECONDS / max(1e-6, measure(1))))
+    report({"holds_lock": min(measure(2) / measure(1) for _ in range(_TRIES)) > _HELD})
 
 
 def measure_peer(options: Options, report: Report) -> None:

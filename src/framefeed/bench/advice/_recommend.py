@@ -21,6 +21,8 @@ _MEMORY_SHARE = 0.5
 """Of the memory that the system may keep files in, about."""
 _UNMEASURED = 0.8
 """Share of the cores' time that a loader uses, where it was not measured; also the width of its interval."""
+_FEW_ROUNDS = 3
+"""Of fewer, the interval of what was measured says little: it is at least as wide as that of what was not."""
 MAX_LINES = 7
 
 
@@ -118,7 +120,8 @@ def recommend(results: Mapping[str, Any]) -> Recommendation:
     Raises:
         UsageError: This is another result, or no setting was measured.
     """
-    if not isinstance(results, Mapping) or results.get("bench") != "all" or "settings" not in results:
+    is_result = isinstance(results, Mapping) and results.get("bench") == "all"
+    if not is_result or not isinstance(results.get("settings"), Mapping):
         raise UsageError("results: expected the result of 'framefeed bench all --json FILE', read by json.load")
     settings = list_settings(results)
     if not settings:
@@ -153,13 +156,13 @@ def recommend(results: Mapping[str, Any]) -> Recommendation:
 def list_settings(results: Mapping[str, Any]) -> list[Setting]:
     """List all settings that were measured, or that a sample tells of, with what speaks against them."""
     originals = [_read_run(each) for each in _select_runs(results, "originals")] or _predict_originals(results)
-    originals = [_slow_by_storage(each, results) for each in originals]
-    if not originals:
+    if not originals or not results.get("media"):
         return []
-    proxies = list(_predict_proxies(originals, results))
-    cached = [_slow_by_storage(_read_run(each), results) for each in _select_runs(results, "cache")]
-    base = max(each.clips_per_second for each in originals)
-    return [*originals, *(_judge(each, base, results) for each in (*cached, *proxies))]
+    cached = [_read_run(each) for each in _select_runs(results, "cache")] if results.get("cache") else []
+    proxies = _predict_proxies(originals, results)
+    settings = [_slow_by_storage(each, results) for each in (*originals, *cached, *proxies)]
+    base = max(each.clips_per_second for each in settings if each.sources == "originals")
+    return [each if each.sources == "originals" else _judge(each, base, results) for each in settings]
 
 
 def _select_runs(results: Mapping[str, Any], sources: Sources) -> list[Mapping[str, Any]]:
@@ -168,7 +171,10 @@ def _select_runs(results: Mapping[str, Any], sources: Sources) -> list[Mapping[s
 
 def _read_run(run: Mapping[str, Any]) -> Setting:
     rate = run["clips_per_second"]
-    return Setting(run["sources"], run["kind"], run["workers"], rate["median"], rate["low"], rate["high"])
+    median, low, high = rate["median"], rate["low"], rate["high"]
+    if rate["rounds"] < _FEW_ROUNDS:
+        low, high = min(low, _UNMEASURED * median), max(high, median / _UNMEASURED)
+    return Setting(run["sources"], run["kind"], run["workers"], median, low, high)
 
 
 def _predict_originals(results: Mapping[str, Any]) -> list[Setting]:
@@ -187,12 +193,16 @@ def _predict_originals(results: Mapping[str, Any]) -> list[Setting]:
 def _predict_proxies(originals: list[Setting], results: Mapping[str, Any]) -> Iterator[Setting]:
     """Predict the speed of proxies: what a loader does beside decoding takes as long as before."""
     proxies = results.get("proxies")
-    if not proxies or not proxies["share"]:
+    if not proxies or not proxies["share"] or not results.get("decode"):
         return
     whole = {(run["kind"], run["workers"]): run["cpu_seconds_per_clip"] for run in _select_runs(results, "originals")}
+    holds_lock = any(kind == "processes" for kind, _ in whole)  # else none were run
     decoding, gain = results["decode"]["clip_cpu_seconds"]["median"], proxies["gain"]
     for each in originals:
-        seconds = max(decoding, whole.get((each.kind, each.workers), decoding))
+        if holds_lock and each.kind == "threads" and each.workers > 1:
+            continue  # decoding faster, they would wait for the lock
+        # Of one worker, as of the decoding: where cores share their units, all takes longer with more of them.
+        seconds = max(decoding, whole.get((each.kind, 1)) or whole.get((each.kind, each.workers)) or decoding)
         factor = seconds / (seconds - decoding + decoding / gain["median"])
         # Intervals of two measurements that know nothing of each other.
         below = hypot(log(each.clips_per_second / each.low), log(gain["median"] / gain["low"]))
@@ -224,6 +234,11 @@ def _slow_by_storage(setting: Setting, results: Mapping[str, Any]) -> Setting:
     else:
         nbytes, clip_bytes = results["media"]["bytes"], (results.get("decode") or {}).get("bytes_per_clip")
         speed = (storage or {}).get("media_bytes_per_second")
+        if setting.sources == "proxies":
+            whole, proxies = max(1, nbytes), results["proxies"]
+            nbytes = proxies["bytes"] + (1 - proxies["share"]) * whole  # files that stay are read themselves
+            clip_bytes = clip_bytes and clip_bytes * nbytes / whole
+            speed = (storage or {}).get("disk_bytes_per_second")
     if not speed or not clip_bytes or nbytes <= _MEMORY_SHARE * machine["memory_gib"] * 2**30:
         return setting
     return setting.bound(speed / clip_bytes)
@@ -234,19 +249,28 @@ def _judge(setting: Setting, base: float, results: Mapping[str, Any]) -> Setting
     made, options = results[setting.sources], results["settings"]
     free, epochs, clips = options["space_bytes"], options["epochs"], results["media"]["clips"]
     if made["bytes"] > free:
-        return replace(setting, why_not=f"no room: {format_bytes(made['bytes'])} of {format_bytes(free)} free")
-    first = made["make_seconds"] + clips / setting.clips_per_second
+        return replace(setting, why_not=f"no room: {format_bytes(made['bytes'])} needed, {format_bytes(free)} free")
+    enough = _find_enough(options)
+    if base >= enough:
+        return setting  # not needed
+    epoch = clips / min(enough, setting.clips_per_second)
+    first = made["make_seconds"] + epoch
     if made.get("holds") == "clips":  # it fills as the first epoch is read
         first = clips / base
-    if first + (epochs - 1) * clips / setting.clips_per_second >= epochs * clips / base:
+    if first + (epochs - 1) * epoch >= epochs * clips / base:
         return replace(setting, why_not=f"takes longer to make than it saves in {format_count(epochs, 'epoch')}")
     return setting
 
 
+def _find_enough(options: Mapping[str, Any]) -> float:
+    """Find the clips a second that a training step never waits for, if one was given."""
+    step = options["step_seconds"]
+    return options["batch_size"] / step if options["is_step_given"] and step else float("inf")
+
+
 def _choose(settings: list[Setting], options: Mapping[str, Any]) -> Setting:
     possible = [each for each in settings if not each.why_not]
-    enough = options["batch_size"] / options["step_seconds"] if options["is_step_given"] else float("inf")
-    bounded = {each: each.bound(enough) for each in possible}
+    bounded = {each: each.bound(_find_enough(options)) for each in possible}
     best = max(bounded.values(), key=lambda each: (each.clips_per_second, [-part for part in each.order]))
     equal = [each for each, limited in bounded.items() if limited.is_as_good_as(best)]
     return min(equal, key=lambda each: each.order)
@@ -262,8 +286,11 @@ def _describe_sources(chosen: Setting, results: Mapping[str, Any]) -> str:
     free = format_bytes(options["space_bytes"])
     if chosen.sources == "cache":
         cache, (height, width) = results["cache"], options["size"]
-        what = "every frame" if cache["holds"] == "every frame" else "the frames of all clips"
-        return f"cache {what} {cache['codec']} at {height}x{width} ({format_bytes(cache['bytes'])} of {free} free)"
+        room = f"{format_bytes(cache['bytes'])} of {free} free"
+        if cache["holds"] == "every frame":
+            fill = format_seconds(cache["make_seconds"])
+            return f"cache every frame {cache['codec']} at {height}x{width} ({room}, {fill} to fill)"
+        return f"cache the frames of all clips {cache['codec']} at {height}x{width} ({room})"
     if chosen.sources == "proxies":
         made = results["proxies"]
         return (
@@ -282,40 +309,52 @@ def _explain(chosen: Setting, settings: list[Setting], results: Mapping[str, Any
             continue
         name = {"originals": "as they are", "cache": "a cache", "proxies": "proxies"}[sources]
         if not others:
-            why = results.get("left_out", {}).get(sources) or results.get("failed", {}).get(sources)
-            made = results.get(sources)
-            why = why or (made or {}).get("why") or "not measured"
-            parts.append(f"{name}: {why}")
+            why = (results.get("left_out") or {}).get(sources) or (results.get("failed") or {}).get(sources)
+            made = results.get("proxies") if sources == "proxies" else None
+            if made and not made["share"]:
+                why = f"none of {format_count(made['sampled'], 'file')} would have one"
+            parts.append(f"{name}: {' '.join((why or 'not measured').split())}")
             continue
         best = max(others, key=lambda each: each.clips_per_second)
         speed = f"{format_number(best.clips_per_second)} clips/s"
-        note = f" ({best.note})" if best.note else ""
-        if best.why_not:
-            parts.append(f"{name}: {speed}, {best.why_not}")
-        elif best.clips_per_second <= SAME * chosen.clips_per_second:
-            same = f", no more than {format_share(SAME - 1)} faster" if sources in ("cache", "proxies") else ""
-            parts.append(f"{name}{note}: {speed}{same if chosen.sources == 'originals' else ''}")
-        else:
-            parts.append(f"{name}{note}: {speed}, which a step of this length does not need")
+        note = f" ({best.note})" if best.note and not best.why_not else ""
+        parts.append(f"{name}{note}: {speed}{_say_why_not(best, chosen, _find_enough(results['settings']))}")
     parts.sort(key=lambda part: part.startswith("as they are"))
     if parts:
         yield f"Others: {'; '.join(parts)}."
+    limits = []  # on one line, so that there is room for it beside four lines of code
     if results["media"]["scanned"] < results["media"]["files"]:
-        yield (
-            f"By {format_count(results['media']['scanned'], 'file')} drawn from "
-            f"{format_count(results['media']['files'], 'file')}."
-        )
+        scanned, files = (format_count(results["media"][name], "file") for name in ("scanned", "files"))
+        limits.append(f"By {scanned} drawn from {files}.")
     if results.get("interrupted"):
-        yield "Interrupted: by what was measured until then."
+        limits.append("Interrupted: by what was measured until then.")
+    if limits:
+        yield " ".join(limits)
+
+
+def _say_why_not(other: Setting, chosen: Setting, enough: float) -> str:
+    """Say why a setting is not chosen, where its speed alone does not."""
+    if other.why_not:
+        return f", {other.why_not}"
+    if other.clips_per_second <= chosen.clips_per_second:
+        return ""
+    if other.clips_per_second <= SAME * chosen.clips_per_second:
+        return f", no more than {format_share(SAME - 1)} faster"
+    if other.bound(enough).clips_per_second <= SAME * chosen.clips_per_second:
+        return ", which a step of this length does not need"
+    return ", within the noise"
 
 
 def _write_code(chosen: Setting, results: Mapping[str, Any]) -> str:
     options = results["settings"]
     media = options["media"]
     roots = _quote(media[0]) if len(media) == 1 else f"[{', '.join(map(_quote, media))}]"
-    catalog = f"ff.Catalog.open({roots})" if options.get("is_catalog") else f'ff.scan({roots}, out="catalog.parquet")'
+    catalog = f'ff.scan({roots}, out="catalog.parquet")'
+    if options.get("is_catalog"):
+        root = f", {_quote(options['root'])}" if options.get("root") else ""
+        catalog = f"ff.Catalog.open({roots}{root})"
     if chosen.sources == "proxies":
-        folder = _quote(_join(options["disk"], "proxies"))
+        folder = _quote(options.get("proxies_folder") or _join(options["disk"], "proxies"))
         catalog = f"ff.make_proxies({catalog}, {folder}, short_side={results['proxies']['short_side']})"
     size = f"size={tuple(options['size'])}"
     many = f"clips_per_video={options['clips_per_video']}, " if options["clips_per_video"] > 1 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from framefeed._units import format_bytes, format_seconds
-from framefeed.bench._isolated import Ended, Program, run_isolated
+from framefeed.bench._isolated import Ended, Interrupted, Program, run_isolated
 from framefeed.bench._suites import describe_machine
 from framefeed.bench.advice._files import (
     measure_cache,
@@ -22,8 +22,8 @@ from framefeed.bench.advice._files import (
     measure_proxies,
     measure_storage,
 )
-from framefeed.bench.advice._loading import measure_loaders, measure_peer
-from framefeed.errors import MissingMedia
+from framefeed.bench.advice._loading import measure_loaders, measure_peer, measure_transform
+from framefeed.errors import MissingMedia, UsageError
 from framefeed.parallel import thread_budget
 
 Result = dict[str, Any]
@@ -45,12 +45,15 @@ PROGRAMS: Mapping[str, tuple[Program, str]] = {
     "loader": (measure_loaders, "whole loaders, in turns"),
 }
 PEERS = ("torchcodec", "decord2", "spdl", "opencv")
-_PEER_SHARE = 0.08
+_SMALL_SHARE = 0.08
+"""Of each peer, and of a transform."""
 LEAST_MINUTES = 0.5
 _LATE = 15.0
 """Seconds that a row may take longer than it is given, before it is ended; the last ones less."""
 _LAST = 20.0
 """Seconds after the end of the time, at which every row is ended."""
+_LEAST_SECONDS = 1.0
+"""That a row may take, or it is not begun: ending one that hangs takes seconds too."""
 _USABLE_SHARE = 0.9
 """Of the free space, that a cache or proxies may take."""
 _LEAST_RATIO = 0.3
@@ -102,10 +105,13 @@ class _Session:
         """Run one row for its share of the time that is left."""
         remaining = max(0.0, self.ends - time.perf_counter())
         seconds = remaining * self.left.pop(row) / max(1e-9, self.left_share(row))
+        longest = min(seconds + _LATE, self.ends + _LAST - time.perf_counter())
+        if longest < _LEAST_SECONDS:
+            self.result["failed"][row] = "no time was left: raise --minutes"
+            return Ended(None, self.result["failed"][row])
         self.begin(f"{row}: {what} ({format_seconds(max(1.0, round(seconds)))})")
-        late = min(_LATE, self.ends + _LAST - time.perf_counter() - seconds)
         given = {**self.given, **more, "row_seconds": seconds}
-        ended = run_isolated(program, given, self.folder, seconds=max(1.0, seconds + late))
+        ended = run_isolated(program, given, self.folder, seconds=longest)
         self.result["notes"] += [f"{row}: {note}" for note in ended.notes]
         if ended.failure:
             self.result["failed"][row] = ended.failure
@@ -113,7 +119,7 @@ class _Session:
 
     def left_share(self, row: str) -> float:
         """Shares of the rows that are left, and of the one that is run."""
-        return sum(self.left.values()) + SHARES.get(row, _PEER_SHARE)
+        return sum(self.left.values()) + SHARES.get(row, _SMALL_SHARE)
 
     def leave_out(self, row: str, why: str) -> None:
         """Do not run a row."""
@@ -141,7 +147,7 @@ def measure_all(
             options.work.mkdir(parents=True, exist_ok=True)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="framefeed-bench-", dir=options.work)))
         session = _Session(options, result, folder, tell, begin, began + options.seconds, dict(SHARES))
-        session.left |= {f"peer {name}": _PEER_SHARE for name in PEERS} if options.peers else {}
+        session.left |= {f"peer {name}": _SMALL_SHARE for name in PEERS} if options.peers else {}
         try:
             _measure(session, stack)
         except KeyboardInterrupt:
@@ -159,7 +165,8 @@ def _begin_result(options: AdviceOptions) -> Result:
         "versions": {},
         "settings": {
             "media": list(options.media),
-            "is_catalog": _is_catalog(options),
+            "is_catalog": is_catalog(options.media),
+            "root": options.root,
             "rule": "",
             "has_random_draws": True,
             "size": list(options.size),
@@ -174,6 +181,7 @@ def _begin_result(options: AdviceOptions) -> Result:
             "short_side": choose_short_side(options.size),
             "cores": options.workers or thread_budget().threads,
             "disk": options.disk,
+            "proxies_folder": choose_proxies_folder(options),
             "space_bytes": space,
         },
         "media": None,
@@ -192,12 +200,23 @@ def _begin_result(options: AdviceOptions) -> Result:
 
 
 def choose_short_side(size: tuple[int, int]) -> int:
-    """Choose the short side of proxies, as 256 for training at 224: an even number."""
-    return 2 * round(min(size) * 8 / 7 / 2)
+    """Choose the short side of proxies, as 256 for training at 224: an even number that they can have."""
+    return min(4096, max(16, 2 * round(min(size) * 8 / 7 / 2)))
 
 
-def _is_catalog(options: AdviceOptions) -> bool:
-    return len(options.media) == 1 and options.media[0].endswith(".parquet")
+def choose_proxies_folder(options: AdviceOptions) -> str:
+    """Choose a folder for proxies on the disk that was named, outside of those of the originals."""
+    folder = os.path.normpath(os.path.join(options.disk, "proxies"))
+    for root in options.media:
+        whole = os.path.abspath(root)
+        if os.path.isdir(whole) and os.path.commonpath([whole, os.path.abspath(folder)]) == whole:
+            return os.path.relpath(os.path.join(os.path.dirname(whole), "proxies"))
+    return folder
+
+
+def is_catalog(media: Sequence[str]) -> bool:
+    """Whether what is measured is a catalog."""
+    return len(media) == 1 and media[0].endswith(".parquet")
 
 
 def _measure(session: _Session, stack: ExitStack) -> None:
@@ -206,7 +225,7 @@ def _measure(session: _Session, stack: ExitStack) -> None:
     session.given = {
         **settings,
         "media": [os.path.abspath(path) for path in options.media],
-        "root": options.root,
+        "root": _find_root(options),
         "rates": options.rates,
         "start": options.start,
         "work": os.fspath(session.folder),
@@ -216,14 +235,12 @@ def _measure(session: _Session, stack: ExitStack) -> None:
     if ended.value is None:
         raise MissingMedia(ended.failure or "nothing can be measured")
     found = ended.value
-    settings |= {name: found[name] for name in ("rule", "has_random_draws", "frames_per_clip")}
+    known = {name: found[name] for name in ("rule", "has_random_draws", "frames_per_clip")}
+    settings |= known
     result["media"] = found
-    session.given |= {
-        **settings,
-        **{name: found[name] for name in ("kind", "kinds", "frames", "clips", "bytes", "pixels")},
-    }
-    session.given |= {"media": [os.path.abspath(path) for path in options.media], "root": _find_root(options)}
+    session.given |= known | {name: found[name] for name in ("kind", "kinds", "frames", "clips", "bytes", "pixels")}
     session.tell("media", found)
+    session.given["holds_lock"] = options.transform is not None and _try_transform(session)
     _run_row(session, "decode")
     decode = result["decode"]
     if decode is None:
@@ -246,33 +263,52 @@ def _measure(session: _Session, stack: ExitStack) -> None:
         _run_peer(session, name)
 
 
+def _try_transform(session: _Session) -> bool:
+    """Find out whether the user's transform holds Python's lock; raise UsageError where it cannot be called."""
+    session.left["transform"] = _SMALL_SHARE
+    ended = session.run("transform", measure_transform, "whether it holds Python's lock (GIL)")
+    if ended.value is None:
+        raise UsageError(f"--transform {session.options.transform}: {ended.failure}")
+    if not ended.value["holds_lock"]:
+        session.result["left_out"]["processes"] = "the transform does not hold Python's lock (GIL)"
+    return bool(ended.value["holds_lock"])
+
+
 def _find_root(options: AdviceOptions) -> str | None:
-    if not _is_catalog(options):
+    """Find where relative paths of a catalog start: said once for all, the parts of it that are written keep them."""
+    if not is_catalog(options.media):
         return options.root
     return options.root or os.path.dirname(os.path.abspath(options.media[0]))
 
 
 def _run_row(session: _Session, row: str) -> None:
-    """Run a row, and keep what it reports."""
-    value = session.run(row, *PROGRAMS[row]).value
+    """Run a row, and keep what it reports, also until it is interrupted."""
+    try:
+        value = session.run(row, *PROGRAMS[row]).value
+    except Interrupted as interrupt:
+        if interrupt.value is not None:
+            _keep(session.result, row, interrupt.value)
+        raise
     if value is None:
         session.result["failed"].setdefault(row, "nothing was measured in its time: raise --minutes")
         return
-    if row == "loader":
-        session.result["runs"] = value["runs"]
-        if session.options.transform and not value["holds_lock"]:
-            session.result["left_out"]["processes"] = "the transform does not hold Python's lock (GIL)"
-    else:
-        session.result[row] = value
+    _keep(session.result, row, value)
     session.tell(row, value)
+
+
+def _keep(result: Result, row: str, value: Any) -> None:
+    if row == "loader":
+        result["runs"] = value["runs"]
+    else:
+        result[row] = value
 
 
 def _leave_out_what_decides_nothing(session: _Session) -> None:
     """Leave out rows that cannot change the advice, so that the others have their time."""
     settings, media, decode = session.result["settings"], session.result["media"], session.result["decode"]
     speed = settings["cores"] / decode["clip_cpu_seconds"]["median"]
-    needed = settings["batch_size"] / settings["step_seconds"]
-    if settings["is_step_given"] and speed >= _ENOUGH * needed and not settings["transform"]:
+    is_enough = speed * settings["step_seconds"] >= _ENOUGH * settings["batch_size"]
+    if settings["is_step_given"] and is_enough and not settings["transform"]:
         for row in ("cache", "proxies"):
             session.leave_out(row, f"a step of {format_seconds(settings['step_seconds'])} does not wait without")
         return

@@ -9,19 +9,22 @@ from pathlib import Path
 import numpy as np
 
 from framefeed._cached import cached_property
-from framefeed.bench._frames import spread_ordinals
+from framefeed.bench._frames import NUM_FRAMES, SEED, spread_ordinals
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Rounds
 from framefeed.decode import Converter, Pixels, PlaneLayout, copy_planes, describe_layout
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
 from framefeed.index import probe
-from framefeed.request import OutputSpec
+from framefeed.plan import Dense, EpochPlan, plan_clips
+from framefeed.request import OutputSpec, RandomResizedCrop
+from framefeed.scanning import scan
 
 FULL_SIZE = OutputSpec(dimension_order="NHWC")
 """As files of pictures have it."""
 BATCHED = OutputSpec()
 """Full size too, channels first, as batches have it: what a decoder is asked for."""
+STRIDE = 24
 MAX_BYTES = 800 * 10**6
 """Of RGB: more frames than that are not held."""
 _AHEAD_PIXELS = 4000 * 1280 * 720
@@ -108,6 +111,15 @@ def near_keys(video: BenchVideo, count: int) -> list[int]:
         shrunk = np.minimum(furthest, most) / np.maximum(furthest, 1)
         distance = (distance * shrunk[np.searchsorted(groups, group)]).astype(np.int64)
     return list(map(int, np.unique(keys[group] + distance)))
+
+
+def plan_random_clips(
+    video: BenchVideo, clips: int, size: tuple[int, int] | None, crop: RandomResizedCrop | None = None
+) -> EpochPlan:
+    """Plan clips of 16 frames 24 apart with random starts; nearer to each other where the video is short."""
+    rule = Dense(NUM_FRAMES, stride=max(1, min(STRIDE, (len(video) - 1) // NUM_FRAMES)))
+    catalog = scan(str(video.path), progress=False)
+    return plan_clips(catalog, rule, clips_per_video=clips, seed=SEED, shuffle=False, size=size, crop=crop)
 
 
 def video_of(media: Sequence[Path], work: Path, rounds: Rounds) -> BenchVideo:

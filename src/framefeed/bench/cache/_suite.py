@@ -8,15 +8,13 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from framefeed.bench._runner import NO_TIME, Findings, Row
+from framefeed.bench._runner import Findings, Row
 from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import Peers
-from framefeed.bench.cache._passes import batches_row, filling_row, second_row
 from framefeed.bench.cache._reads import exact_row, original_row
 from framefeed.bench.cache._sample import take_sample, video_of
 from framefeed.bench.cache._stored import Scene
 from framefeed.bench.cache._table import measure_formats
-from framefeed.errors import MissingMedia
 
 FRAMES = 64
 # The fewest whose interval holds the median in 95 of 100 cases.
@@ -26,29 +24,21 @@ ROWS: Mapping[str, str] = {
     TABLE: "one video's frames in every format of framefeed and of other libraries",
     "exact": "framefeed's best lossless codec, against joblib's lz4 and PNG",
     "original": "reading stored frames, against decoding them from the original",
-    "second": "a second pass over the same clips, against the first",
-    "batches": "reading whole batches stored raw, against memcpy",
-    "filling": "cost of storing frames in a first pass",
 }
 PEERS = ("opencv", "joblib", "torchcodec", "decord2", "torch")
-# Of a row on 16 frames of 1280x720 with its first round, about, on two x86-64 cores.
+# At least, about, on two x86-64 cores.
 ROW_SECONDS = {TABLE: 30, "original": 20}
 
 
 def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> Mapping[str, MakeRow]:
     """Decode the frames that all rows read, and plan the rows."""
     rounds = options.rounds
-    if not rounds.has(min(ROW_SECONDS.get(key, 0) for key in options.rows or ROWS)):
-        raise MissingMedia(NO_TIME)
     begin(f"decoding {options.frames} frames")
     sample = take_sample(video_of(options.media, work, rounds), options.frames, options.size, rounds)
     makes: Mapping[str, Callable[[Scene, ExitStack], Row]] = {
         TABLE: lambda scene, stack: table_row(scene, options.crops, begin),
         "exact": exact_row,
         "original": original_row,
-        "second": second_row,
-        "batches": batches_row,
-        "filling": filling_row,
     }
 
     def make(key: str, scratch: Path, stack: ExitStack) -> Row:

@@ -20,8 +20,7 @@ from framefeed._units import format_table
 from framefeed.bench._runner import NO_TIME, Reading, read_clocks, take_time
 from framefeed.bench.cache._checking import Checked, FrameSquare, check, draw_crops
 from framefeed.bench.cache._pages import forget, measure_disk
-from framefeed.bench.cache._passes import plan_random_clips
-from framefeed.bench.cache._sample import FULL_SIZE
+from framefeed.bench.cache._sample import FULL_SIZE, plan_random_clips
 from framefeed.bench.cache._stored import (
     CLIP,
     CachedSample,
@@ -217,7 +216,7 @@ def original_entries(scene: Scene) -> list[dict[str, Any]]:
     pictures = PyAVDecoder().iter_rgb(video.source, video.index, range(len(video)), FULL_SIZE)
     entries.append(entry("in order (framefeed)", rate(pictures)))
     clips = entry(f"random clips to {scene.sample.size} (framefeed)", {})
-    plan = plan_random_clips(scene, CLIPS)
+    plan = plan_random_clips(video, CLIPS, scene.sample.output.size)
     for name, workers in (("warm", 0), (f"{scene.workers} threads", scene.workers)):
         before, frames = read_clocks(), 0
         with ClipLoader(plan, batch_size=1, workers=workers) as loader:

@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from framefeed.bench._frames import NUM_FRAMES, SEED
-from framefeed.bench._runner import (
+from framefeed.bench import (
     METRICS,
+    NUM_FRAMES,
+    SIZE,
+    BenchVideo,
     Comparison,
     Contender,
     Figure,
@@ -31,16 +33,16 @@ from framefeed.bench._runner import (
     ready,
     settle,
 )
-from framefeed.bench.cache._stored import Scene, exhaust
+from framefeed.bench.cache import exhaust, plan_random_clips
 from framefeed.cache import FrameCache, FrameStore, Kind, StoredFrame, StoreOptions
 from framefeed.decode import RGB_PLANAR, Pixels, PlaneLayout
 from framefeed.errors import UsageError
 from framefeed.load import ClipLoader
-from framefeed.plan import Dense, EpochPlan, plan_clips, plan_requests
+from framefeed.plan import EpochPlan, plan_requests
 from framefeed.request import DecodeRequest, RandomResizedCrop
-from framefeed.scanning import scan
 
-STRIDE = 24
+OUTPUT_SIZE = (SIZE, SIZE)
+_SIZE_TEXT = f"{SIZE}x{SIZE}"
 CLIPS = 16
 FILLED_CLIPS = 6
 REPEATS = 8
@@ -52,21 +54,6 @@ BATCH_REPEATS = 3
 FIRST, SECOND_PASS, REOPENED = "first pass, filling", "second pass", "second pass, cache opened anew"
 LOADER, STORE, COPY = "ClipLoader", "the store reading whole batches", "memcpy"
 _KEY = bytes(16)
-
-
-def plan_random_clips(scene: Scene, clips: int, is_cropped: bool = False) -> EpochPlan:
-    """Plan clips of 16 frames 24 apart with random starts; nearer to each other where the video is short."""
-    video = scene.sample.video
-    stride = max(1, min(STRIDE, (len(video) - 1) // NUM_FRAMES))
-    return plan_clips(
-        scan(str(video.path), progress=False),
-        Dense(NUM_FRAMES, stride=stride),
-        clips_per_video=clips,
-        seed=SEED,
-        shuffle=False,
-        size=scene.sample.output.size,
-        crop=RandomResizedCrop() if is_cropped else None,
-    )
 
 
 @dataclass(slots=True)
@@ -121,10 +108,10 @@ def repeating(loader: ClipLoader, times: int) -> Run:
     return run
 
 
-def second_row(scene: Scene, stack: ExitStack) -> Row:
+def second_row(video: BenchVideo, folder: Path, stack: ExitStack) -> Row:
     """A pass that decodes and fills, and one over what it has filled."""
-    plan = plan_random_clips(scene, CLIPS)
-    folders, filled = Folders(scene.work), scene.work / "filled"
+    plan = plan_random_clips(video, CLIPS, OUTPUT_SIZE)
+    folders, filled = Folders(folder), folder / "filled"
     stack.callback(folders.tidy)
     cache = stack.enter_context(FrameCache(filled))
     one_pass(plan, cache, CLIPS)
@@ -146,7 +133,7 @@ def second_row(scene: Scene, stack: ExitStack) -> Row:
 
     return Row(
         "second",
-        f"{CLIPS} clips of {NUM_FRAMES} frames to {scene.sample.size} in a batch, the same epoch twice",
+        f"{CLIPS} clips of {NUM_FRAMES} frames to {_SIZE_TEXT} in a batch, the same epoch twice",
         [Contender(name, ready(run), amount=clips * NUM_FRAMES) for name, (clips, run) in runs.items()],
         conclude,
         unit="frames",
@@ -167,13 +154,16 @@ def _list_differences(plan: EpochPlan, cache: FrameCache) -> list[str]:
     return wrong + ([f"{missed} frames were not in the cache"] if missed else [])
 
 
-def filling_row(scene: Scene, stack: ExitStack) -> Row:
+def filling_row(video: BenchVideo, folder: Path, stack: ExitStack) -> Row:
     """A first pass with and without a cache: outputs with the codec left to the cache, planes with lz4."""
-    folders = Folders(scene.work)
+    folders = Folders(folder)
     stack.callback(folders.tidy)
     kinds: dict[str, tuple[EpochPlan, dict[str, Any]]] = {
-        "outputs, codec auto": (plan_random_clips(scene, FILLED_CLIPS), {}),
-        "planes, lz4": (plan_random_clips(scene, FILLED_CLIPS, is_cropped=True), {"codec": "lz4", "form": "planes"}),
+        "outputs, codec auto": (plan_random_clips(video, FILLED_CLIPS, OUTPUT_SIZE), {}),
+        "planes, lz4": (
+            plan_random_clips(video, FILLED_CLIPS, OUTPUT_SIZE, RandomResizedCrop()),
+            {"codec": "lz4", "form": "planes"},
+        ),
     }
 
     def enter(name: str, plan: EpochPlan, options: dict[str, Any]) -> list[Contender]:
@@ -208,17 +198,17 @@ def filling_row(scene: Scene, stack: ExitStack) -> Row:
     )
 
 
-def batches_row(scene: Scene, stack: ExitStack) -> Row:
+def batches_row(video: BenchVideo, folder: Path, stack: ExitStack) -> Row:
     """Passes over some batches that lie in the page cache, checksums on."""
-    first, video = range(0, BATCHES * BATCH_SIZE * NUM_FRAMES, NUM_FRAMES), scene.sample.video
+    first = range(0, BATCHES * BATCH_SIZE * NUM_FRAMES, NUM_FRAMES)
     # Clips of neighbouring frames, one after the other; from the start again where the video ends.
     clips = [[(start + step) % len(video) for step in range(NUM_FRAMES)] for start in first]
-    plan = plan_requests([DecodeRequest(video.path, clip) for clip in clips], size=scene.sample.output.size)
-    cache = stack.enter_context(FrameCache(scene.work / "raw", codec="raw", form="output"))
+    plan = plan_requests([DecodeRequest(video.path, clip) for clip in clips], size=OUTPUT_SIZE)
+    cache = stack.enter_context(FrameCache(folder / "raw", codec="raw", form="output"))
     with loader_of(plan, cache, BATCH_SIZE) as filling:
         batches = [batch.data.copy() for batch in filling]
     cache.flush()
-    store = FrameStore(str(scene.work / "alone"), StoreOptions())
+    store = FrameStore(str(folder / "alone"), StoreOptions())
     stack.callback(store.close)
     fill_store(store, batches)
     memory = np.empty_like(batches[0])
@@ -263,7 +253,7 @@ def batches_row(scene: Scene, stack: ExitStack) -> Row:
     return Row(
         "batches",
         f"whole batches of {batches[0].nbytes / 1e6:.1f} MB ({BATCH_SIZE} clips of {NUM_FRAMES} frames to "
-        f"{scene.sample.size}) stored raw, checksums on, page cache warm, one thread",
+        f"{_SIZE_TEXT}) stored raw, checksums on, page cache warm, one thread",
         [Contender(name, ready(run), amount=BATCH_REPEATS * len(batches)) for name, run in runs.items()],
         conclude,
         unit="batches",
