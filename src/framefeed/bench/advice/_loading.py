@@ -18,8 +18,8 @@ import numpy as np
 from framefeed.bench._isolated import Report
 from framefeed.bench._media import MediaStore
 from framefeed.bench._processes import read_family_clocks
-from framefeed.bench._runner import Reading, Rounds, median_interval, run_row
-from framefeed.bench.advice._files import Options, as_json, open_sample
+from framefeed.bench._runner import Reading, Rounds, median_interval, run_row, settle
+from framefeed.bench.advice._files import Options, as_json, compare_predictions, open_sample
 from framefeed.bench.baselines import Peers
 from framefeed.bench.decode import own_workloads, workload_row
 from framefeed.cache import FrameCache
@@ -68,7 +68,10 @@ class _Contender:
             del batch
             if read_family_clocks().wall - before.wall > seconds:
                 break
-        return count, read_family_clocks() - before
+        took = read_family_clocks() - before
+        del batches  # which ends what its workers had begun
+        settle(read_family_clocks)
+        return count, took
 
 
 def measure_loaders(options: Options, report: Report) -> None:
@@ -78,6 +81,7 @@ def measure_loaders(options: Options, report: Report) -> None:
     transform = import_transform(options)
     size, cores = tuple(options["size"]), options["cores"]
     counts = sorted({1, cores})
+    compare = partial(_find_factor, options, catalog, plan)
     ways: list[tuple[str, Literal["threads", "processes"], int]] = [("originals", "threads", count) for count in counts]
     if options["cached_clips"]:
         ways += [("cache", "threads", count) for count in counts]
@@ -90,15 +94,18 @@ def measure_loaders(options: Options, report: Report) -> None:
         for sources, kind, workers in ways:
             clips = options["cached_clips"] if sources == "cache" else options["decoded_clips"]
             cached = FrameCache(options["cache"]) if sources == "cache" else None
+            # A batch of slow clips would take all of the row's time.
+            few = max(workers, round(seconds * workers / options["clip_seconds"])) if cached is None else clips
             make = partial(
-                ClipLoader, batch_size=min(options["batch_size"], clips), workers=workers, kind=kind, cache=cached,
+                ClipLoader, batch_size=min(options["batch_size"], clips, few), workers=workers, kind=kind, cache=cached,
                 transform=transform, on_error="skip",
             )  # fmt: skip
             draws = options["has_random_draws"] and cached is None
             pilot = _Contender(sources, kind, workers, make(plan_many(plan, catalog, size, clips, clips, draws)))
             with pilot.loader:
-                pilot.run(seconds)  # in which all is new
                 count, took = pilot.run(seconds)
+                if took.wall < seconds:  # else what is new in it weighs little
+                    count, took = pilot.run(seconds)
             many = min(_MOST_CLIPS, max(clips, round(count * seconds / max(1e-6, took.wall))))
             loader = stack.enter_context(make(plan_many(plan, catalog, size, clips, many, draws)))
             contender = _Contender(sources, kind, workers, loader)
@@ -111,10 +118,11 @@ def measure_loaders(options: Options, report: Report) -> None:
             for each in contenders if number % 2 == 0 else contenders[::-1]:
                 count, took = each.run(2 * seconds)
                 if count:
+                    factor = compare(count) if each.sources == "originals" else 1.0
                     each.clips += count
-                    each.cpu_seconds += took.cpu
-                    each.rates.append(count / took.wall)
-            runs = [_describe(each, options) for each in contenders if each.rates]
+                    each.cpu_seconds += took.cpu * factor
+                    each.rates.append(count / took.wall / factor)
+            runs = [_describe(each) for each in contenders if each.rates]
             if not runs:
                 raise MissingMedia(f"no clip could be loaded: {contenders[0].failure}")
             report({"runs": runs})
@@ -131,9 +139,15 @@ def plan_many(plan: EpochPlan, catalog: Catalog, size: Any, clips: int, count: i
     return plan_requests(requests, size=size)
 
 
-def _describe(each: _Contender, options: Options) -> dict[str, Any]:
-    """Write a run; clips of originals are as heavy as those of all files, by the factor of the sample."""
-    factor = options["factor"] if each.sources == "originals" else 1.0
+def _find_factor(options: Options, catalog: Catalog, plan: EpochPlan, count: int) -> float:
+    """How many times as heavy as these clips those of all files are: an epoch that ended early has only the first."""
+    is_whole = count >= options["decoded_clips"]
+    factor: float = options["factor"] if is_whole else compare_predictions(options, catalog, plan, range(count))
+    return factor
+
+
+def _describe(each: _Contender) -> dict[str, Any]:
+    """Write a run."""
     stats = each.loader.stats()
     stages = {**stats.stages, "waiting": stats.idle_seconds}
     stages["other"] = max(0.0, stats.busy_seconds - sum(stats.stages.values()))
@@ -141,8 +155,8 @@ def _describe(each: _Contender, options: Options) -> dict[str, Any]:
         "sources": each.sources,
         "kind": each.kind,
         "workers": each.workers,
-        "clips_per_second": as_json(median_interval(each.rates).scale(1 / factor)),
-        "cpu_seconds_per_clip": each.cpu_seconds / each.clips * factor,
+        "clips_per_second": as_json(median_interval(each.rates)),
+        "cpu_seconds_per_clip": each.cpu_seconds / each.clips,
         "stages": {name: round(seconds, 4) for name, seconds in stages.items()},
         "failed_clips": each.failed,
     }

@@ -246,6 +246,7 @@ def _measure(session: _Session, stack: ExitStack) -> None:
     if decode is None:
         raise MissingMedia(result["failed"]["decode"])
     session.given |= {"factor": decode["factor"], "decoded_clips": decode["clips"], "cached_clips": 0}
+    session.given["clip_seconds"] = decode["clip_cpu_seconds"]["median"] / decode["factor"]  # of those of the sample
     _leave_out_what_decides_nothing(session)
     try:
         disk = stack.enter_context(TemporaryDirectory(prefix="framefeed-bench-", dir=options.disk))
