@@ -35,7 +35,7 @@ KEYS = {
 SETTINGS = {
     "media", "is_catalog", "rule", "has_random_draws", "size", "frames_per_clip", "clips_per_video", "batch_size",
     "step_seconds", "is_step_given", "epochs", "seconds", "transform", "short_side", "cores", "disk", "space_bytes",
-    "root", "proxies_folder",
+    "root", "proxies_folder", "holds_lock", "transform_seconds",
 }  # fmt: skip
 
 
@@ -310,7 +310,9 @@ def test_rows_that_hang_crash_print_and_leave_processes(
 
 def test_what_a_given_step_does_not_wait_for_is_left_out(told: Told, videos: Path, places: dict[str, Path]) -> None:
     result = measure_all(options_of(videos, places, step_seconds=60.0))
-    assert result["left_out"] == dict.fromkeys(("cache", "proxies"), "a step of 1 min does not wait without")
+    assert result["left_out"] == dict.fromkeys(
+        ("cache", "proxies"), "not needed: the files as they are keep a step of 1 min busy"
+    )
     assert told.rows == ["media", "decode", "storage", "loader"]
     advice = recommend(result)
     assert (advice.cache, advice.proxies) == (None, None)
@@ -323,7 +325,7 @@ def test_a_step_that_waits_or_is_not_given_leaves_nothing_out(
     for step in (None, 16 * seconds / 2):  # on two cores, just as long as a batch of 16 takes
         assert measure_all(options_of(videos, places, step_seconds=step))["left_out"] == {}
     step = {"step_seconds": 60.0, "transform": "numpy:copy"}
-    told.ways["measure_transform"] = Ended({"holds_lock": False})
+    told.ways["measure_transform"] = Ended({"holds_lock": False, "seconds": 10.0})
     assert "cache" not in measure_all(options_of(videos, places, **step))["left_out"]
 
 
@@ -366,8 +368,9 @@ def test_a_disk_that_cannot_be_written_leaves_the_cache_out(
 
     monkeypatch.setattr(_session, "TemporaryDirectory", refuse)
     result = measure_all(options_of(videos, places))
-    assert result["left_out"] == {"cache": f"{places['disk']} cannot be written: Read-only file system"}
-    assert told.rows == [row for row in ROWS if row != "cache"]
+    why = f"{places['disk']} cannot be written: Read-only file system"
+    assert result["left_out"] == dict.fromkeys(("cache", "proxies"), why)
+    assert told.rows == [row for row in ROWS if row not in result["left_out"]]
     assert "Read-only file system" in str(recommend(result))
 
 
@@ -390,7 +393,7 @@ def test_peers_are_measured_if_asked_for(told: Told, videos: Path, places: dict[
 def test_processes_are_measured_if_a_transform_holds_the_lock(
     holds_lock: bool, told: Told, videos: Path, places: dict[str, Path]
 ) -> None:
-    told.ways["measure_transform"] = Ended({"holds_lock": holds_lock})
+    told.ways["measure_transform"] = Ended({"holds_lock": holds_lock, "seconds": 0.01})
     result = measure_all(options_of(videos, places, transform="numpy:copy"))
     assert told.given["loader"]["holds_lock"] == holds_lock
     assert told.given["measure_transform"]["frames_per_clip"] == 16

@@ -6,10 +6,13 @@ import copy
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -421,7 +424,8 @@ def test_why_others_are_not_advised() -> None:
     assert "a cache (1 GB, 1 s to fill): 110 clips/s, no more than 15 % faster" in near
     cached = reasons_of(ORIGINALS, run("cache", 4, 500), proxies={"gain": gain_of(5.5)})
     assert cached == (
-        "Others: proxies (100 MB, 1 s to make): 550 clips/s, no more than 15 % faster; as they are: 100 clips/s."
+        "Others: proxies (100 MB, 1 s to make): 550 clips/s, no more than 15 % faster; the files as they are: "
+        "100 clips/s."
     )
 
 
@@ -485,7 +489,9 @@ def run_code(result: Mapping[str, Any], **names: Any) -> dict[str, tuple[tuple[A
     """Run the code of the advice; function -> arguments of its last call."""
     code, ff = recommend(result).code, Call()
     space: dict[str, Any] = {"ff": ff, **names}
-    exec(compile(code, "<advice>", "exec"), space)  # noqa: S102 - what the advice is for
+    module = (result["settings"]["transform"] or "").partition(":")[0]
+    with patch.dict(sys.modules, {part: SimpleNamespace(**names) for part in (module, module.partition(".")[0])}):
+        exec(compile(code, "<advice>", "exec"), space)  # noqa: S102 - what the advice is for
     assert {"catalog", "plan", "loader"} <= space.keys()
     return {name: (words, options) for name, words, options in ff.calls}
 

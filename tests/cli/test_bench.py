@@ -118,7 +118,7 @@ def run(start: Start, *words: str | Path, **options: Any) -> tuple[int, str, str
 def test_it_advises(here: Here, videos: Path, answer: Answer) -> None:
     out, err = answer("bench", "all", *PATIENT, videos, "--json", "kept.json", "--html", "kept.html")
     lines = out.splitlines()
-    assert lines[0] == "measuring for 1 h at most (--minutes); Ctrl-C advises by what is measured"
+    assert lines[0] == "measuring for 1 h at most (--minutes); Ctrl-C stops it, and advises"
     assert [line.split(":")[0] for line in err.splitlines()] == ["framefeed"] * 6
     assert [line.split(": ")[1] for line in err.splitlines()] == [
         "media", "decode", "storage", "cache", "proxies", "loader",
@@ -239,7 +239,7 @@ def test_options_of_other_benches_are_refused(bench: str, videos: Path, answer: 
         (["--json", "."], "--json .: expected a file, got a folder"),
         (["--json", "/proc/a.json"], "cannot write /proc/a.json: "),
         (["--transform", "no_such_module:f"], "--transform: there is no module 'no_such_module'"),
-        (["--transform", "json:no_such_function"], "has no 'no_such_function'"),
+        (["--transform", "mine.py:f"], "name the module, without its folder and the ending .py"),
         (["nowhere"], "nowhere: no such file or folder"),
         (["https://example.invalid/a.mp4"], "https://example.invalid/a.mp4: the benchmarks measure files"),
         (["/dev/null"], "/dev/null: is a device, not a file or folder"),

@@ -33,14 +33,15 @@ MACHINE = {"processor": "Some CPU", "cores": 2, "memory_gib": 31.3, "python": "3
 SETTINGS = {"media": ["videos"], "rule": "ff.Rates([(1, 8)])", "size": [224, 160], "batch_size": 16,
             "step_seconds": 0.05, "transform": None, "space_bytes": 180_000_000_000}  # fmt: skip
 FULL: dict[str, Any] = {
-    "bench": "all", "machine": MACHINE, "versions": {"opencv": "4.12"}, "settings": SETTINGS, "seconds": 268.4,
+    "bench": "all", "machine": MACHINE, "versions": {"opencv": "4.12"},
+    "settings": {**SETTINGS, "space_bytes": 2 * 10**10}, "seconds": 268.4,
     "media": {"files": 100_000, "scanned": 512, "failed": 3, "clips": 99_414, "bytes": 412_000_000_000, "left_out": 12,
               "errors": [["videos/a.mp4", "CorruptMedia", "videos/a.mp4: no frame can be decoded"]]},
     "decode": {"clip_cpu_seconds": interval(0.071, 0.066, 0.078), "bytes_per_clip": 5_200_000, "failed": ["b.mp4"],
                "decoded_frames_per_delivered": 9.1,
                "kinds": [{"kind": "h264 720p GOP 256", "files": 61_000, "sampled": 15, "seconds": 0.064}]},
     "storage": {"media_bytes_per_second": 510_000_000, "disk_bytes_per_second": None, "why": "no room for a file"},
-    "cache": {"codec": "raw", "holds": "every frame", "bytes": 31_000_000_000, "make_seconds": 2100.0, "fits": False},
+    "cache": {"codec": "raw", "holds": "every frame", "bytes": 31_000_000_000, "make_seconds": 2100.0},
     "proxies": {"short_side": 256, "gain": interval(8.8, 7.1, 10.9), "bytes": 4_100_000_000, "make_seconds": 2100.0},
     "runs": [run("originals", 1, 14.0, plan=1, decode=97, waiting=2), run("cache", 2, 310.0, decode=1, copying=3)],
     "peers": [{"title": "Clips of 16 frames", "unit": "clips", "contenders": [
@@ -92,7 +93,7 @@ def test_ways_are_sorted_and_excluded_ones_come_last() -> None:
 def test_a_result_without_measurements_says_so(missing: dict[str, None]) -> None:
     text = Page(make_advice_page(MINIMAL | missing, [], [])).text
     assert "None, because too little was measured." in text
-    for row in ("scan", "decode", "storage", "cache", "proxies", "loader"):
+    for row in ("media", "decode", "storage", "cache", "proxies", "loader"):
         assert f"{row}: \nnot measured" in text
     assert "\N{EN DASH}" not in text
     assert make_advice_page({}, [], [])

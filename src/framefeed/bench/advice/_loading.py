@@ -61,6 +61,11 @@ class _Contender:
     cpu_seconds: float = 0.0
     rates: list[float] = field(default_factory=list)
 
+    @property
+    def order(self) -> tuple[bool, bool, int]:
+        """Sort key of results."""
+        return self.sources == "cache", self.kind == "processes", self.workers
+
     def run(self, seconds: float) -> tuple[int, Reading]:
         """Load an epoch, at most for some seconds; return clips, and what they took."""
         count, before = 0, read_family_clocks()
@@ -111,7 +116,8 @@ def measure_loaders(options: Options, report: Report) -> None:
                 count, took = each.run(2 * seconds)
                 if count:
                     each.add(count, took, compare(min(count, most)) if each.sources == "originals" else 0.0)
-                runs = [_describe(each) for each in entered if each.rates]
+                timed = sorted((each for each in entered if each.rates), key=lambda each: each.order)
+                runs = [_describe(each) for each in timed]
                 if runs:
                     report({"runs": runs})
             if not any(each.rates for each in entered):

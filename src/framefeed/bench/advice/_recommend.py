@@ -177,16 +177,21 @@ def _read_run(run: Mapping[str, Any]) -> Setting:
     return Setting(run["sources"], run["kind"], run["workers"], median, low, high)
 
 
+def predict_speed(results: Mapping[str, Any], workers: int) -> float:
+    """Predict the clips a second of threads that do nothing but decode originals, and transform them."""
+    options, seconds = results["settings"], results["decode"]["clip_cpu_seconds"]["median"]
+    transform = options.get("transform_seconds") or 0.0
+    held = transform if options.get("holds_lock") else 0.0  # by one thread at a time
+    return float(1 / max((seconds + transform) / workers, held))
+
+
 def _predict_originals(results: Mapping[str, Any]) -> list[Setting]:
     """Predict the speed of originals from the time that decoding takes, where no loader was run."""
     if not results.get("decode"):
         return []
-    options, seconds = results["settings"], results["decode"]["clip_cpu_seconds"]["median"]
-    transform = options.get("transform_seconds") or 0.0
-    lock = transform if options.get("holds_lock") else 0.0  # which one thread has at a time
-    settings = []
+    options, settings = results["settings"], []
     for count in sorted({1, options["cores"]}):
-        rate = USED_SHARE / max((seconds + transform) / count, lock)
+        rate = USED_SHARE * predict_speed(results, count)
         low, high = USED_SHARE * rate, rate / USED_SHARE
         settings.append(Setting("originals", "threads", count, rate, low, high, is_measured=False))
     return settings

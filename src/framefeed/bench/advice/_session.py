@@ -23,6 +23,7 @@ from framefeed.bench.advice._files import (
     measure_storage,
 )
 from framefeed.bench.advice._loading import measure_loaders, measure_peer, measure_transform
+from framefeed.bench.advice._recommend import predict_speed
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.parallel import thread_budget
 
@@ -315,10 +316,10 @@ def _keep(result: Result, row: str, value: Any) -> None:
 
 def _leave_out_what_decides_nothing(session: _Session) -> None:
     """Leave out rows that cannot change the advice, so that the others have their time."""
-    settings, media, decode = session.result["settings"], session.result["media"], session.result["decode"]
-    speed = settings["cores"] / decode["clip_cpu_seconds"]["median"]
+    settings, media = session.result["settings"], session.result["media"]
+    speed = predict_speed(session.result, settings["cores"])
     is_enough = speed * settings["step_seconds"] >= _ENOUGH * settings["batch_size"]
-    if settings["is_step_given"] and is_enough and not settings["transform"]:
+    if settings["is_step_given"] and is_enough:
         for row in ("cache", "proxies"):
             step = format_seconds(settings["step_seconds"])
             session.leave_out(row, f"not needed: the files as they are keep a step of {step} busy")
