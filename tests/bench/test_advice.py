@@ -175,7 +175,7 @@ def test_files_that_go_while_it_measures_are_counted(tmp_path: Path) -> None:
     assert sum(each["sampled"] for each in found["kinds"]) == 3
     (message,) = found["failed"]
     assert "gop_24.mp4: no such file" in message
-    taken |= {"factor": 1.0, "clip_seconds": 1e-4, "decoded_clips": 4, "cached_clips": 0}
+    taken |= {"factor": 1.0, "decoded_clips": 4, "cached_clips": 0}
     runs = run_row("loader", taken)[-1]["runs"]
     assert len(runs) == 2
     assert all(run["failed_clips"] for run in runs)
@@ -381,7 +381,7 @@ def test_runs_of_a_cache_of_some_clips_read_these_only(
 def test_rates_of_originals_are_divided_by_the_factor(videos: Path, tmp_path: Path) -> None:
     taken = begin_row("cache", videos, tmp_path, **DRAWN)
     clips = run_row("cache", taken)[-1]["clips"]
-    given = {**taken, "clip_seconds": 1e-4, "decoded_clips": 4, "cached_clips": clips, "holds_lock": False}
+    given = {**taken, "decoded_clips": 4, "cached_clips": clips, "holds_lock": False}
     runs = run_row("loader", {**given, "factor": 1e9})[-1]["runs"]
     for run in runs:
         is_scaled = run["sources"] == "originals"

@@ -34,8 +34,8 @@ KEYS = {
 }  # fmt: skip
 SETTINGS = {
     "media", "is_catalog", "rule", "has_random_draws", "size", "frames_per_clip", "clips_per_video", "batch_size",
-    "step_seconds", "is_step_given", "epochs", "seconds", "transform", "short_side", "cores", "disk", "space_bytes", "root",
-    "proxies_folder",
+    "step_seconds", "is_step_given", "epochs", "seconds", "transform", "short_side", "cores", "disk", "space_bytes",
+    "root", "proxies_folder",
 }  # fmt: skip
 
 

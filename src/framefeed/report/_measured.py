@@ -14,7 +14,7 @@ from framefeed.report._markup import Node, Section, make_element
 from framefeed.report._page import make_tile
 
 MAX_LISTED = 50
-ROWS = {"scan": "media", "decode": "decode", "storage": "storage", "cache": "cache", "proxies": "proxies",
+ROWS = {"media": "media", "decode": "decode", "storage": "storage", "cache": "cache", "proxies": "proxies",
         "loader": "runs"}  # fmt: skip
 """Row of the bench -> key of what it gives."""
 Result = Mapping[str, Any]
@@ -80,7 +80,8 @@ def show(value: object, length: int = MAX_MESSAGE, join: str = ", ") -> str:
 def _make_numbers(results: Result) -> Section | None:
     """List the numbers that were measured, and the first files that failed."""
     media, storage, cache, proxies = (read_part(results, name) for name in ("media", "storage", "cache", "proxies"))
-    gain, fits = read_part(proxies, "gain"), cache.get("fits") is not False
+    gain, room = read_part(proxies, "gain"), read_number(read_part(results, "settings"), "space_bytes")
+    fits = not read_number(cache, "bytes") > room
     holds = f"holds {show(cache.get('holds') or 'frames')}, {show(cache.get('codec') or '')}"
     tiles = [
         ("Files", write(media, "files"), write(media, "bytes", format_bytes)),

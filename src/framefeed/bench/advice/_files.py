@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import warnings
@@ -21,6 +22,7 @@ from framefeed._names import is_url, make_absolute
 from framefeed._units import format_count
 from framefeed.bench._isolated import Report
 from framefeed.bench._runner import Interval, median_interval
+from framefeed.bench.advice._recommend import USED_SHARE
 from framefeed.bench.cache import forget, measure_disk
 from framefeed.cache import FrameCache, build
 from framefeed.catalog import Catalog
@@ -47,19 +49,21 @@ from framefeed.scanning import list_roots, scan
 Options = Mapping[str, Any]
 SAMPLED_VIDEOS, SAMPLED_PICTURES = 24, 96
 MOST_SCANNED = 1024
-_FIRST_SCANNED = 24
-"""Files, whose time says how many more there is time for."""
+_SCANNED_STEPS = 4, 24, MOST_SCANNED
+"""Files; the time of the first says how many more there is time for."""
 _SHOWN_ERRORS = 3
 SCANNED, SAMPLE = "scanned.parquet", "sample.parquet"
 _CACHE_BYTES = 600 * 10**6
 """Of frames that are stored to measure a cache, at most."""
 _MOST_ROUNDS = 9
+_NEAR_FRAMES = 16
+"""Of a run that a cache of every frame has together on disk."""
 _FILLED_FRAMES = 64
 """Stored together, so that what a call takes by itself weighs little."""
-_LEAST_READ = 4 * 10**6
-"""Less says how long a file takes to open, not how fast the storage is."""
-_READ_BYTES = 256 * 10**6
-"""Read to measure the storage, at most."""
+_LEAST_READ, _LEAST_FILES = 4 * 10**6, 16
+"""Less bytes, of fewer files, say nothing of the storage."""
+_READ_BYTES, _WRITTEN_BYTES = 256 * 10**6, 64 * 10**6
+"""To measure the storage: of files at most, and of a new one."""
 _CHUNK = 1 << 20
 _LINKS = 12
 """Names of one file, more than the open files that a thread keeps: with many files, each clip opens one."""
@@ -127,25 +131,30 @@ def measure_files(options: Options, report: Report) -> None:
         raise MissingMedia(f"{', '.join(options['media'])}: no video or picture is in it")
     drawn = rng.permutation(len(paths)).tolist()
 
-    def look(count: int) -> None:
+    def scan_some(count: int) -> None:
         chosen = [paths[number] for number in sorted(drawn[:count])]
         seconds = max(1.0, until - time.perf_counter())
-        out = Path(options["work"], SCANNED)
-        scanned = scan(chosen, out=out, progress=False, deadline_seconds=seconds)
+        scanned = scan(chosen, out=Path(options["work"], SCANNED), progress=False, deadline_seconds=seconds)
         # Of an archive or a table each member is a file.
         report(_choose_sample(options, scanned, round(len(scanned) * len(paths) / len(chosen))))
 
-    began, least = time.perf_counter(), 0
-    try:
-        look(_FIRST_SCANNED)
-    except MissingMedia:
-        if len(paths) <= _FIRST_SCANNED:
-            raise
-        least = _FIRST_SCANNED  # others may be readable
-    now = time.perf_counter()
-    more = int(_FIRST_SCANNED * (until - now) / max(1e-3, now - began) / 2)  # half, for the next may be larger files
-    if max(least, more) > 0 and len(paths) > _FIRST_SCANNED:
-        look(min(MOST_SCANNED, _FIRST_SCANNED + max(least, more)))
+    done, files_per_second, failure = 0, float("inf"), None
+    for step in _SCANNED_STEPS:
+        began = time.perf_counter()
+        # In half of the time that is left, for the next files may be larger; more if none could be read so far.
+        more = max(done if failure else 0, int(min(MOST_SCANNED, files_per_second * max(0.0, until - began) / 2)))
+        count = min(len(paths), step, done + more) if done else min(len(paths), step)
+        if count == done:
+            break
+        try:
+            scan_some(count)
+        except MissingMedia as error:
+            failure = error
+        else:
+            failure = None
+        files_per_second, done = (count - done) / max(1e-6, time.perf_counter() - began), count
+    if failure is not None:
+        raise failure
 
 
 def _choose_sample(options: Options, scanned: Catalog, files: int) -> dict[str, Any]:
@@ -301,7 +310,12 @@ def measure_storage(options: Options, report: Report) -> None:
     """Read the sampled files and a new one, when the system has forgotten them."""
     until = time.perf_counter() + options["row_seconds"] / 2
     catalog, _ = open_sample(options)
-    found: dict[str, Any] = {"media_bytes_per_second": None, "disk_bytes_per_second": None, "why": ""}
+    found: dict[str, Any] = {
+        "media_bytes_per_second": None,
+        "disk_bytes_per_second": None,
+        "disk_written_per_second": None,
+        "why": "",
+    }
     names = [source.name for source in map(catalog.media_source, range(len(catalog))) if os.path.isfile(source.name)]
     nbytes, seconds, paths = 0, 0.0, iter(names)
     while nbytes < _READ_BYTES and time.perf_counter() < until and (group := list(islice(paths, options["cores"]))):
@@ -312,14 +326,19 @@ def measure_storage(options: Options, report: Report) -> None:
         with ordered_map(partial(_read, until=until), group, workers=len(group), max_in_flight=len(group)) as counts:
             nbytes += sum(counts)
         seconds += time.perf_counter() - began
-    if nbytes > _LEAST_READ:
-        found["media_bytes_per_second"] = round(nbytes / seconds)
+    if nbytes > _LEAST_READ or len(names) >= _LEAST_FILES:
+        found["media_bytes_per_second"] = round(nbytes / max(1e-6, seconds))
+    elif not found["why"]:
+        found["why"] = "the sampled files are too small to tell"
     report(found)
-    speeds = measure_disk(os.path.join(options["disk_work"], "written"), 64 * 10**6)
+    if options["disk_work"] is None:
+        return
+    speeds = measure_disk(os.path.join(options["disk_work"], "written"), _WRITTEN_BYTES)
     if isinstance(speeds, str):
         found["why"] = found["why"] or speeds
     else:
         found["disk_bytes_per_second"] = round(speeds["read"] * 10**6)
+        found["disk_written_per_second"] = round(speeds["write"] * 10**6)
     report(found)
 
 
@@ -348,7 +367,9 @@ def measure_cache(options: Options, report: Report) -> None:
         requests, asked = list[DecodeRequest](), 0
         while clips + len(requests) < len(plan) and asked < _FILLED_FRAMES:
             clip = plan[clips + len(requests)]
-            ordinals = np.arange(clip.indices.min(), clip.indices.max() + 1) if is_random else np.unique(clip.indices)
+            ordinals = np.unique(clip.indices)
+            if is_random:
+                ordinals = _surround(ordinals, len(catalog.frame_index(clip.row)), _CACHE_BYTES // frame_bytes)
             requests.append(DecodeRequest(catalog[clip.row], indices=ordinals))
             asked += len(ordinals)
         if clips and (time.perf_counter() > until or (stored + asked) * frame_bytes > min(_CACHE_BYTES, space)):
@@ -368,10 +389,20 @@ def measure_cache(options: Options, report: Report) -> None:
             "clips": clips,
             "bytes": round(total * frame_bytes * ratio),
             "ratio": ratio,
-            "make_seconds": seconds / stored * total / options["cores"],
+            "make_seconds": max(
+                seconds / stored * total / (USED_SHARE * options["cores"]),
+                total * frame_bytes * ratio / (options["disk_written_per_second"] or math.inf),
+            ),
         })  # fmt: skip
     if not stored:
         raise MissingMedia(f"no frame of {format_count(clips, 'clip')} could be stored: {failure}")
+
+
+def _surround(ordinals: IntArray, count: int, most: int) -> IntArray:
+    """All frames from the first to the last; where these are too many, those near each."""
+    whole = np.arange(ordinals[0], ordinals[-1] + 1)
+    near = np.unique(ordinals[:, None] // _NEAR_FRAMES * _NEAR_FRAMES + np.arange(_NEAR_FRAMES))
+    return whole if len(whole) <= most else near[near < count]
 
 
 def measure_proxies(options: Options, report: Report) -> None:
@@ -488,7 +519,7 @@ def _describe_proxies(
         "gain": {"median": gain, "low": gain * float(np.exp(-half)), "high": gain * float(np.exp(half))},
         # Files that stay are often the small ones.
         "bytes": round(options["bytes"] * _weigh(found, "bytes", "original_bytes")),
-        "make_seconds": _weigh(found, "seconds", "work") * options["pixels"] / options["cores"],
+        "make_seconds": _weigh(found, "seconds", "work") * options["pixels"] / (USED_SHARE * options["cores"]),
         "why": why,
     }
 

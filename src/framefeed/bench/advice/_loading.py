@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -40,7 +40,11 @@ _HELD = 1.5
 _TRANSFORM_SECONDS = 0.2
 _TRIES = 3
 
+_AHEAD, _MOST_AHEAD = 2, 64
+"""Batches that a loader prepares ahead, by default and here at most."""
+
 Transform = Callable[..., Any]
+Kind = Literal["threads", "processes"]
 
 
 @dataclass(slots=True)
@@ -48,7 +52,7 @@ class _Contender:
     """A way of loading."""
 
     sources: str
-    kind: Literal["threads", "processes"]
+    kind: Kind
     workers: int
     loader: ClipLoader
     clips: int = 0
@@ -73,59 +77,91 @@ class _Contender:
         settle(read_family_clocks)
         return count, took
 
+    def add(self, count: int, took: Reading, more: float) -> None:
+        """Note a run; ``more``: CPU seconds that a clip of all files takes longer than one of these."""
+        own = took.cpu / count
+        whole = max(own / 10, own + more)
+        self.clips += count
+        self.cpu_seconds += whole * count
+        self.rates.append(count / took.wall * own / whole if own else count / took.wall)
+
 
 def measure_loaders(options: Options, report: Report) -> None:
     """Load the clips of the sample in every way that is a choice, in turns."""
     until = time.perf_counter() + options["row_seconds"]
     catalog, plan = open_sample(options)
-    transform = import_transform(options)
-    size, cores = tuple(options["size"]), options["cores"]
-    counts = sorted({1, cores})
-    compare = partial(_find_factor, options, catalog, plan)
-    ways: list[tuple[str, Literal["threads", "processes"], int]] = [("originals", "threads", count) for count in counts]
+    cores = options["cores"]
+    contenders: list[tuple[str, Kind, int]] = [("originals", "threads", count) for count in sorted({cores, 1})[::-1]]
     if options["cached_clips"]:
-        ways += [("cache", "threads", count) for count in counts]
+        contenders += [("cache", "threads", count) for _, _, count in contenders]
     if options["holds_lock"] and cores > 1:
-        ways += [("cache", "processes", cores)] if options["cached_clips"] else []
-        ways.append(("originals", "processes", cores))
-    seconds = min(_ROUND_SECONDS, options["row_seconds"] / len(ways) / (_FEW_ROUNDS + 1))
+        contenders += [("cache", "processes", cores)] if options["cached_clips"] else []
+        contenders.append(("originals", "processes", cores))
+    seconds = min(_ROUND_SECONDS, options["row_seconds"] / len(contenders) / (_FEW_ROUNDS + 1))
+    entered, most = list[_Contender](), options["decoded_clips"]
+    compare = cache(partial(_find_difference, options, catalog, plan))
     with ExitStack() as stack:
-        contenders = []
-        for sources, kind, workers in ways:
-            clips = options["cached_clips"] if sources == "cache" else options["decoded_clips"]
-            cached = FrameCache(options["cache"]) if sources == "cache" else None
-            # A batch of slow clips would take all of the row's time.
-            few = max(workers, round(seconds * workers / options["clip_seconds"])) if cached is None else clips
-            make = partial(
-                ClipLoader, batch_size=min(options["batch_size"], clips, few), workers=workers, kind=kind, cache=cached,
-                transform=transform, on_error="skip",
-            )  # fmt: skip
-            draws = options["has_random_draws"] and cached is None
-            pilot = _Contender(sources, kind, workers, make(plan_many(plan, catalog, size, clips, clips, draws)))
-            with pilot.loader:
-                count, took = pilot.run(seconds)
-                if took.wall < seconds:  # else what is new in it weighs little
-                    count, took = pilot.run(seconds)
-            many = min(_MOST_CLIPS, max(clips, round(count * seconds / max(1e-6, took.wall))))
-            loader = stack.enter_context(make(plan_many(plan, catalog, size, clips, many, draws)))
-            contender = _Contender(sources, kind, workers, loader)
-            if kind == "processes":
-                contender.run(0)  # they take seconds to start
-            contenders.append(contender)
         for number in range(MOST_ROUNDS):
-            if number and time.perf_counter() + seconds * len(ways) > until:
+            if number and time.perf_counter() + seconds * len(contenders) > until:
                 break
-            for each in contenders if number % 2 == 0 else contenders[::-1]:
+            for turn in range(len(contenders)):
+                if number == 0:
+                    entered.append(_enter(options, catalog, plan, *contenders[turn], seconds, stack))
+                each = entered[turn if number % 2 == 0 else -1 - turn]
                 count, took = each.run(2 * seconds)
                 if count:
-                    factor = compare(count) if each.sources == "originals" else 1.0
-                    each.clips += count
-                    each.cpu_seconds += took.cpu * factor
-                    each.rates.append(count / took.wall / factor)
-            runs = [_describe(each) for each in contenders if each.rates]
-            if not runs:
-                raise MissingMedia(f"no clip could be loaded: {contenders[0].failure}")
-            report({"runs": runs})
+                    each.add(count, took, compare(min(count, most)) if each.sources == "originals" else 0.0)
+                runs = [_describe(each) for each in entered if each.rates]
+                if runs:
+                    report({"runs": runs})
+            if not any(each.rates for each in entered):
+                raise MissingMedia(f"no clip could be loaded: {entered[0].failure}")
+
+
+def _enter(
+    options: Options,
+    catalog: Catalog,
+    plan: EpochPlan,
+    sources: str,
+    kind: Kind,
+    workers: int,
+    seconds: float,
+    stack: ExitStack,
+) -> _Contender:
+    """Open a loader over as many clips as it takes some seconds for, by a shorter run in which all is new."""
+    clips = options["cached_clips"] if sources == "cache" else options["decoded_clips"]
+    cached = FrameCache(options["cache"]) if sources == "cache" else None
+    batch, prefetch = choose_batch(options, clips, workers, seconds, is_cached=cached is not None)
+    make = partial(
+        ClipLoader, batch_size=batch, prefetch=prefetch, workers=workers, kind=kind, cache=cached,
+        transform=import_transform(options), on_error="skip",
+    )  # fmt: skip
+    size, draws = tuple(options["size"]), options["has_random_draws"] and cached is None
+    pilot = _Contender(sources, kind, workers, make(plan_many(plan, catalog, size, clips, max(clips, batch), draws)))
+    with pilot.loader:
+        count, took = pilot.run(seconds)
+        if took.wall < seconds:  # else a second run is not worth its time
+            count, took = pilot.run(seconds)
+    many = min(_MOST_CLIPS, max(clips, batch, round(count * seconds / max(1e-6, took.wall))))
+    loader = stack.enter_context(make(plan_many(plan, catalog, size, clips, many, draws)))
+    contender = _Contender(sources, kind, workers, loader)
+    if kind == "processes":
+        contender.run(0)  # they take seconds to start
+    return contender
+
+
+def choose_batch(options: Options, clips: int, workers: int, seconds: float, *, is_cached: bool) -> tuple[int, int]:
+    """Choose the clips of a batch and the batches ahead: in all as many as the user's loader has.
+
+    Smaller batches where the user's would have several clips of one file only because the sample is small, or would
+    take longer than a run.
+    """
+    batch, each = options["batch_size"], options["transform_seconds"]
+    if options["clips"] > clips:
+        batch = min(batch, clips)
+    each += 0.0 if is_cached else options["decode_seconds"]
+    batch = max(1, min(batch, round(seconds * workers / each))) if each else batch
+    return batch, min(_MOST_AHEAD, -(-_AHEAD * options["batch_size"] // batch))
 
 
 def plan_many(plan: EpochPlan, catalog: Catalog, size: Any, clips: int, count: int, draws: bool) -> EpochPlan:
@@ -139,11 +175,12 @@ def plan_many(plan: EpochPlan, catalog: Catalog, size: Any, clips: int, count: i
     return plan_requests(requests, size=size)
 
 
-def _find_factor(options: Options, catalog: Catalog, plan: EpochPlan, count: int) -> float:
-    """How many times as heavy as these clips those of all files are: an epoch that ended early has only the first."""
-    is_whole = count >= options["decoded_clips"]
-    factor: float = options["factor"] if is_whole else compare_predictions(options, catalog, plan, range(count))
-    return factor
+def _find_difference(options: Options, catalog: Catalog, plan: EpochPlan, count: int) -> float:
+    """CPU seconds that decoding a clip of all files takes longer than these first ones of the sample."""
+    is_whole = count == options["decoded_clips"]
+    factor = options["factor"] if is_whole else compare_predictions(options, catalog, plan, range(count))
+    seconds: float = options["factor"] * options["decode_seconds"]
+    return seconds - seconds / factor
 
 
 def _describe(each: _Contender) -> dict[str, Any]:
@@ -159,6 +196,7 @@ def _describe(each: _Contender) -> dict[str, Any]:
         "cpu_seconds_per_clip": each.cpu_seconds / each.clips,
         "stages": {name: round(seconds, 4) for name, seconds in stages.items()},
         "failed_clips": each.failed,
+        "cached_share": stats.cached_share,
     }
 
 
@@ -194,8 +232,11 @@ def measure_transform(options: Options, report: Report) -> None:
         return time.perf_counter() - began
 
     count = 1
+    measure(1)  # in which all is new
     count = max(1, round(_TRANSFORM_SECONDS / max(1e-6, measure(1))))
-    report({"holds_lock": min(measure(2) / measure(1) for _ in range(_TRIES)) > _HELD})
+    alone = [measure(1) for _ in range(_TRIES)]
+    held = [measure(2) / seconds for seconds in alone] if options["cores"] > 1 else [0.0]
+    report({"seconds": min(alone) / count, "holds_lock": min(held) > _HELD})
 
 
 def measure_peer(options: Options, report: Report) -> None:
@@ -206,14 +247,10 @@ def measure_peer(options: Options, report: Report) -> None:
     if peers.missing:
         raise UsageError(next(iter(peers.missing.values())))
     paths = [Path(catalog.media_source(row).name) for row in range(len(catalog))]
-    work = Path(tempfile.mkdtemp(dir=options["work"]))
-    store = MediaStore(paths, work, rounds)
-    workload = next(iter(own_workloads(store)), None)
-    if workload is None:
-        raise MissingMedia("no sampled video is long enough: 65 frames")
-    report(
-        {
-            "row": run_row(workload_row(workload, store, peers.list_all("METHODS"), rounds), rounds),
-            "versions": peers.versions,
-        }
-    )
+    with TemporaryDirectory(dir=options["work"]) as work:
+        store = MediaStore(paths, Path(work), rounds)
+        workload = next(iter(own_workloads(store)), None)
+        if workload is None:
+            raise MissingMedia("no sampled video is long enough: 65 frames")
+        row = run_row(workload_row(workload, store, peers.list_all("METHODS"), rounds), rounds)
+    report({"row": row, "versions": peers.versions})

@@ -19,7 +19,7 @@ SURELY_OTHER = 1.3
 _SIMPLEST: tuple[Sources, ...] = ("originals", "cache", "proxies")
 _MEMORY_SHARE = 0.5
 """Of the memory that the system may keep files in, about."""
-_UNMEASURED = 0.8
+USED_SHARE = 0.8
 """Share of the cores' time that a loader uses, where it was not measured; also the width of its interval."""
 _FEW_ROUNDS = 3
 """Of fewer, the interval of what was measured says little: it is at least as wide as that of what was not."""
@@ -173,7 +173,7 @@ def _read_run(run: Mapping[str, Any]) -> Setting:
     rate = run["clips_per_second"]
     median, low, high = rate["median"], rate["low"], rate["high"]
     if rate["rounds"] < _FEW_ROUNDS:
-        low, high = min(low, _UNMEASURED * median), max(high, median / _UNMEASURED)
+        low, high = min(low, USED_SHARE * median), max(high, median / USED_SHARE)
     return Setting(run["sources"], run["kind"], run["workers"], median, low, high)
 
 
@@ -181,13 +181,15 @@ def _predict_originals(results: Mapping[str, Any]) -> list[Setting]:
     """Predict the speed of originals from the time that decoding takes, where no loader was run."""
     if not results.get("decode"):
         return []
-    seconds = results["decode"]["clip_cpu_seconds"]["median"]
-    counts = sorted({1, results["settings"]["cores"]})
-    return [
-        Setting("originals", "threads", count, rate, _UNMEASURED * rate, rate / _UNMEASURED, is_measured=False)
-        for count in counts
-        for rate in [_UNMEASURED * count / seconds]
-    ]
+    options, seconds = results["settings"], results["decode"]["clip_cpu_seconds"]["median"]
+    transform = options.get("transform_seconds") or 0.0
+    lock = transform if options.get("holds_lock") else 0.0  # which one thread has at a time
+    settings = []
+    for count in sorted({1, options["cores"]}):
+        rate = USED_SHARE / max((seconds + transform) / count, lock)
+        low, high = USED_SHARE * rate, rate / USED_SHARE
+        settings.append(Setting("originals", "threads", count, rate, low, high, is_measured=False))
+    return settings
 
 
 def _predict_proxies(originals: list[Setting], results: Mapping[str, Any]) -> Iterator[Setting]:
@@ -307,19 +309,21 @@ def _explain(chosen: Setting, settings: list[Setting], results: Mapping[str, Any
         others = [each for each in settings if each.sources == sources]
         if sources == chosen.sources or (not others and sources == "originals"):
             continue
-        name = {"originals": "as they are", "cache": "a cache", "proxies": "proxies"}[sources]
+        name = {"originals": "the files as they are", "cache": "a cache", "proxies": "proxies"}[sources]
         if not others:
             why = (results.get("left_out") or {}).get(sources) or (results.get("failed") or {}).get(sources)
             made = results.get("proxies") if sources == "proxies" else None
             if made and not made["share"]:
                 why = f"none of {format_count(made['sampled'], 'file')} would have one"
+            if made is None and results.get(sources):
+                why = f"stored, but not read: {(results.get('failed') or {}).get('loader', 'no time was left')}"
             parts.append(f"{name}: {' '.join((why or 'not measured').split())}")
             continue
         best = max(others, key=lambda each: each.clips_per_second)
         speed = f"{format_number(best.clips_per_second)} clips/s"
         note = f" ({best.note})" if best.note and not best.why_not else ""
         parts.append(f"{name}{note}: {speed}{_say_why_not(best, chosen, _find_enough(results['settings']))}")
-    parts.sort(key=lambda part: part.startswith("as they are"))
+    parts.sort(key=lambda part: part.startswith("the files"))
     if parts:
         yield f"Others: {'; '.join(parts)}."
     limits = []  # on one line, so that there is room for it beside four lines of code
@@ -368,7 +372,10 @@ def _write_code(chosen: Setting, results: Mapping[str, Any]) -> str:
             every = f"ff.plan_clips(catalog, ff.EveryFrame(), seed=0, {size})"
             lines.append(f"ff.cache.build({every}, ff.FrameCache({folder}{codec}))")
         words.append(f"cache=ff.FrameCache({folder}{codec})")
-    words += [f"transform={options['transform'].partition(':')[2]}"] if options["transform"] else []
+    if options["transform"]:
+        module, _, function = options["transform"].partition(":")
+        lines.insert(0, f"from {module} import {function.partition('.')[0]}")
+        words.append(f"transform={function}")
     return "\n".join([*lines, f"loader = ff.ClipLoader(plan, {', '.join(words)})"])
 
 

@@ -37,7 +37,7 @@ SHARES: Mapping[str, float] = {
 }
 """Row -> share of the time; that of a row that is left out goes to the others."""
 PROGRAMS: Mapping[str, tuple[Program, str]] = {
-    "media": (measure_files, "looking what the files are"),
+    "media": (measure_files, "finding out what the files are"),
     "decode": (measure_decoding, "CPU time of clips of sampled files, in one thread"),
     "storage": (measure_storage, "speed of the storage"),
     "cache": (measure_cache, "storing frames of some clips"),
@@ -233,30 +233,39 @@ def _measure(session: _Session, stack: ExitStack) -> None:
     }
     ended = session.run("media", *PROGRAMS["media"])
     if ended.value is None:
-        raise MissingMedia(ended.failure or "nothing can be measured")
+        is_late = "killed" in ended.failure  # as it has no other error
+        advice = ": scan them first (framefeed scan), and give the catalog, or raise --minutes" if is_late else ""
+        raise MissingMedia(f"{ended.failure}{advice}")
     found = ended.value
     known = {name: found[name] for name in ("rule", "has_random_draws", "frames_per_clip")}
     settings |= known
     result["media"] = found
     session.given |= known | {name: found[name] for name in ("kind", "kinds", "frames", "clips", "bytes", "pixels")}
     session.tell("media", found)
-    session.given["holds_lock"] = options.transform is not None and _try_transform(session)
+    settings |= {"holds_lock": False, "transform_seconds": 0.0}
+    if options.transform is not None:
+        settings |= _try_transform(session)
+    session.given |= settings | {"media": session.given["media"], "root": session.given["root"]}
     _run_row(session, "decode")
     decode = result["decode"]
     if decode is None:
         raise MissingMedia(result["failed"]["decode"])
-    session.given |= {"factor": decode["factor"], "decoded_clips": decode["clips"], "cached_clips": 0}
-    session.given["clip_seconds"] = decode["clip_cpu_seconds"]["median"] / decode["factor"]  # of those of the sample
+    median = decode["clip_cpu_seconds"]["median"]
+    session.given |= {"factor": decode["factor"], "decode_seconds": median / decode["factor"]}
+    session.given |= {"decoded_clips": decode["clips"], "cached_clips": 0, "disk_written_per_second": None}
     _leave_out_what_decides_nothing(session)
+    disk = None
     try:
         disk = stack.enter_context(TemporaryDirectory(prefix="framefeed-bench-", dir=options.disk))
     except OSError as error:
-        session.leave_out("cache", f"{options.disk} cannot be written: {error.strerror}")
-        disk = os.fspath(session.folder)
-    session.given |= {"disk_work": disk, "cache": os.path.join(disk, "cache")}
+        for row in ("cache", "proxies"):
+            session.leave_out(row, f"{options.disk} cannot be written: {error.strerror}")
+    session.given |= {"disk_work": disk, "cache": os.path.join(disk or "", "cache")}
     for row in ("storage", "cache", "proxies"):
         if row in session.left:
             _run_row(session, row)
+        if row == "storage" and result["storage"]:
+            session.given["disk_written_per_second"] = result["storage"]["disk_written_per_second"]
     if result["cache"]:
         session.given["cached_clips"] = result["cache"]["clips"]
     _run_row(session, "loader")
@@ -264,15 +273,15 @@ def _measure(session: _Session, stack: ExitStack) -> None:
         _run_peer(session, name)
 
 
-def _try_transform(session: _Session) -> bool:
-    """Find out whether the user's transform holds Python's lock; raise UsageError where it cannot be called."""
+def _try_transform(session: _Session) -> Result:
+    """Time the user's transform, and find out whether it holds Python's lock; UsageError where it cannot be called."""
     session.left["transform"] = _SMALL_SHARE
     ended = session.run("transform", measure_transform, "whether it holds Python's lock (GIL)")
     if ended.value is None:
         raise UsageError(f"--transform {session.options.transform}: {ended.failure}")
     if not ended.value["holds_lock"]:
         session.result["left_out"]["processes"] = "the transform does not hold Python's lock (GIL)"
-    return bool(ended.value["holds_lock"])
+    return {"holds_lock": ended.value["holds_lock"], "transform_seconds": ended.value["seconds"]}
 
 
 def _find_root(options: AdviceOptions) -> str | None:
@@ -311,7 +320,8 @@ def _leave_out_what_decides_nothing(session: _Session) -> None:
     is_enough = speed * settings["step_seconds"] >= _ENOUGH * settings["batch_size"]
     if settings["is_step_given"] and is_enough and not settings["transform"]:
         for row in ("cache", "proxies"):
-            session.leave_out(row, f"a step of {format_seconds(settings['step_seconds'])} does not wait without")
+            step = format_seconds(settings["step_seconds"])
+            session.leave_out(row, f"not needed: the files as they are keep a step of {step} busy")
         return
     if not media["larger"]:
         session.leave_out("proxies", f"no file is larger than {settings['short_side']} pixels")

@@ -50,7 +50,7 @@ def _describe_media(found: Mapping[str, Any]) -> list[str]:
 
 
 def _describe_decoding(found: Mapping[str, Any]) -> list[str]:
-    rows = [("CPU time of a clip", "files", "measured", "ms")]
+    rows = [("CPU time of a clip", "scanned", "measured", "ms")]
     for each in found["kinds"][:_MOST_KINDS]:
         milliseconds = format_number(1000 * each["seconds"])
         rows.append((each["kind"], f"{each['files']:,}", f"{each['sampled']}", milliseconds))
