@@ -9,6 +9,7 @@ the command runs in a process of its own. The **regret** of an advice is 1 - its
 is a choice: has room, pays within the epochs, by what was measured here; speeds above that of a training step that was
 given count as that. An advice is right if its regret is within 15 %, or if the intervals of both speeds meet.
 
+Where they were busy all the time, the regret **by CPU** says more: a setting's speed is then its threads / CPU seconds.
 Each measurement waits until other processes are quiet, ``--patience`` seconds of a folder at most; those in which
 others had more than 0.15 cores are taken again, and do not count if enough others are there.
 """
@@ -25,7 +26,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -224,9 +225,9 @@ def ask(folder: Path, words: Sequence[str], minutes: float, work: Path) -> dict[
     return results
 
 
-def list_choices(results: Mapping[str, Any], ways: Iterable[Measured], prepared: Prepared) -> dict[str, Setting]:
+def list_choices(results: Mapping[str, Any], settings: Iterable[Setting], prepared: Prepared) -> dict[str, Setting]:
     """List what is a choice by what was measured: has room, and pays within the epochs."""
-    options, settings = results["settings"], [each.as_setting() for each in ways]
+    options, settings = results["settings"], list(settings)
     clips, epochs = len(prepared.catalogs["originals"]), options["epochs"]
     base = max(each.clips_per_second for each in settings if each.sources == "originals")
     enough = BATCH / options["step_seconds"] if options["is_step_given"] else float("inf")
@@ -237,7 +238,8 @@ def list_choices(results: Mapping[str, Any], ways: Iterable[Measured], prepared:
             continue
         if each.sources != "originals":
             later = epochs * clips / each.clips_per_second
-            if made["bytes"] > options["space_bytes"] or made["seconds"] + later >= epochs * clips / base:
+            seconds = made["cpu_seconds"] / options["cores"]  # which other processes do not make longer
+            if made["bytes"] > options["space_bytes"] or seconds + later >= epochs * clips / base:
                 continue
         choices[each.name] = each.bound(enough)
     return choices
@@ -245,7 +247,7 @@ def list_choices(results: Mapping[str, Any], ways: Iterable[Measured], prepared:
 
 def judge(results: Mapping[str, Any], ways: Sequence[Measured], prepared: Prepared) -> dict[str, Any]:
     """Compare the advice with the best that was a choice."""
-    advice, choices = recommend(results), list_choices(results, ways, prepared)
+    advice, choices = recommend(results), list_choices(results, [each.as_setting() for each in ways], prepared)
     best = max(choices.values(), key=lambda each: each.clips_per_second)
     taken = {each.name: each.as_setting() for each in ways}[advice.setting]
     bounded = taken.bound(best.clips_per_second)
@@ -258,6 +260,7 @@ def judge(results: Mapping[str, Any], ways: Sequence[Measured], prepared: Prepar
         "best": best.name,
         "best_measured": [best.clips_per_second, best.low, best.high],
         "regret": regret,
+        "regret_by_cpu": find_regret_by_cpu(results, advice.setting, ways, prepared),
         "is_possible": is_possible,
         "verdict": "no choice" * (not is_possible)
         or ("right" if regret <= RIGHT else "noise" if bounded.high >= best.low else "WRONG"),
@@ -266,6 +269,19 @@ def judge(results: Mapping[str, Any], ways: Sequence[Measured], prepared: Prepar
         "cores_of_others": results["cores_of_others"],
         "seconds": results["seconds"],
     }
+
+
+def find_regret_by_cpu(
+    results: Mapping[str, Any], advised: str, ways: Sequence[Measured], prepared: Prepared
+) -> float | None:
+    """Find the regret as if each thread had a core of its own; None if the advice is no choice."""
+    settings = []
+    for each in ways:
+        rate = each.workers / each.cpu_seconds
+        settings.append(replace(each.as_setting(), clips_per_second=rate, low=rate, high=rate))
+    choices = list_choices(results, settings, prepared)
+    best = max(each.clips_per_second for each in choices.values())
+    return 1 - choices[advised].clips_per_second / best if advised in choices else None
 
 
 def compare_estimates(
@@ -343,13 +359,27 @@ def write_speed(values: Sequence[float]) -> str:
 
 def describe_answers(results: Mapping[str, Any]) -> list[str]:
     """Write the table of the advices."""
-    table = [("question", "advised", "predicted", "measured", "best", "measured", "regret", "verdict", "others' cores")]
+    table = [
+        (
+            "question",
+            "advised",
+            "predicted",
+            "measured",
+            "best",
+            "measured",
+            "regret",
+            "by CPU",
+            "verdict",
+            "others' cores",
+        )
+    ]
     for each in results.values():
         for name, answers in each["questions"].items():
             for answer in answers:
                 speeds = [write_speed(answer[key]) for key in ("predicted", "measured", "best_measured")]
                 table.append((
                     name, answer["advised"], *speeds[:2], answer["best"], speeds[2], f"{answer['regret']:.0%}",
+                    "no choice" if answer["regret_by_cpu"] is None else f"{answer['regret_by_cpu']:.0%}",
                     answer["verdict"], f"{answer['cores_of_others']:.2f}",
                 ))  # fmt: skip
     return format_table(table)
