@@ -43,3 +43,18 @@ def count_cpu_seconds(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         return own + (int(fields[13]) + int(fields[14])) / _TICKS
     return 0.0
+
+
+def count_busy_seconds() -> float | None:
+    """Processor time of all programs on this machine since it started; None where it is not known to this process.
+
+    In a container with some of the machine's cores, the system counts those of all.
+    """
+    with suppress(OSError, ValueError, AttributeError):
+        lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+        if sum(line.startswith("cpu") for line in lines) - 1 != len(os.sched_getaffinity(0)):
+            return None
+        # proc(5): user, nice, system, idle, iowait, irq, softirq, steal.
+        user, nice, system, _, _, irq, softirq, steal = map(int, lines[0].split()[1:9])
+        return (user + nice + system + irq + softirq + steal) / _TICKS
+    return None

@@ -70,6 +70,8 @@ _LINKS = 12
 _PROXY_GOP = 8
 _SAMPLED_PROXIES = 4
 _PROXY_TURNS = 4
+_NOISE, _OTHER_FILES = 1.1, 1.15
+"""Factors between two measurements of a gain, and between the gains of two files, where one was measured."""
 
 
 def make_rule(options: Options, kind: str) -> ClipRule:
@@ -374,11 +376,12 @@ def measure_cache(options: Options, report: Report) -> None:
             asked += len(ordinals)
         if clips and (time.perf_counter() > until or (stored + asked) * frame_bytes > min(_CACHE_BYTES, space)):
             break
+        began = time.process_time()
         filled = build(plan_requests(requests, size=(height, width), unequal=True), cache, workers=0, progress=False)
         if filled.stopped_because:
             raise MissingMedia(filled.stopped_because)
         stored, written = stored + filled.frames_stored + filled.frames_present, written + filled.bytes_written
-        seconds, clips = seconds + filled.seconds, clips + len(requests)
+        seconds, clips = seconds + time.process_time() - began, clips + len(requests)
         if not stored:
             failure = filled.failed[0][2] if filled.failed else ""
             continue
@@ -507,21 +510,28 @@ def _describe_proxies(
     made = [each for each in found if not each.get("stays")]
     share = len(made) / len(found)
     gain = sum(each["before"] for each in found) / sum(each["after"] for each in found)
-    # Those of single files, to say how far files differ.
-    gains = [each["before"] / each["after"] for each in found]
-    spread = float(np.std(np.log(gains), ddof=1)) / np.sqrt(len(gains)) if len(gains) > 1 else np.log(1.3)
-    half = max(np.log(1.1), 2 * spread)
+    half = max(math.log(_NOISE), 2 * _find_spread(found))
+    low, high = gain * math.exp(-half), gain * math.exp(half)
     why = ", ".join(reasons)
     return {
         "short_side": options["short_side"],
         "sampled": len(found),
         "share": share,
-        "gain": {"median": gain, "low": gain * float(np.exp(-half)), "high": gain * float(np.exp(half))},
+        "gain": {"median": gain, "low": max(min(1.0, gain), low), "high": high},
         # Files that stay are often the small ones.
         "bytes": round(options["bytes"] * _weigh(found, "bytes", "original_bytes")),
         "make_seconds": _weigh(found, "seconds", "work") * options["pixels"] / (USED_SHARE * options["cores"]),
         "why": why,
     }
+
+
+def _find_spread(found: Sequence[Mapping[str, float]]) -> float:
+    """Standard error of the logarithm of the gain, by leaving out each file in turn (jackknife)."""
+    if len(found) == 1:
+        return math.log(_OTHER_FILES)
+    sums = {name: sum(each[name] for each in found) for name in ("before", "after")}
+    without = [math.log((sums["before"] - each["before"]) / (sums["after"] - each["after"])) for each in found]
+    return float(np.std(without)) * math.sqrt(len(found) - 1)
 
 
 def _weigh(found: Sequence[Mapping[str, float]], name: str, weight: str) -> float:

@@ -97,8 +97,14 @@ class Recommendation:
 
     def __str__(self) -> str:
         code = self.code.splitlines()
-        reasons = self.reasons[: MAX_LINES - 1 - len(code)]
-        lines = [f"Advice: {self.summary}", *reasons, f"Code: {code[0]}", *(f"      {line}" for line in code[1:])]
+        room = MAX_LINES - 1 - len(code)
+        reasons = [*self.reasons[: room - 1], " ".join(self.reasons[room - 1 :])]
+        lines = [
+            f"Advice: {self.summary}",
+            *filter(None, reasons),
+            f"Code: {code[0]}",
+            *(f"      {line}" for line in code[1:]),
+        ]
         return "\n".join(f"        {line}" if number else line for number, line in enumerate(lines))
 
 
@@ -106,8 +112,8 @@ def recommend(results: Mapping[str, Any]) -> Recommendation:
     """Recommend a way of loading from what ``framefeed bench all`` measured.
 
     The fastest setting that has room and pays within the epochs that were asked for; of those that are within 15 % of
-    it, or within the noise, the simplest: threads before processes, no cache, no proxies, few workers. With a training
-    step that was given, settings that it never waits for are equally fast.
+    it, or within the noise, the simplest: no cache, no proxies, threads before processes, with all workers. With a
+    training step that was given, settings that it never waits for are equally fast, and few workers are enough.
 
     Example: ``print(ff.bench.recommend(json.load(open("bench.json"))))``
 
@@ -185,6 +191,12 @@ def predict_speed(results: Mapping[str, Any], workers: int) -> float:
     return float(1 / max((seconds + transform) / workers, held))
 
 
+def _find_decoding(run: Mapping[str, Any]) -> float:
+    """Find the share of a run's work that is decoding."""
+    work = sum(seconds for name, seconds in run["stages"].items() if name not in ("waiting", "start"))
+    return run["stages"]["decode"] / work if work else 1.0
+
+
 def _predict_originals(results: Mapping[str, Any]) -> list[Setting]:
     """Predict the speed of originals from the time that decoding takes, where no loader was run."""
     if not results.get("decode"):
@@ -202,15 +214,16 @@ def _predict_proxies(originals: list[Setting], results: Mapping[str, Any]) -> It
     proxies = results.get("proxies")
     if not proxies or not proxies["share"] or not results.get("decode"):
         return
-    whole = {(run["kind"], run["workers"]): run["cpu_seconds_per_clip"] for run in _select_runs(results, "originals")}
-    holds_lock = any(kind == "processes" for kind, _ in whole)  # else none were run
-    decoding, gain = results["decode"]["clip_cpu_seconds"]["median"], proxies["gain"]
+    shares = {(run["kind"], run["workers"]): _find_decoding(run) for run in _select_runs(results, "originals")}
+    holds_lock = any(kind == "processes" for kind, _ in shares)  # else none were run
+    gain = proxies["gain"]
+    alone = predict_speed(results, 1) * results["decode"]["clip_cpu_seconds"]["median"]
     for each in originals:
         if holds_lock and each.kind == "threads" and each.workers > 1:
             continue  # decoding faster, they would wait for the lock
-        # Of one worker, as of the decoding: where cores share their units, all takes longer with more of them.
-        seconds = max(decoding, whole.get((each.kind, 1)) or whole.get((each.kind, each.workers)) or decoding)
-        factor = seconds / (seconds - decoding + decoding / gain["median"])
+        # Of one worker: with more, an epoch that ends early has more of what is neither.
+        share = shares.get((each.kind, 1), shares.get((each.kind, each.workers), min(1.0, alone)))
+        factor = 1 / (1 - share + share / gain["median"])
         # Intervals of two measurements that know nothing of each other.
         below = hypot(log(each.clips_per_second / each.low), log(gain["median"] / gain["low"]))
         above = hypot(log(each.high / each.clips_per_second), log(gain["high"] / gain["median"]))
@@ -280,7 +293,11 @@ def _choose(settings: list[Setting], options: Mapping[str, Any]) -> Setting:
     bounded = {each: each.bound(_find_enough(options)) for each in possible}
     best = max(bounded.values(), key=lambda each: (each.clips_per_second, [-part for part in each.order]))
     equal = [each for each, limited in bounded.items() if limited.is_as_good_as(best)]
-    return min(equal, key=lambda each: each.order)
+    first = min(equal, key=lambda each: each.order)
+    same = [each for each in equal if each.order[:2] == first.order[:2]]
+    # All workers, which cost nothing where the cores are free; where a step never waits for fewer, these.
+    full = [each for each in same if each.clips_per_second >= _find_enough(options)]
+    return min(full, key=lambda each: each.workers) if full else max(same, key=lambda each: each.workers)
 
 
 def format_workers(kind: Kind, workers: int) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from framefeed._units import format_bytes, format_seconds
 from framefeed.bench._isolated import Ended, Interrupted, Program, run_isolated
+from framefeed.bench._processes import count_busy_seconds, read_family_clocks
 from framefeed.bench._suites import describe_machine
 from framefeed.bench.advice._files import (
     measure_cache,
@@ -141,7 +142,7 @@ def measure_all(
     Raises:
         MissingMedia: There is nothing to measure.
     """
-    began = time.perf_counter()
+    began, others = time.perf_counter(), _count_others()
     result = _begin_result(options)
     with ExitStack() as stack:
         if options.work is not None:
@@ -153,8 +154,17 @@ def measure_all(
             _measure(session, stack)
         except KeyboardInterrupt:
             result["interrupted"] = True
-    result["seconds"] = round(time.perf_counter() - began, 1)
+    seconds = time.perf_counter() - began
+    result["seconds"] = round(seconds, 1)
+    if others is not None and (after := _count_others()) is not None:
+        result["machine"]["cores_of_others"] = round((after - others) / max(1e-3, seconds), 2)
     return result
+
+
+def _count_others() -> float | None:
+    """Processor time of all programs but this one and those that it has started, which have ended."""
+    whole = count_busy_seconds()
+    return None if whole is None else whole - read_family_clocks().cpu
 
 
 def _begin_result(options: AdviceOptions) -> Result:

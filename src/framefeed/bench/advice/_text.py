@@ -18,6 +18,8 @@ from framefeed.bench._printing import describe_row
 from framefeed.bench.advice._recommend import Setting
 
 _MOST_KINDS = 8
+_BUSY_CORES = 0.3
+"""Of other programs, above which they are named."""
 
 
 def describe_found(row: str, found: Mapping[str, Any]) -> list[str]:
@@ -92,6 +94,7 @@ def _describe_proxies(found: Mapping[str, Any]) -> list[str]:
 
 def describe_settings(settings: Sequence[Setting], results: Mapping[str, Any]) -> list[str]:
     """Write the settings as a table, what was not measured, and the machine."""
+    busy, cores = results["machine"].get("cores_of_others", 0.0), results["machine"]["cores"]
     rows = [("setting", "clips/s", "", "")]
     for each in settings:
         interval = f"({format_number(each.low)}-{format_number(each.high)})"
@@ -103,4 +106,9 @@ def describe_settings(settings: Sequence[Setting], results: Mapping[str, Any]) -
         *(f"not measured: {row}: {why}" for row, why in results["left_out"].items()),
         *(f"failed: {row}: {why}" for row, why in results["failed"].items()),
         *results["notes"],
+        *(
+            [f"other programs used {busy:.1f} of {cores} cores meanwhile: without them, more workers may be faster"]
+            if busy > _BUSY_CORES
+            else []
+        ),
     ]
