@@ -220,10 +220,10 @@ def _end_left(mark: bytes) -> int:
 
 def _find_marked(mark: bytes) -> list[int]:
     """Ids of the processes that have a variable in their environment, also of those that left session and parent."""
-    found = []
+    marked = []
     with suppress(FileNotFoundError):
         for pid in filter(str.isdecimal, os.listdir("/proc")):
             with suppress(OSError):
                 if mark in Path("/proc", pid, "environ").read_bytes():
-                    found.append(int(pid))
-    return found
+                    marked.append(int(pid))
+    return marked

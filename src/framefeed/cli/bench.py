@@ -22,7 +22,7 @@ from framefeed.bench.advice import (
     AdviceOptions,
     Recommendation,
     Setting,
-    describe_found,
+    describe_measured,
     describe_settings,
     is_catalog,
     list_settings,
@@ -235,7 +235,7 @@ def _advise(args: argparse.Namespace, media: list[str]) -> int:
         workers=args.workers,
     )
     print_out(f"measuring for {format_seconds(60 * minutes)} at most (--minutes); Ctrl-C stops it, and advises")
-    results = measure_all(options, lambda row, found: print_out(*describe_found(row, found)), print_error)
+    results = measure_all(options, lambda row, measured: print_out(*describe_measured(row, measured)), print_error)
     _write_json(args.json, results)
     settings = list_settings(results)
     print_out(*describe_settings(settings, results))

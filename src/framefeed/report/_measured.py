@@ -146,8 +146,8 @@ def _make_gaps(results: Result) -> Section:
     gaps = [("stopped", "the page has what was measured until then")] if results.get("interrupted") else []
     gaps += [(name, why) for key in ("failed", "left_out") for name, why in read_part(results, key).items()]
     gaps += [(name, read_part(results, key)["why"]) for name, key in ROWS.items() if read_part(results, key).get("why")]
-    told = {name.partition(",")[0] for name, _ in gaps}
-    gaps += [(name, "not measured") for name, key in ROWS.items() if not results.get(key) and name not in told]
+    explained = {name.partition(",")[0] for name, _ in gaps}
+    gaps += [(name, "not measured") for name, key in ROWS.items() if not results.get(key) and name not in explained]
     gaps += [("decode", each) for each in read_part(results, "decode").get("failed") or ()]
     gaps += [("note", note) for note in results.get("notes") or ()]
     items = [

@@ -312,7 +312,7 @@ def measure_storage(options: Options, report: Report) -> None:
     """Read the sampled files and a new one, when the system has forgotten them."""
     until = time.perf_counter() + options["row_seconds"] / 2
     catalog, _ = open_sample(options)
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "media_bytes_per_second": None,
         "disk_bytes_per_second": None,
         "disk_written_per_second": None,
@@ -321,27 +321,27 @@ def measure_storage(options: Options, report: Report) -> None:
     names = [source.name for source in map(catalog.media_source, range(len(catalog))) if os.path.isfile(source.name)]
     nbytes, seconds, paths = 0, 0.0, iter(names)
     while nbytes < _READ_BYTES and time.perf_counter() < until and (group := list(islice(paths, options["cores"]))):
-        found["why"] = forget(group) or ""
-        if found["why"]:
+        measured["why"] = forget(group) or ""
+        if measured["why"]:
             break
         began = time.perf_counter()
         with ordered_map(partial(_read, until=until), group, workers=len(group), max_in_flight=len(group)) as counts:
             nbytes += sum(counts)
         seconds += time.perf_counter() - began
     if nbytes > _LEAST_READ or len(names) >= _LEAST_FILES:
-        found["media_bytes_per_second"] = round(nbytes / max(1e-6, seconds))
-    elif not found["why"]:
-        found["why"] = "the sampled files are too small to tell"
-    report(found)
+        measured["media_bytes_per_second"] = round(nbytes / max(1e-6, seconds))
+    elif not measured["why"]:
+        measured["why"] = "the sampled files are too small to tell"
+    report(measured)
     if options["disk_work"] is None:
         return
     speeds = measure_disk(os.path.join(options["disk_work"], "written"), _WRITTEN_BYTES)
     if isinstance(speeds, str):
-        found["why"] = found["why"] or speeds
+        measured["why"] = measured["why"] or speeds
     else:
-        found["disk_bytes_per_second"] = round(speeds["read"] * 10**6)
-        found["disk_written_per_second"] = round(speeds["write"] * 10**6)
-    report(found)
+        measured["disk_bytes_per_second"] = round(speeds["read"] * 10**6)
+        measured["disk_written_per_second"] = round(speeds["write"] * 10**6)
+    report(measured)
 
 
 def _read(path: str, until: float) -> int:
@@ -414,24 +414,24 @@ def measure_proxies(options: Options, report: Report) -> None:
     catalog, plan = open_sample(options)
     settings = ProxySettings(options["short_side"], _PROXY_GOP)
     originals = {each.row: each for each in list_originals(catalog, settings.short_side)}
-    found = list[dict[str, float]]()
+    measured = list[dict[str, float]]()
     most = _SAMPLED_PROXIES if options["kind"] == "video" else SAMPLED_PICTURES // 4
     reasons, failure = dict[str, int](), ""
     for position in range(min(most, len(plan))):
-        if found and time.perf_counter() > until:
+        if measured and time.perf_counter() > until:
             break
         original = originals[plan[position].row]
         try:
             try:
-                found.append(_try_proxy(options, catalog, original, plan[position], settings))
+                measured.append(_try_proxy(options, catalog, original, plan[position], settings))
             except StaysItself as stays:
-                found.append(_time_original(catalog, original, plan[position]))
+                measured.append(_time_original(catalog, original, plan[position]))
                 reasons[str(stays)] = reasons.get(str(stays), 0) + 1
         except FramefeedError as error:
             failure = str(error)
             continue
-        report(_describe_proxies(options, found, reasons))
-    if not found:
+        report(_describe_proxies(options, measured, reasons))
+    if not measured:
         raise MissingMedia(failure)
 
 
@@ -441,12 +441,12 @@ def _try_proxy(
     """Compare a file with its proxy; raise StaysItself where it would have none."""
     if original.reason is not None:
         raise StaysItself(original.reason)
-    found = _compare_proxy(options, catalog, original, clip, settings)
-    if found["bytes"] > 1:
+    measured = _compare_proxy(options, catalog, original, clip, settings)
+    if measured["bytes"] > 1:
         raise StaysItself("proxies would have more bytes")
-    if found["before"] < LEAST_GAIN * found["after"]:
+    if measured["before"] < LEAST_GAIN * measured["after"]:
         raise StaysItself(f"proxies would be less than {LEAST_GAIN} times as fast")
-    return found
+    return measured
 
 
 def _compare_proxy(
@@ -455,8 +455,8 @@ def _compare_proxy(
     """Make the proxy of the groups of pictures that a clip needs, and time the clip from both, in turns."""
     source, index = catalog.media_source(original.row), catalog.frame_index(original.row)
     (take,) = iterate_takes(clip)
-    wanted = np.unique(take.indices)
-    blocks = np.unique(wanted // settings.gop)[:, None] * settings.gop + np.arange(settings.gop)
+    needed = np.unique(take.indices)
+    blocks = np.unique(needed // settings.gop)[:, None] * settings.gop + np.arange(settings.gop)
     frames = None if original.is_still else blocks[blocks < len(index)].ravel().astype(np.int64)
     folder = Path(options["work"], f"proxy_{original.row}")
     folder.mkdir()
@@ -505,35 +505,35 @@ def _time(decoder: Decoder, source: MediaSource, index: FrameIndex, ordinals: In
 
 
 def _describe_proxies(
-    options: Options, found: Sequence[Mapping[str, float]], reasons: Mapping[str, int]
+    options: Options, measured: Sequence[Mapping[str, float]], reasons: Mapping[str, int]
 ) -> dict[str, Any]:
-    made = [each for each in found if not each.get("stays")]
-    share = len(made) / len(found)
-    gain = sum(each["before"] for each in found) / sum(each["after"] for each in found)
-    half = max(math.log(_NOISE), 2 * _find_spread(found))
+    made = [each for each in measured if not each.get("stays")]
+    share = len(made) / len(measured)
+    gain = sum(each["before"] for each in measured) / sum(each["after"] for each in measured)
+    half = max(math.log(_NOISE), 2 * _find_spread(measured))
     low, high = gain * math.exp(-half), gain * math.exp(half)
     why = ", ".join(reasons)
     return {
         "short_side": options["short_side"],
-        "sampled": len(found),
+        "sampled": len(measured),
         "share": share,
         "gain": {"median": gain, "low": max(min(1.0, gain), low), "high": high},
         # Files that stay are often the small ones.
-        "bytes": round(options["bytes"] * _weigh(found, "bytes", "original_bytes")),
-        "make_seconds": _weigh(found, "seconds", "work") * options["pixels"] / (USED_SHARE * options["cores"]),
+        "bytes": round(options["bytes"] * _weigh(measured, "bytes", "original_bytes")),
+        "make_seconds": _weigh(measured, "seconds", "work") * options["pixels"] / (USED_SHARE * options["cores"]),
         "why": why,
     }
 
 
-def _find_spread(found: Sequence[Mapping[str, float]]) -> float:
+def _find_spread(measured: Sequence[Mapping[str, float]]) -> float:
     """Standard error of the logarithm of the gain, by leaving out each file in turn (jackknife)."""
-    if len(found) == 1:
+    if len(measured) == 1:
         return math.log(_OTHER_FILES)
-    sums = {name: sum(each[name] for each in found) for name in ("before", "after")}
-    without = [math.log((sums["before"] - each["before"]) / (sums["after"] - each["after"])) for each in found]
-    return float(np.std(without)) * math.sqrt(len(found) - 1)
+    sums = {name: sum(each[name] for each in measured) for name in ("before", "after")}
+    without = [math.log((sums["before"] - each["before"]) / (sums["after"] - each["after"])) for each in measured]
+    return float(np.std(without)) * math.sqrt(len(measured) - 1)
 
 
-def _weigh(found: Sequence[Mapping[str, float]], name: str, weight: str) -> float:
+def _weigh(measured: Sequence[Mapping[str, float]], name: str, weight: str) -> float:
     """Mean of a ratio over files, each as heavy as it is."""
-    return sum(each[name] * each[weight] for each in found) / max(1, sum(each[weight] for each in found))
+    return sum(each[name] * each[weight] for each in measured) / max(1, sum(each[weight] for each in measured))

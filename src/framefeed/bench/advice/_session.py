@@ -137,7 +137,7 @@ def measure_all(
     """Measure what decides which way of loading is fastest; return the result, for `recommend`.
 
     Each row runs in a process of its own. ``KeyboardInterrupt`` ends the measurement, and what was measured is kept.
-    ``begin`` is called before each row, ``tell`` with its name and what it found.
+    ``begin`` is called before each row, ``tell`` with its name and what it measured.
 
     Raises:
         MissingMedia: There is nothing to measure.
@@ -247,12 +247,12 @@ def _measure(session: _Session, stack: ExitStack) -> None:
         is_late = "killed" in ended.failure  # as it has no other error
         advice = ": scan them first (framefeed scan), and give the catalog, or raise --minutes" if is_late else ""
         raise MissingMedia(f"{ended.failure}{advice}")
-    found = ended.value
-    known = {name: found[name] for name in ("rule", "has_random_draws", "frames_per_clip")}
+    measured = ended.value
+    known = {name: measured[name] for name in ("rule", "has_random_draws", "frames_per_clip")}
     settings |= known
-    result["media"] = found
-    session.given |= known | {name: found[name] for name in ("kind", "kinds", "frames", "clips", "bytes", "pixels")}
-    session.tell("media", found)
+    result["media"] = measured
+    session.given |= known | {name: measured[name] for name in ("kind", "kinds", "frames", "clips", "bytes", "pixels")}
+    session.tell("media", measured)
     settings |= {"holds_lock": False, "transform_seconds": 0.0}
     if options.transform is not None:
         settings |= _try_transform(session)

@@ -1,4 +1,4 @@
-"""What ``bench all`` prints: what each row found, and the settings that are compared."""
+"""What ``bench all`` prints: what each row measured, and the settings that are compared."""
 
 from __future__ import annotations
 
@@ -22,73 +22,77 @@ _BUSY_CORES = 0.3
 """Of other programs, above which they are named."""
 
 
-def describe_found(row: str, found: Mapping[str, Any]) -> list[str]:
-    """Describe what a row found."""
+def describe_measured(row: str, measured: Mapping[str, Any]) -> list[str]:
+    """Describe what a row measured."""
     if row.startswith("peer"):
-        return describe_row(found)
+        return describe_row(measured)
     describe: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
         "media": _describe_media,
         "decode": _describe_decoding,
         "storage": _describe_storage,
         "cache": _describe_cache,
         "proxies": _describe_proxies,
-        "loader": lambda found: [],
+        "loader": lambda measured: [],
     }
-    return describe[row](found)
+    return describe[row](measured)
 
 
-def _describe_media(found: Mapping[str, Any]) -> list[str]:
+def _describe_media(measured: Mapping[str, Any]) -> list[str]:
     nouns = {"video": "video", "image": "picture"}
-    drawn = f", of {format_count(found['files'], 'file')} that are there" if found["scanned"] < found["files"] else ""
-    left = f"; {format_count(found['left_out'], 'other file')} left out" if found["left_out"] else ""
+    drawn = (
+        f", of {format_count(measured['files'], 'file')} that are there"
+        if measured["scanned"] < measured["files"]
+        else ""
+    )
+    left = f"; {format_count(measured['left_out'], 'other file')} left out" if measured["left_out"] else ""
     lines = [
-        f"media: {format_count(found['scanned'], 'file')} looked at{drawn}; {found['failed']} failed{left}; an epoch "
-        f"of all has {format_count(found['clips'], 'clip')} of "
-        f"{format_count(found['frames_per_clip'], 'frame')} by {found['rule']}",
-        f"  measured: {format_count(found['sampled'], nouns[found['kind']])}, drawn by codec, size and distance of key "
+        f"media: {format_count(measured['scanned'], 'file')} looked at{drawn}; {measured['failed']} failed{left}; an epoch "
+        f"of all has {format_count(measured['clips'], 'clip')} of "
+        f"{format_count(measured['frames_per_clip'], 'frame')} by {measured['rule']}",
+        f"  measured: {format_count(measured['sampled'], nouns[measured['kind']])}, drawn by codec, size and distance of key "
         "frames",
     ]
-    return lines + [f"  failed: {message}" for _, _, message in found["errors"]]
+    return lines + [f"  failed: {message}" for _, _, message in measured["errors"]]
 
 
-def _describe_decoding(found: Mapping[str, Any]) -> list[str]:
+def _describe_decoding(measured: Mapping[str, Any]) -> list[str]:
     rows = [("CPU time of a clip", "scanned", "measured", "ms")]
-    for each in found["kinds"][:_MOST_KINDS]:
+    for each in measured["kinds"][:_MOST_KINDS]:
         milliseconds = format_number(1000 * each["seconds"])
         rows.append((each["kind"], f"{each['files']:,}", f"{each['sampled']}", milliseconds))
-    whole = found["clip_cpu_seconds"]
+    whole = measured["clip_cpu_seconds"]
     low, high = format_number(1000 * whole["low"]), format_number(1000 * whole["high"])
     rows.append(("all", "", "", f"{format_number(1000 * whole['median'])} ({low}-{high})"))
-    lines = [f"decode: {found['decoded_frames_per_delivered']:.1f} frames decoded for each delivered frame"]
-    return [*lines, *format_table(rows, indent="  "), *(f"  failed: {message}" for message in found["failed"])]
+    lines = [f"decode: {measured['decoded_frames_per_delivered']:.1f} frames decoded for each delivered frame"]
+    return [*lines, *format_table(rows, indent="  "), *(f"  failed: {message}" for message in measured["failed"])]
 
 
-def _describe_storage(found: Mapping[str, Any]) -> list[str]:
+def _describe_storage(measured: Mapping[str, Any]) -> list[str]:
     speeds = [
-        f"{what} {UNKNOWN if found[name] is None else format_bytes(found[name]) + '/s'}"
+        f"{what} {UNKNOWN if measured[name] is None else format_bytes(measured[name]) + '/s'}"
         for what, name in (("media", "media_bytes_per_second"), ("disk for a cache", "disk_bytes_per_second"))
     ]
-    return [f"storage, read cold: {', '.join(speeds)}{'; ' + found['why'] if found['why'] else ''}"]
+    return [f"storage, read cold: {', '.join(speeds)}{'; ' + measured['why'] if measured['why'] else ''}"]
 
 
-def _describe_cache(found: Mapping[str, Any]) -> list[str]:
-    what = "every frame" if found["holds"] == "every frame" else "the frames of all clips"
+def _describe_cache(measured: Mapping[str, Any]) -> list[str]:
+    what = "every frame" if measured["holds"] == "every frame" else "the frames of all clips"
     return [
-        f"cache: {what} {found['codec']}: {format_bytes(found['bytes'])}, {format_seconds(found['make_seconds'])} to "
-        f"fill; by {format_count(found['clips'], 'clip')}"
+        f"cache: {what} {measured['codec']}: {format_bytes(measured['bytes'])}, {format_seconds(measured['make_seconds'])} to "
+        f"fill; by {format_count(measured['clips'], 'clip')}"
     ]
 
 
-def _describe_proxies(found: Mapping[str, Any]) -> list[str]:
-    gain = found["gain"]
-    stay = f"; others stay: {found['why']}" if found["why"] else ""
-    if not found["share"]:
-        return [f"proxies: none of {format_count(found['sampled'], 'file')} would have one: {found['why']}"]
+def _describe_proxies(measured: Mapping[str, Any]) -> list[str]:
+    gain = measured["gain"]
+    stay = f"; others stay: {measured['why']}" if measured["why"] else ""
+    if not measured["share"]:
+        return [f"proxies: none of {format_count(measured['sampled'], 'file')} would have one: {measured['why']}"]
     return [
-        f"proxies of {found['short_side']} pixels: clips {gain['median']:.1f} times as fast "
-        f"({gain['low']:.1f}-{gain['high']:.1f}) on the CPU, {format_bytes(found['bytes'])}, "
-        f"{format_seconds(found['make_seconds'])} to make; by {format_share(found['share'])} of "
-        f"{format_count(found['sampled'], 'file')}{stay}"
+        f"proxies of {measured['short_side']} pixels: clips {gain['median']:.1f} times as fast "
+        f"({gain['low']:.1f}-{gain['high']:.1f}) on the CPU, {format_bytes(measured['bytes'])}, "
+        f"{format_seconds(measured['make_seconds'])} to make; by {format_share(measured['share'])} of "
+        f"{format_count(measured['sampled'], 'file')}{stay}"
     ]
 
 
