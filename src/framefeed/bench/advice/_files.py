@@ -224,13 +224,17 @@ def measure_decoding(options: Options, report: Report) -> None:
     originals = {each.row: each for each in list_originals(catalog, options["short_side"])}
     decoder, timed, failed, rounds = as_decoder("auto", None), dict[int, _Timed](), dict[int, str](), list[float]()
 
-    def describe() -> dict[str, Any]:
-        return _describe_decoding(options, catalog, plan, timed, rounds, failed)
+    def describe(factor: float) -> dict[str, Any]:
+        return _describe_decoding(options, catalog, plan, timed, rounds, failed, factor)
+
+    def compare() -> float:
+        return compare_predictions(options, catalog, plan, list(timed))
 
     for number in range(_MOST_ROUNDS + 1):
         drawn = plan.with_epoch(number)
         for position in range(len(plan)):
             if timed and time.perf_counter() > until:
+                report(describe(compare()))
                 return
             if position in failed:
                 continue
@@ -248,12 +252,12 @@ def measure_decoding(options: Options, report: Report) -> None:
             # Of the first round, in which all is new to the processor and the system, only what no other has is kept.
             own.seconds = [seconds] if number == 1 else [*own.seconds, seconds]
             if number == 0:
-                report(describe())
+                report(describe(1.0))
         if not timed:
             raise MissingMedia(f"no clip of {format_count(len(plan), 'file')} can be decoded: {failed[0]}")
         if number:
             rounds.append(fmean(each.seconds[-1] for each in timed.values()))
-        report(describe())
+        report(describe(compare()))
 
 
 def decode_frames(decoder: Decoder, source: MediaSource, index: FrameIndex, ordinals: IntArray, output: Any) -> None:
@@ -270,9 +274,9 @@ def _describe_decoding(
     timed: Mapping[int, _Timed],
     rounds: Sequence[float],
     failed: Mapping[int, str],
+    factor: float,
 ) -> dict[str, Any]:
     means = list(rounds) or [fmean(each.seconds[-1] for each in timed.values())]
-    factor = compare_predictions(options, catalog, plan, list(timed)) if rounds else 1.0
     decoded = plan.describe().decoded_frames_per_delivered_frame
     frames, nbytes = catalog.num_frames, catalog.table["bytes"].to_numpy()
     shares = np.minimum(1.0, decoded * options["frames_per_clip"] / np.maximum(1, frames))

@@ -46,11 +46,11 @@ def _describe_media(measured: Mapping[str, Any]) -> list[str]:
     )
     left = f"; {format_count(measured['left_out'], 'other file')} left out" if measured["left_out"] else ""
     lines = [
-        f"media: {format_count(measured['scanned'], 'file')} looked at{drawn}; {measured['failed']} failed{left}; an epoch "
-        f"of all has {format_count(measured['clips'], 'clip')} of "
+        f"media: {format_count(measured['scanned'], 'file')} scanned{drawn}; {measured['failed']} failed{left}; "
+        f"an epoch of all has {format_count(measured['clips'], 'clip')} of "
         f"{format_count(measured['frames_per_clip'], 'frame')} by {measured['rule']}",
-        f"  measured: {format_count(measured['sampled'], nouns[measured['kind']])}, drawn by codec, size and distance of key "
-        "frames",
+        f"  measured: {format_count(measured['sampled'], nouns[measured['kind']])}, at even distances in the order of "
+        "codec, size and distance of key frames",
     ]
     return lines + [f"  failed: {message}" for _, _, message in measured["errors"]]
 
@@ -78,8 +78,8 @@ def _describe_storage(measured: Mapping[str, Any]) -> list[str]:
 def _describe_cache(measured: Mapping[str, Any]) -> list[str]:
     what = "every frame" if measured["holds"] == "every frame" else "the frames of all clips"
     return [
-        f"cache: {what} {measured['codec']}: {format_bytes(measured['bytes'])}, {format_seconds(measured['make_seconds'])} to "
-        f"fill; by {format_count(measured['clips'], 'clip')}"
+        f"cache: {what} {measured['codec']}: {format_bytes(measured['bytes'])}, "
+        f"{format_seconds(measured['make_seconds'])} to fill; by {format_count(measured['clips'], 'clip')}"
     ]
 
 
