@@ -123,7 +123,7 @@ def test_it_advises(here: Here, videos: Path, answer: Answer) -> None:
     assert [line.split(": ")[1] for line in err.splitlines()] == [
         "media", "decode", "storage", "cache", "proxies", "loader",
     ]  # fmt: skip
-    assert any(line.startswith("media: 2 files looked at; 0 failed") for line in lines)
+    assert any(line.startswith("media: 2 files scanned; 0 failed") for line in lines)
     assert [line.split("  ")[0] for line in lines if re.match("(originals|cache|proxies), ", line)][:4] == [
         "originals, 1 thread", "originals, 2 threads", "cache, 1 thread", "cache, 2 threads",
     ]  # fmt: skip
@@ -152,7 +152,7 @@ def test_it_ends_within_its_time_and_advises(empty: Path, videos: Path, answer: 
 
 def test_one_file_is_enough(here: Here, videos: Path, answer: Answer) -> None:
     out, _ = answer("bench", "all", *PATIENT, videos / "70.mp4")
-    assert "media: 1 file looked at; 0 failed" in out
+    assert "media: 1 file scanned; 0 failed" in out
     assert f'catalog = ff.scan("{videos / "70.mp4"}", out="catalog.parquet")' in out
 
 
@@ -160,7 +160,7 @@ def test_media_may_be_named_by_the_environment(
     here: Here, videos: Path, answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FRAMEFEED_MEDIA", str(videos))
-    assert "media: 2 files looked at" in answer("bench", "all", *PATIENT).out
+    assert "media: 2 files scanned" in answer("bench", "all", *PATIENT).out
 
 
 def test_a_catalog_is_measured_with_the_files_that_it_names(
@@ -174,7 +174,7 @@ def test_a_catalog_is_measured_with_the_files_that_it_names(
     ff.scan(videos, out=tmp_path / "apart.parquet", root=videos, progress=False)
     for words in ([moved / "beside.parquet"], [tmp_path / "apart.parquet", "--root", moved]):
         out, _ = answer("bench", "all", *PATIENT, *words)
-        assert "media: 2 files looked at; 0 failed" in out
+        assert "media: 2 files scanned; 0 failed" in out
         assert "failed:" not in out
     taken = here.given["loader"]
     assert taken["is_catalog"]
@@ -183,7 +183,7 @@ def test_a_catalog_is_measured_with_the_files_that_it_names(
     assert re.search(r"no clip of 2 files can be decoded: \S+/(5|70)\.mp4: no such file", message)
 
 
-def test_of_many_files_some_are_looked_at(here: Here, tmp_path: Path, answer: Answer) -> None:
+def test_of_many_files_some_are_scanned(here: Here, tmp_path: Path, answer: Answer) -> None:
     many = tmp_path / "many"
     many.mkdir()
     Image.new("RGB", (32, 24), "red").save(many / "0.jpg")
@@ -191,7 +191,7 @@ def test_of_many_files_some_are_looked_at(here: Here, tmp_path: Path, answer: An
         os.link(many / "0.jpg", many / f"{number}.jpg")
     out, _ = answer("bench", "all", *PATIENT, many)
     assert (
-        "media: 1,024 files looked at, of 3,000 files that are there; 0 failed; an epoch of all has 3,000 clips" in out
+        "media: 1,024 files scanned, of 3,000 files that are there; 0 failed; an epoch of all has 3,000 clips" in out
     )
     assert "By 1,024 files drawn from 3,000 files." in out
 
