@@ -83,7 +83,7 @@ CONCERNS = [
      "vlm compat.qwen_vl_utils"),
     ("scripts of other libraries", 1_799, "one import is changed, and frames are exact", "compat"),
     ("command line", 3_840, "all of it without Python", "cli __main__"),
-    ("measuring on own files", 4_600, "which way is fastest here, against the libraries that are installed", "bench"),
+    ("measuring on own files", 4_700, "which way is fastest here, against the libraries that are installed", "bench"),
     ("reports", 2_040, "a page that shows what is in a data set, and one that shows which way is fastest", "report"),
     ("exams for other people's parts", 1_530, "a decoder or codec of one's own is checked as ours are", "testing"),
     ("shared values, messages, errors", 2_830, "errors that name file, reason and next step", "errors _absence _arrays "

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from benchmarks.decode.workloads import decode_clips
 from framefeed.bench import (
     NUM_FRAMES,
     OUR_METHOD,
@@ -21,7 +22,6 @@ from framefeed.bench import (
     Row,
     Timings,
     compare_times,
-    decode_clips,
     ready,
 )
 from framefeed.bench.baselines import Method
@@ -50,7 +50,7 @@ def count_decoding(clips: Sequence[BenchClip]) -> DecodeCounts:
     """What decoding some clips costs us, in counts."""
     total = DecodeCounts()
     for clip in clips:
-        total += decode_clips(clip.video, [clip.ordinals])[1]
+        total += decode_clips(clip.video, [clip])
     return total
 
 
@@ -67,7 +67,7 @@ def length_row(short: BenchVideo, long: BenchVideo, methods: Sequence[Method], r
         if method is OUR_METHOD:
             return Contender(name, ready(lambda number: count_decoding(batches[which][number])), amount=CLIPS)
         rows = few[which]
-        return Contender(name, lambda: open_method(method, "many files", rows), method.library, most_rounds=PEER_ROUNDS)
+        return Contender(name, lambda: open_method(method, rows), method.library, most_rounds=PEER_ROUNDS)
 
     def check(contender: Contender) -> list[str] | None:
         method, which = plays[contender.name]

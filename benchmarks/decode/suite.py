@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.decode.engines import engines_row
 from benchmarks.decode.length import length_row
 from benchmarks.decode.loader import memory_row, moving_row, overhead_row
+from benchmarks.decode.workloads import Libraries, batch_row, files_row
 from benchmarks.media import OwnStore
 from framefeed.bench import (
     OUR_METHOD,
@@ -27,7 +28,7 @@ from framefeed.bench import (
     spread_ordinals,
 )
 from framefeed.bench.baselines import Method, Peers
-from framefeed.bench.decode import Workload, workload_row
+from framefeed.bench.decode import Workload
 from framefeed.errors import MissingMedia
 
 PEERS = ("torchcodec", "decord2", "spdl", "opencv", "benchmarks.peers.torch", "benchmarks.peers.pillow")
@@ -46,16 +47,16 @@ WORKLOADS: Mapping[str, Workload] = {
         Workload(
             "gop12-2", "456x256, GOP 12, 16 frames 2 apart, every clip another copy",
             lambda store: store.short_gop_trailer, 2, 20,
-            against=(("many files", ("decord2", "torchcodec")), ("many files", ("spdl",))),
-        ),
-        Workload(
-            "batch-12", "720p trailer, a batch of 12 clips of 16 frames 24 apart", lambda store: store.trailer, 24, 12,
-            rules=("clip by clip", "one call"), against=(("one call", ("torchcodec",)),),
         ),
     )
 }  # fmt: skip
+AGAINST: Mapping[str, Sequence[Libraries]] = {"gop12-2": (("decord2", "torchcodec"), ("spdl",))}
+"""Libraries that a workload is compared with, besides all of them together."""
+BATCH = Workload(
+    "batch-12", "720p trailer, a batch of 12 clips of 16 frames 24 apart", lambda store: store.trailer, 24, 12
+)
 ROWS: Mapping[str, str] = {
-    **{key: workload.title for key, workload in WORKLOADS.items()},
+    **{workload.key: workload.title for workload in (*WORKLOADS.values(), BATCH)},
     "length": "the same clip in a video 50 times as long",
     "engines": "each engine through its backend against itself",
     "resize": "difference of the default resize from a high-quality resize",
@@ -73,10 +74,13 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
     store = OwnStore(options.media, work, rounds)
     few = OwnStore(options.media, work, rounds, test_frames=ENGINE_FRAMES)
     makes: dict[str, MakeRow] = {
-        key: lambda scratch, stack, workload=workload: workload_row(workload, store, methods, rounds)
+        key: lambda scratch, stack, workload=workload: files_row(
+            workload, store, methods, rounds, AGAINST.get(workload.key, ())
+        )
         for key, workload in WORKLOADS.items()
     }
     makes |= {
+        BATCH.key: lambda scratch, stack: batch_row(BATCH, store, methods, rounds, ("torchcodec",)),
         "length": lambda scratch, stack: length_row(store.test_video, store.long_test_video, methods, rounds),
         "engines": lambda scratch, stack: engines_row(few.test_video, few.vp9_test_video, rounds),
         "resize": lambda scratch, stack: resize_row(store, methods, peers),

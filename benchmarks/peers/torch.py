@@ -13,10 +13,26 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.peers.kinds import Producers
 from framefeed.adapters.torch import DataLoader as OurDataLoader
-from framefeed.bench.baselines.torch import Items
 from framefeed.decode import Pixels
 
 PACKAGES = ("torch",)
+
+
+class Items(Dataset[torch.Tensor]):
+    """Tensors, made as they are asked for, each again and again."""
+
+    def __init__(self, items: Sequence[Any], make: Callable[[Any], Any], length: int) -> None:
+        self._items = list(items)
+        self._make = make
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, position: int) -> torch.Tensor:
+        if not 0 <= position < self._length:
+            raise IndexError(position)
+        return torch.as_tensor(self._make(self._items[position % len(self._items)]))
 
 
 def load_ready(clips: Sequence[Pixels], length: int, batch_size: int, num_workers: int) -> DataLoader[Any]:

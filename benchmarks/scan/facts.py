@@ -103,11 +103,14 @@ def headers_row(tree: Tree, originals: Originals, engines: Sequence[Engine], pro
     # Every original comes round equally often, and at least once.
     turns = {name: max(1, round(SHARES[each.pace] * len(tree) / len(tree.originals))) for name, each in by_name.items()}
     paths = {name: tree.paths(times * len(tree.originals)) for name, times in turns.items()}
+    facts: dict[str, dict[str, float]] = {name: {"files_a_round": len(of)} for name, of in paths.items()}
     opened: dict[str, ReadSizes] = {}
     measured: dict[str, list[Size]] = {}
 
     def open_engine(name: str) -> Run:
+        before = read_family_clocks()
         read = opened[name] = by_name[name].open(processes, stack)
+        facts[name]["opening_cpu_seconds"] = round((read_family_clocks() - before).cpu, 4)
 
         def run(number: int) -> None:
             measured[name] = read(paths[name])
@@ -131,10 +134,9 @@ def headers_row(tree: Tree, originals: Originals, engines: Sequence[Engine], pro
         return Findings(comparisons, {"originals": len(originals.stills), "processes": processes})
 
     contenders = [
-        Contender(name, partial(open_engine, name), engine.library, amount=len(paths[name]),
-                  facts={"files_a_round": len(paths[name])})
+        Contender(name, partial(open_engine, name), engine.library, amount=len(paths[name]), facts=facts[name])
         for name, engine in by_name.items()
-    ]  # fmt: skip
+    ]
     return Row(
         "headers",
         "width and height of JPEG and PNG files, one after the other, warm cache",
@@ -144,7 +146,6 @@ def headers_row(tree: Tree, originals: Originals, engines: Sequence[Engine], pro
         check=check,
         recheck=recheck,
         clock=read_family_clocks,
-        times_opening=True,
     )
 
 

@@ -14,7 +14,6 @@ from framefeed.bench._runner import Reading, Rounds, Timings
 from framefeed.bench.baselines import Peers
 from framefeed.bench.cache._checking import CROP, check, draw_crops
 from framefeed.bench.cache._pages import count_pages, count_resident_pages, forget, measure_disk
-from framefeed.bench.cache._reads import compare_exact
 from framefeed.bench.cache._sample import near_keys, take_sample, video_of
 from framefeed.bench.cache._suite import PEERS
 from framefeed.bench.cache._table import choose_codecs, describe_choice
@@ -186,21 +185,6 @@ def test_the_disk_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
 
 
 # --- figures --------------------------------------------------------------------------------------
-
-
-def test_ours_are_compared_with_the_level_of_lz4_that_reads_fastest() -> None:
-    seconds = {"joblib lz4 1": 4.0, "joblib lz4 5": 3.0, "PNG (OpenCV)": 30.0, "framefeed zstd, planes": 2.0,
-               "framefeed lz4, RGB": 1.5}  # fmt: skip
-    nbytes = {"joblib lz4 1": 80.0, "joblib lz4 5": 60.0, "PNG (OpenCV)": 30, "framefeed zstd, planes": 30.0,
-              "framefeed lz4, RGB": 90.0}  # fmt: skip
-    timings = Timings({name: {n: Reading(took, took) for n in range(3)} for name, took in seconds.items()})
-    by_key = {comparison.key: comparison.figures for comparison in compare_exact(timings, nbytes).comparisons}
-    speed = by_key["speed of joblib lz4, its fastest level"]["framefeed zstd, planes"]
-    assert (speed.against, speed.value.median) == ("joblib lz4 5", 1.5)
-    assert by_key["bytes of joblib lz4, its fastest level"]["framefeed zstd, planes"].value == 0.5
-    assert list(by_key["speed of joblib lz4 1"]) == ["framefeed lz4, RGB", "framefeed zstd, planes"]
-    assert list(by_key["speed of framefeed lz4, RGB"]) == ["framefeed zstd, planes"]
-    assert "bytes of PNG (OpenCV)" in by_key
 
 
 def test_overheads_are_taken_round_by_round() -> None:

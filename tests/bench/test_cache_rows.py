@@ -19,7 +19,7 @@ from framefeed.bench._runner import Rounds, Row, run_row
 from framefeed.bench._suites import BenchOptions, run_suite
 from framefeed.bench.baselines import FileFormat, Method, Peers
 from framefeed.bench.cache import CACHE, _suite, _table, describe_table, refuse_pictures
-from framefeed.bench.cache._reads import exact_row, original_row
+from framefeed.bench.cache._reads import original_row
 from framefeed.bench.cache._sample import Sample, take_sample, video_of
 from framefeed.bench.cache._stored import CachedSample, Gives, Scene, Stores
 from framefeed.bench.cache._table import FormatTable, list_formats, our_codecs
@@ -178,27 +178,6 @@ def test_a_cache_that_gives_another_frame_is_wrong_in_the_table(scene: Scene, st
 # --- the paired rows ------------------------------------------------------------------------------
 
 
-def test_exact_codecs_are_compared_with_all_of_theirs(scene: Scene) -> None:
-    row = run_made(exact_row, scene)
-    assert names_wrong(row) == []
-    names = {each["name"] for each in row["contenders"]}
-    assert names >= {"framefeed lz4, RGB", *(f"framefeed {codec}, planes" for codec in scene.exact_codecs())}
-    if "joblib" in scene.peers.modules:
-        assert names >= {f"joblib lz4 {level}" for level in (1, 2, 3, 5)}
-        assert row["comparisons"][0]["key"] == "speed of joblib lz4, its fastest level"
-    assert {len(each["cpu_seconds"]) for each in row["contenders"]} == {2}
-    assert all(each["facts"]["bytes_a_frame"] > 0 for each in row["contenders"])
-    assert text_of(row)
-
-
-def test_a_format_that_loses_a_bit_is_wrong_and_not_compared(scene: Scene) -> None:
-    peers = offering(FORMATS=[replace(RAW, name="joblib lz4 1"), replace(RAW, name="PNG", read=losing_a_bit)])
-    row = run_made(exact_row, replace(scene, peers=peers))
-    assert names_wrong(row) == ["PNG"]
-    assert [each for each in row["comparisons"] if "PNG" in each["key"]] == []
-    assert [each for each in row["comparisons"] if each["key"] == "speed of joblib lz4 1"]
-
-
 def test_decoding_and_peers_are_compared_on_the_same_frames(scene: Scene) -> None:
     row = run_made(original_row, scene)
     readers = scene.peers.list_all("ORIGINALS")
@@ -270,10 +249,10 @@ def test_the_command_runs_every_row_with_every_format(
 
 
 def test_without_a_video_rows_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    report = run_suite(CACHE, BenchOptions((tmp_path,), tmp_path / "work", rows=("exact", "original")))
+    report = run_suite(CACHE, BenchOptions((tmp_path,), tmp_path / "work", rows=("table", "original")))
     assert report["rows"] == []
-    assert report["skipped"].keys() == {"exact", "original"}
-    assert "not run: exact" in "\n".join(describe_closing(report))
+    assert report["skipped"].keys() == {"table", "original"}
+    assert "not run: table" in "\n".join(describe_closing(report))
 
 
 def test_a_picture_is_no_video(video: BenchVideo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,7 +284,7 @@ def test_progress_is_printed_to_a_terminal_alone(
 
 
 def test_unknown_rows_and_folders_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match=r"rows: expected some of .*exact.*got nothing"):
+    with pytest.raises(UsageError, match=r"rows: expected some of .*original, table.*got nothing"):
         run_suite(CACHE, BenchOptions(rows=("nothing",)))
     assert main(["bench", "cache", "--rows", "gop12-2"]) == 1
     assert "original" in capsys.readouterr().err

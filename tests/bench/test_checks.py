@@ -4,13 +4,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.decode.suite import WORKLOADS, compare_resizing
+from benchmarks.decode.suite import compare_resizing
 from benchmarks.media import OwnStore, numbered_picture
-from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, Reference, decode_clips, psnr, spread_ordinals
+from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, Reference, decode_clip, psnr, spread_ordinals
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import Rounds, run_row
 from framefeed.bench.baselines import Method, Peers, ReadFrames, load_module
-from framefeed.bench.decode._workloads import DECODE, Workload, all_ordinals, check_frames, workload_row
+from framefeed.bench.decode._workloads import DECODE, Workload, check_frames, workload_row
 from framefeed.errors import MissingMedia
 
 ORDINALS = list(range(3, 40, 4))
@@ -27,31 +27,31 @@ def video(store: MediaStore) -> BenchVideo:
 
 
 def test_our_frames_are_right(video: BenchVideo) -> None:
-    frames = decode_clips(video, [ORDINALS])[0][0]
+    frames = decode_clip(video, ORDINALS)
     assert Reference(video, ORDINALS).share_matching(frames, "NCHW") == 1.0
     assert Reference(video, ORDINALS).share_matching(frames.transpose(0, 2, 3, 1), "NHWC") == 1.0
 
 
 @pytest.mark.parametrize("shift", [-4, -1, 1, 2, 10])
 def test_other_frames_are_wrong(video: BenchVideo, shift: int) -> None:
-    frames = decode_clips(video, [[max(0, ordinal + shift) for ordinal in ORDINALS]])[0][0]
+    frames = decode_clip(video, [max(0, ordinal + shift) for ordinal in ORDINALS])
     assert Reference(video, ORDINALS).share_matching(frames, "NCHW") < 0.2
 
 
 def test_another_colour_recipe_is_not_wrong(video: BenchVideo) -> None:
-    frames = decode_clips(video, [ORDINALS])[0][0]
+    frames = decode_clip(video, ORDINALS)
     paler = (frames * 0.97 + 3).astype(np.uint8)
     assert Reference(video, ORDINALS).share_matching(paler, "NCHW") == 1.0
 
 
 def test_too_few_frames_are_wrong(video: BenchVideo) -> None:
-    frames = decode_clips(video, [ORDINALS])[0][0]
+    frames = decode_clip(video, ORDINALS)
     assert Reference(video, ORDINALS).share_matching(frames[:-1], "NCHW") == 0.0
 
 
 def open_late(video: BenchVideo) -> ReadFrames:
     """Give the frames behind those that were asked for, at once."""
-    return lambda ordinals: decode_clips(video, [[min(ordinal + 1, len(video) - 1) for ordinal in ordinals]])[0][0]
+    return lambda ordinals: decode_clip(video, [min(ordinal + 1, len(video) - 1) for ordinal in ordinals])
 
 
 SMALL = Workload("small", "small", lambda store: store.test_video, 1, 1)
@@ -90,13 +90,12 @@ def test_numbered_pictures_differ_and_show_white_on_blue() -> None:
     assert {tuple(colour) for colour in one.reshape(-1, 3)[::97]} == {(0, 0, 255), (255, 255, 255)}
 
 
-def test_clips_are_drawn_alike_for_all_rules_and_fit(store: MediaStore) -> None:
-    small = replace(WORKLOADS["gop12-2"], video=lambda store: store.test_video, stride=4, clips=5)
-    one, many = (small.batches(store, 3, rule) for rule in ("one call", "many files"))
+def test_clips_are_drawn_alike_from_any_files_and_fit(store: MediaStore, video: BenchVideo) -> None:
+    small = replace(SMALL, stride=4, clips=5)
+    one, many = (small.draw(files, 3) for files in ([video], store.copies(video, 12)))
     assert [[c.ordinals for c in row] for row in one] == [[c.ordinals for c in row] for row in many]
     assert len({clip.video.path for row in many for clip in row}) == 12
     assert all(len(c.ordinals) == NUM_FRAMES and c.ordinals[-1] < len(c.video) for row in one for c in row)
-    assert all_ordinals(one[0]) == sorted({ordinal for clip in one[0] for ordinal in clip.ordinals})
 
 
 def test_without_the_media_the_trailer_is_missing(store: OwnStore) -> None:
@@ -114,7 +113,7 @@ def test_psnr_of_a_known_error() -> None:
 def test_resizing_is_compared_to_a_reference(video: BenchVideo) -> None:
     ordinals = spread_ordinals(len(video), 24)
     reference = load_module("benchmarks.peers.pillow").resize_frames(video, ordinals)
-    pictures = decode_clips(video, [ordinals])[0][0]
+    pictures = decode_clip(video, ordinals)
     peer = replace(OUR_METHOD, name="torchcodec exact")
     both = compare_resizing("it", reference, {OUR_METHOD: pictures, peer: pictures + 1})
     assert both[0].figures[OUR_METHOD.name].value > 35

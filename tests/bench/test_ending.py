@@ -81,7 +81,7 @@ def test_a_clip_that_is_made_in_time_is_the_one_that_was_asked_for(tmp_path: Pat
     [
         (OWN_DECODE, "length", "test_720p60_3600.mp4"),
         (make_suite(16), "scan", "pictures"),
-        (CACHE, "exact", "made_720p.mp4"),
+        (CACHE, "original", "made_720p.mp4"),
         (DECODE, "own", "made_720p.mp4"),
     ],
 )
@@ -131,7 +131,7 @@ def test_no_peer_takes_the_signal_that_ends_a_bench(tmp_path: Path) -> None:
 def test_temporary_folders_go_when_a_bench_is_ended(number: signal.Signals, tmp_path: Path) -> None:
     video, folder = write_clip(tmp_path / "clip.mp4", ClipSpec(num_frames=40)), tmp_path / "temporary"
     folder.mkdir()
-    words = ["bench", "cache", "--rows", "exact", "--pairs", "100000", os.fspath(video)]
+    words = ["bench", "cache", "--rows", "original", "--pairs", "100000", os.fspath(video)]
     run = "import sys; from framefeed.cli import main; sys.exit(main(sys.argv[1:]))"
     environment = {**os.environ, "TMPDIR": os.fspath(folder)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -3,15 +3,20 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.cache import passes
-from benchmarks.cache.suite import ROWS, SUITE
-from framefeed.bench import BenchOptions, BenchVideo, Rounds, Row, describe_row, run_row
-from framefeed.bench.baselines import Peers
+from benchmarks.cache.exact import compare_exact, exact_row
+from benchmarks.cache.suite import PEERS, ROWS, SUITE
+from framefeed.bench import BenchOptions, BenchVideo, Reading, Rounds, Row, Timings, describe_row, run_row
+from framefeed.bench.baselines import FileFormat, Peers
+from framefeed.bench.cache import Scene, take_sample
+from framefeed.cache import find_exact_codecs
+from framefeed.decode import Pixels
 from framefeed.testing import ClipSpec, write_clip
 
 
@@ -69,3 +74,63 @@ def test_batches_that_differ_are_wrong(video: BenchVideo, tmp_path: Path, monkey
 
 def test_every_row_of_the_suite_is_planned(video: BenchVideo, tmp_path: Path) -> None:
     assert [*SUITE.plan(BenchOptions((video.path,)), Peers(), tmp_path, print)] == [*ROWS]
+
+
+# --- single frames --------------------------------------------------------------------------------
+
+
+def run_exact(video: BenchVideo, folder: Path, peers: Peers) -> dict[str, Any]:
+    sample = take_sample(video, 5, (16, 24), Rounds())
+    with ExitStack() as stack:
+        return run_row(exact_row(Scene(sample, folder, peers, Rounds(2, 2), 1), stack), Rounds(2, 2))
+
+
+def test_exact_codecs_are_compared_with_all_of_theirs(video: BenchVideo, tmp_path: Path) -> None:
+    peers = Peers.find(PEERS)
+    row = run_exact(video, tmp_path, peers)
+    assert [each["name"] for each in row["contenders"] if each["num_wrong"]] == []
+    names = {each["name"] for each in row["contenders"]}
+    layouts = {frame.layout for frame in take_sample(video, 5, (16, 24), Rounds()).frames}
+    assert names >= {"framefeed lz4, RGB", *(f"framefeed {codec.name}, planes" for codec in find_exact_codecs(layouts))}
+    if "joblib" in peers.modules:
+        assert names >= {f"joblib lz4 {level}" for level in (1, 2, 3, 5)}
+        assert row["comparisons"][0]["key"] == "speed of joblib lz4, its fastest level"
+    assert {len(each["cpu_seconds"]) for each in row["contenders"]} == {2}
+    assert all(each["facts"]["bytes_a_frame"] > 0 for each in row["contenders"])
+    assert describe_row(row)
+
+
+def save_array(path: str, rgb: Pixels) -> None:
+    np.save(path, rgb)
+
+
+def dropping_a_bit(path: str) -> Pixels:
+    frame = np.load(path)
+    frame[0, 0, 0] ^= 1
+    return frame
+
+
+def test_a_format_that_loses_a_bit_is_wrong_and_not_compared(video: BenchVideo, tmp_path: Path) -> None:
+    forms = [
+        FileFormat("joblib lz4 1", ".npy", True, save_array, np.load),
+        FileFormat("PNG", ".npy", True, save_array, dropping_a_bit),
+    ]
+    row = run_exact(video, tmp_path, Peers({"made": SimpleNamespace(FORMATS=forms)}))
+    assert [each["name"] for each in row["contenders"] if each["num_wrong"]] == ["PNG"]
+    assert [each for each in row["comparisons"] if "PNG" in each["key"]] == []
+    assert [each for each in row["comparisons"] if each["key"] == "speed of joblib lz4 1"]
+
+
+def test_ours_are_compared_with_the_level_of_lz4_that_reads_fastest() -> None:
+    seconds = {"joblib lz4 1": 4.0, "joblib lz4 5": 3.0, "PNG (OpenCV)": 30.0, "framefeed zstd, planes": 2.0,
+               "framefeed lz4, RGB": 1.5}  # fmt: skip
+    nbytes = {"joblib lz4 1": 80.0, "joblib lz4 5": 60.0, "PNG (OpenCV)": 30, "framefeed zstd, planes": 30.0,
+              "framefeed lz4, RGB": 90.0}  # fmt: skip
+    timings = Timings({name: {n: Reading(took, took) for n in range(3)} for name, took in seconds.items()})
+    by_key = {comparison.key: comparison.figures for comparison in compare_exact(timings, nbytes).comparisons}
+    speed = by_key["speed of joblib lz4, its fastest level"]["framefeed zstd, planes"]
+    assert (speed.against, speed.value.median) == ("joblib lz4 5", 1.5)
+    assert by_key["bytes of joblib lz4, its fastest level"]["framefeed zstd, planes"].value == 0.5
+    assert list(by_key["speed of joblib lz4 1"]) == ["framefeed lz4, RGB", "framefeed zstd, planes"]
+    assert list(by_key["speed of framefeed lz4, RGB"]) == ["framefeed zstd, planes"]
+    assert "bytes of PNG (OpenCV)" in by_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, decode_clips, psnr, spread_ordinals
+from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, psnr, spread_ordinals
 from framefeed.bench._media import BenchVideo, MediaStore, write_clip_in_time
 from framefeed.bench._printing import describe_closing, describe_row
 from framefeed.bench._processes import count_cpu_seconds, descendants, read_family_clocks
@@ -56,7 +56,6 @@ __all__ = [
     "Timings",
     "compare_times",
     "count_cpu_seconds",
-    "decode_clips",
     "descendants",
     "describe_closing",
     "describe_machine",

@@ -6,6 +6,7 @@ Frames are compared by content, whatever a contender's resize does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from framefeed.bench._media import BenchVideo
 from framefeed.bench.baselines import SIZE, Method
-from framefeed.decode import ClipSlot, DecodeCounts, Pixels
+from framefeed.decode import ClipSlot, Pixels
 from framefeed.decode.backends.pyav import PyAVDecoder
 from framefeed.request import OutputSpec
 
@@ -29,26 +30,16 @@ _DECODER = PyAVDecoder()
 _PLAIN = PyAVDecoder(skip=False, direct=False)
 
 
-def decode_clips(
-    video: BenchVideo, clips: Sequence[Sequence[int]], decoder: PyAVDecoder = _DECODER
-) -> tuple[list[Pixels], DecodeCounts]:
-    """Decode some clips of one video in one call; uint8 [T, 3, 224, 224] each, and what it cost."""
-    slots = [
-        ClipSlot(np.array(clip, dtype=np.int64), OUTPUT, np.empty((len(clip), 3, SIZE, SIZE), dtype=np.uint8))
-        for clip in clips
-    ]
-    report = decoder.decode(video.source, video.index, slots)
-    report.raise_first()
-    return [slot.out for slot in slots], report.counts
+def decode_clip(video: BenchVideo, ordinals: Sequence[int], decoder: PyAVDecoder = _DECODER) -> Pixels:
+    """Decode the frames of a clip; uint8 [T, 3, 224, 224]."""
+    out = np.empty((len(ordinals), 3, SIZE, SIZE), dtype=np.uint8)
+    slot = ClipSlot(np.array(ordinals, dtype=np.int64), OUTPUT, out)
+    decoder.decode(video.source, video.index, [slot]).raise_first()
+    return out
 
 
 # Contexts stay in the pool, whatever file comes next.
-OUR_METHOD = Method(
-    OURS,
-    "NCHW",
-    lambda video: lambda ordinals: decode_clips(video, [ordinals])[0][0],
-    prepare=lambda video: video.index,
-)
+OUR_METHOD = Method(OURS, "NCHW", lambda video: partial(decode_clip, video), prepare=lambda video: video.index)
 
 NEIGHBOURS = (-3, -2, -1, 1, 2, 3)
 _CELL = 4
@@ -77,7 +68,7 @@ class Reference:
         self.video = video
         self.ordinals = list(ordinals)
         needed = sorted({self._near(ordinal, step) for ordinal in ordinals for step in (0, *NEIGHBOURS)})
-        pictures = brightness(decode_clips(video, [needed], _PLAIN)[0][0], "NCHW")
+        pictures = brightness(decode_clip(video, needed, _PLAIN), "NCHW")
         self._of = dict(zip(needed, pictures, strict=True))
 
     def _near(self, ordinal: int, step: int) -> int:

@@ -40,10 +40,9 @@ def describe_closing(report: Row) -> list[str]:
 
 def _table(row: Row, entries: Sequence[Row]) -> list[str]:
     columns = list(dict.fromkeys(name for each in entries for name in each["facts"]))
-    opens = any("opening_cpu_seconds" in each for each in entries)
     unit, checks = row["unit"], any(each["is_checked"] for each in entries)
     header = ["", f"{unit}/CPU s", f"{unit}/s", "rounds", *(name.replace("_", " ") for name in columns)]
-    rows = [[*header, *(["start-up CPU s"] * opens), *(["output"] * checks)]]
+    rows = [[*header, *(["output"] * checks)]]
     for each in entries:
         rows.append([
             each["name"],
@@ -51,7 +50,6 @@ def _table(row: Row, entries: Sequence[Row]) -> list[str]:
             _rate(each["per_second"]),
             str(len(each["cpu_seconds"])),
             *(_fact(each["facts"].get(name, "")) for name in columns),
-            *([f"{each['opening_cpu_seconds']:.2f}"] if opens else []),
             *([f"{each['num_wrong']} WRONG" if each["num_wrong"] else "right" * each["is_checked"]] * checks),
         ])  # fmt: skip
     lines = format_table(rows, indent="    ")

@@ -91,7 +91,7 @@ class Contender:
     """One thing that is timed."""
 
     name: str
-    open: Callable[[], Run]  # gives the work of a round. What opening takes is noted, and is not in the rounds
+    open: Callable[[], Run]  # gives the work of a round. What opening takes is not in the rounds
     # What must be installed for it; empty for framefeed and the bare system, whose failure ends the row.
     library: str = ""
     rule: str = ""  # key of the rule that it plays by
@@ -206,7 +206,6 @@ class Row:
     clock: Callable[[], Reading] = read_clocks  # of all that may be at work
     between: Callable[[], None] | None = None  # called before each run
     warms_up: bool = False  # whether there is a first round that does not count
-    times_opening: bool = False  # whether what opening a contender takes is part of the result
 
 
 class Failures(dict[str, str]):
@@ -230,11 +229,9 @@ def run_row(row: Row, rounds: Rounds) -> dict[str, Any]:
     wrong is shown as wrong, and no figure compares its time.
     """
     failures, wrong, checked = Failures(), dict[str, list[str]](), set[str]()
-    opening, runs = dict[str, Reading](), dict[str, Run]()
+    runs = dict[str, Run]()
     for contender in row.contenders:
-        before = row.clock()
         run = failures.attempt(contender, lambda contender: contender.open(), contender)
-        opening[contender.name] = row.clock() - before
         if contender.name not in failures:
             runs[contender.name] = run
             complaints = failures.attempt(contender, row.check, contender)
@@ -259,11 +256,7 @@ def run_row(row: Row, rounds: Rounds) -> dict[str, Any]:
         "title": row.title,
         "unit": row.unit,
         "rules": dict(row.rules),
-        "contenders": [
-            _describe(each, raw, wrong[each.name], each.name in checked)
-            | ({"opening_cpu_seconds": round(opening[each.name].cpu, 4)} if row.times_opening else {})
-            for each in timed
-        ],
+        "contenders": [_describe(each, raw, wrong[each.name], each.name in checked) for each in timed],
         "failed": dict(failures),
         "comparisons": [
             {

@@ -32,7 +32,6 @@ class Method:
     open: Callable[[BenchVideo], ReadFrames]  # opens a video; the time that it takes counts, unless it is kept open
     # Makes beforehand what the method may know of a video, as a catalog knows an index; does not count.
     prepare: Callable[[BenchVideo], object] = lambda video: None
-    takes_many: bool = True  # whether one call may ask for the frames of many clips
     resizes_itself: bool = True  # whether the library that decodes also resizes
 
     @property

@@ -19,18 +19,13 @@ def write_array(path: str, rgb: Pixels, compress: tuple[str, int] | int) -> None
     joblib.dump(rgb, path, compress=compress)
 
 
-def read_array(path: str) -> Pixels:
-    """Read a frame that this process has written: joblib unpickles, which is not safe for a stranger's file."""
-    rgb: Pixels = joblib.load(path)
-    return rgb
-
-
 _WAYS: dict[str, tuple[str, int] | int] = {
     "raw": 0,
     **{f"gzip {level}": ("gzip", level) for level in (1, 3)},
     **{f"lz4 {level}": ("lz4", level) for level in (1, 2, 3, 5)},
 }
+# Only what this process has written is read: joblib unpickles, which is not safe for a stranger's file.
 FORMATS = [
-    FileFormat(f"joblib {name}", ".joblib", True, partial(write_array, compress=compress), read_array)
+    FileFormat(f"joblib {name}", ".joblib", True, partial(write_array, compress=compress), joblib.load)
     for name, compress in _WAYS.items()
 ]

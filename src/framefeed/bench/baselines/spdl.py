@@ -51,6 +51,5 @@ class _Window:
 
 METHODS = [
     Method("spdl sampled", "NHWC", partial(_Window, is_sampled=True)),
-    # A filter takes some hundred terms at most.
-    Method("spdl selected", "NHWC", partial(_Window, is_sampled=False), takes_many=False),
+    Method("spdl selected", "NHWC", partial(_Window, is_sampled=False)),
 ]

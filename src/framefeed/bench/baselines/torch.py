@@ -14,24 +14,20 @@ PACKAGES = ("torch",)
 BATCH_SIZE = 16
 
 
-class Items(Dataset[torch.Tensor]):
-    """Tensors, made as they are asked for."""
+class Files(Dataset[torch.Tensor]):
+    """Frames, read as they are asked for."""
 
-    def __init__(self, items: Sequence[Any], make: Callable[[Any], Any], length: int) -> None:
-        self._items = list(items)
-        self._make = make
-        self._length = length
+    def __init__(self, paths: Sequence[str], read: Callable[[str], Pixels]) -> None:
+        self._paths, self._read = list(paths), read
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._paths)
 
     def __getitem__(self, position: int) -> torch.Tensor:
-        if not 0 <= position < self._length:
-            raise IndexError(position)
-        return torch.as_tensor(self._make(self._items[position % len(self._items)]))
+        return torch.as_tensor(self._read(self._paths[position]))
 
 
 def load_files(paths: Sequence[str], read: Callable[[str], Pixels], workers: int) -> Iterable[Any]:
     """Batches of 16 frames, uint8 [16, H, W, 3]; workers stay from one pass to the next."""
-    items = Items(paths, read, len(paths))
-    return DataLoader(items, batch_size=BATCH_SIZE, num_workers=workers, persistent_workers=workers > 0)
+    files = Files(paths, read)
+    return DataLoader(files, batch_size=BATCH_SIZE, num_workers=workers, persistent_workers=workers > 0)

@@ -1,39 +1,23 @@
-"""Rows "exact" and "original": single frames at full size, read in the same rounds.
-
-From our caches, from files of other formats, and decoded from the original.
-"""
+"""Row "original": single frames at full size, from our caches and decoded from the original, in the same rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 from framefeed.bench._frames import psnr
-from framefeed.bench._runner import Comparison, Contender, Figure, Findings, Row, Run, Timings, compare_times
+from framefeed.bench._runner import Comparison, Contender, Findings, Row, Run, Timings, compare_times
 from framefeed.bench.baselines import ReadFrames
 from framefeed.bench.cache._sample import BATCHED, Sample
-from framefeed.bench.cache._stored import (
-    LZ4_RGB,
-    CachedSample,
-    FileSample,
-    Scene,
-    check_stored,
-    count_bytes,
-    exhaust,
-)
+from framefeed.bench.cache._stored import CachedSample, FileSample, Scene, check_stored, count_bytes, exhaust
 from framefeed.decode import ClipSlot
 from framefeed.decode.backends.pyav import PyAVDecoder
 
-FRAMES = 16
+FRAMES = 8
 """Read in a round."""
-DECODED_FRAMES = 8
-"""The same, where the original is decoded."""
-LZ4, PNG = "joblib lz4", "PNG"
-FIRST_LZ4 = "joblib lz4 1"
-"""The write-up's choice where speed matters."""
 OWN = "framefeed, decoded"
 LIKE = 30.0
 """Decibels: colour recipes differ by less than that, frames by more."""
@@ -59,56 +43,9 @@ def enter_stored(stored: FileSample | CachedSample, numbers: Sequence[Sequence[i
     )
 
 
-def exact_row(scene: Scene, stack: ExitStack) -> Row:
-    """Read from each exact codec of ours, from joblib's lz4 and from PNG."""
-    all_stored: dict[str, FileSample | CachedSample] = {
-        form.name: FileSample(form, scene.sample, scene.work / form.name.replace(" ", "_"))
-        for form in scene.peers.list_all("FORMATS")
-        if form.is_exact and form.name.startswith((LZ4, PNG))
-    }
-    for files in all_stored.values():
-        files.write()
-    all_stored |= scene.fill_caches(stack, with_rgb=True)
-    numbers = scene.draw_numbers(FRAMES)
-    nbytes = {name: count_bytes(stored) for name, stored in all_stored.items()}
-    return Row(
-        "exact",
-        f"exact formats at full size, {len(numbers[0])} frames at random a round, read to RGB, ours channels first as "
-        "in batches, theirs channels last as they store them",
-        [
-            enter_stored(stored, numbers, library=name.split()[0] if isinstance(stored, FileSample) else "")
-            for name, stored in all_stored.items()
-        ],
-        lambda timings: compare_exact(timings, nbytes),
-        unit="frames",
-        check=lambda contender: check_stored(all_stored[contender.name]).describe(),
-    )
-
-
-def compare_exact(timings: Timings, nbytes: Mapping[str, float]) -> Findings:
-    """Speed and bytes of each of ours against joblib's lz4, against PNG, and against lz4 of RGB in our own store.
-
-    The last shows what planes gain.
-    """
-    levels = [name for name in timings.of if name.startswith(LZ4)]
-    rivals = {"joblib lz4, its fastest level": timings.best(levels)} if levels else {}
-    rivals |= {name: name for name in timings.of if name in (FIRST_LZ4, LZ4_RGB) or name.startswith(PNG)}
-    comparisons = []
-    for key, rival in rivals.items():
-        ours = [name for name in timings.of if name.startswith("framefeed") and name != rival]
-        ours.sort(key=timings.median)
-        speeds = {name: Figure(timings.ratio(rival, name), name, rival) for name in ours}
-        shares = {name: Figure(nbytes[name] / nbytes[rival], name, rival) for name in ours}
-        comparisons += [
-            Comparison(f"speed of {key}", f"the read speed of {key}, to RGB, by CPU", speeds),
-            Comparison(f"bytes of {key}", f"share of the bytes of {key}", shares),
-        ]
-    return Findings(comparisons)
-
-
 def original_row(scene: Scene, stack: ExitStack) -> Row:
     """Random frames at full size, from our cache and decoded from the original."""
-    sample, numbers = scene.sample, scene.draw_numbers(DECODED_FRAMES)
+    sample, numbers = scene.sample, scene.draw_numbers(FRAMES)
     ours = scene.fill_caches(stack)
     peers = {method.name: method for method in scene.peers.list_all("ORIGINALS")}
 
@@ -160,7 +97,7 @@ def _open_decoder(sample: Sample) -> Callable[[Sequence[int]], None]:
     """Our decoder, into memory that is used again."""
     decoder, video = PyAVDecoder(), sample.video
     height, width, _ = sample.frames[0].rgb.shape
-    memory = np.empty((DECODED_FRAMES, *BATCHED.shape(height, width)), dtype=np.uint8)
+    memory = np.empty((FRAMES, *BATCHED.shape(height, width)), dtype=np.uint8)
 
     def read(numbers: Sequence[int]) -> None:
         ordinals = np.array([sample.frames[number].ordinal for number in numbers], dtype=np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,6 @@ from framefeed.index import FrameIndex
 from framefeed.media import MediaSource
 from framefeed.request import OutputSpec
 
-LZ4_RGB = "framefeed lz4, RGB"
 CLIP = 16
 """Frames that are stored together, and asked for in one call."""
 Gives = Literal["rgb", "small"]
@@ -196,15 +195,12 @@ class Scene:
         drawn = (chance.permutation(total)[: min(count, total)] for _ in range(self.rounds.pairs))
         return [sorted(map(int, numbers)) for numbers in drawn]
 
-    def exact_codecs(self) -> list[str]:
-        """Codecs that store this video's planes and give them back as they were."""
-        return [codec.name for codec in find_exact_codecs({frame.layout for frame in self.sample.frames})]
-
-    def fill_caches(self, stack: ExitStack, with_rgb: bool = False) -> Mapping[str, CachedSample]:
-        """Store the sample with each exact codec."""
-        ways: list[tuple[str, Stores]] = [(codec, "planes") for codec in self.exact_codecs()]
+    def fill_caches(self, stack: ExitStack, *others: tuple[str, Stores]) -> dict[str, CachedSample]:
+        """Store the sample with each codec that gives its planes back as they were, and in other ways; by title."""
+        codecs = find_exact_codecs({frame.layout for frame in self.sample.frames})
+        ways: list[tuple[str, Stores]] = [(codec.name, "planes") for codec in codecs]
         caches = {}
-        for codec, stores in [*ways, ("lz4", "rgb")] if with_rgb else ways:
+        for codec, stores in (*ways, *others):
             cached = CachedSample(codec, stores, self.sample, self.work / f"{codec}_{stores}")
             stack.callback(cached.close)
             cached.write()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from framefeed.bench._runner import Findings, Row
 from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import Peers
-from framefeed.bench.cache._reads import exact_row, original_row
+from framefeed.bench.cache._reads import original_row
 from framefeed.bench.cache._sample import take_sample, video_of
 from framefeed.bench.cache._stored import Scene
 from framefeed.bench.cache._table import measure_formats
@@ -22,7 +22,6 @@ PAIRS = 6
 TABLE = "table"
 ROWS: Mapping[str, str] = {
     TABLE: "one video's frames in every format of framefeed and of other libraries",
-    "exact": "framefeed's best lossless codec, against joblib's lz4 and PNG",
     "original": "reading stored frames, against decoding them from the original",
 }
 PEERS = ("opencv", "joblib", "torchcodec", "decord2", "torch")
@@ -35,16 +34,12 @@ def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> 
     rounds = options.rounds
     begin(f"decoding {options.frames} frames")
     sample = take_sample(video_of(options.media, work, rounds), options.frames, options.size, rounds)
-    makes: Mapping[str, Callable[[Scene, ExitStack], Row]] = {
-        TABLE: lambda scene, stack: table_row(scene, options.crops, begin),
-        "exact": exact_row,
-        "original": original_row,
-    }
 
     def make(key: str, scratch: Path, stack: ExitStack) -> Row:
-        return makes[key](Scene(sample, scratch, peers, rounds, _count_workers(options)), stack)
+        scene = Scene(sample, scratch, peers, rounds, _count_workers(options))
+        return table_row(scene, options.crops, begin) if key == TABLE else original_row(scene, stack)
 
-    return {key: partial(make, key) for key in makes}
+    return {key: partial(make, key) for key in ROWS}
 
 
 def _count_workers(options: BenchOptions) -> int:

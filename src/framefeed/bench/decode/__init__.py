@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from framefeed.bench.decode._workloads import (
     DECODE,
+    RULE,
     BenchClip,
     Workload,
     check_frames,
+    compare_methods,
+    enter_method,
     open_method,
     own_workloads,
     workload_row,
 )
 
-__all__ = ["DECODE", "BenchClip", "Workload", "check_frames", "open_method", "own_workloads", "workload_row"]
+__all__ = [
+    "DECODE",
+    "RULE",
+    "BenchClip",
+    "Workload",
+    "check_frames",
+    "compare_methods",
+    "enter_method",
+    "open_method",
+    "own_workloads",
+    "workload_row",
+]

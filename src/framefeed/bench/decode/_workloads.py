@@ -1,23 +1,16 @@
-"""Random clips of videos: which clips of which media, under which rules of play, and the rows that compare them.
-
-At the end, the rows of ``framefeed bench decode``.
-"""
+"""Random clips of videos, each of another file, and the rows of ``framefeed bench decode``, which compare decoders."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from statistics import median
-from typing import Any, Literal
 
 import numpy as np
 
 from framefeed._units import format_share
-from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, decode_clips
+from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference
 from framefeed.bench._media import BenchVideo, MediaStore
 from framefeed.bench._runner import (
     Comparison,
@@ -30,29 +23,18 @@ from framefeed.bench._runner import (
     Run,
     Timings,
     compare_times,
-    take_time,
 )
 from framefeed.bench._suites import Begin, BenchOptions, MakeRow, Suite
 from framefeed.bench.baselines import Method, Peers
 from framefeed.errors import MissingMedia
-from framefeed.index import Verify, build_index
 
 COPIES = 12
-"""More than the open files that a thread keeps, so that under "many files" none is found open."""
+"""More than the open files that a thread keeps, so that none is found open."""
 CHECKED_CLIPS = 2
 MAX_OWN_VIDEOS = 3
 _CLIP_SECONDS = 0.25
 """Guess of what a clip of the user's costs, to choose how many make a round."""
-# The default, and the cheapest.
-_VERIFIES: tuple[Verify, ...] = ("proof", "none")
-
-Rule = Literal["many files", "clip by clip", "one call"]
-RULES: Mapping[Rule, str] = {
-    "many files": "each clip is from another file, which is opened for it; framefeed has its index from a catalog, "
-    "TorchCodec its frame mappings",
-    "clip by clip": "all clips of a batch are from one file, opened once for the batch; one call for each clip",
-    "one call": "all clips of a batch are from one file, opened once for the batch; one call for all frames",
-}
+RULE = "many files"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,17 +58,12 @@ class Workload:
     video: Callable[[MediaStore], BenchVideo]
     stride: int  # frames from one requested frame to the next
     clips: int  # clips in one round
-    rules: tuple[Rule, ...] = ("many files",)  # rules to measure under
-    # Libraries that are compared with under a rule, besides all of them together.
-    against: tuple[tuple[Rule, tuple[str, ...]], ...] = ()
 
-    def batches(self, store: MediaStore, rounds: int, rule: Rule) -> Batches:
-        """Draw the clips of each round: random starts from which the whole clip fits, one seed for all rules."""
-        video = self.video(store)
-        files = store.copies(video, COPIES) if rule == "many files" else [video]
+    def draw(self, files: Sequence[BenchVideo], rounds: int) -> Batches:
+        """Draw the clips of each round, in turn of files with the same frames: random starts from which a clip fits."""
         rng = np.random.Generator(np.random.Philox(key=SEED))
         span = (NUM_FRAMES - 1) * self.stride
-        starts = rng.integers(0, len(video) - span, (rounds, self.clips)).tolist()
+        starts = rng.integers(0, len(files[0]) - span, (rounds, self.clips)).tolist()
         return [
             [
                 BenchClip(files[(number * self.clips + slot) % len(files)], list(range(at, at + span + 1, self.stride)))
@@ -116,66 +93,41 @@ def own_workloads(store: MediaStore) -> list[Workload]:
 
 
 def workload_row(workload: Workload, store: MediaStore, methods: Sequence[Method], rounds: Rounds) -> Row:
-    """Compare the methods of all peers with ours under each rule of a workload."""
-    video = workload.video(store)
-    batches = {rule: workload.batches(store, rounds.pairs, rule) for rule in workload.rules}
-    plays = {
-        method.name if len(workload.rules) == 1 else f"{method.name}, {rule}": (method, rule)
-        for rule in workload.rules
-        for method in (OUR_METHOD, *methods)
-        if rule != "one call" or method.takes_many
-    }
+    """Compare the methods of all peers with ours."""
+    batches = workload.draw(store.copies(workload.video(store), COPIES), rounds.pairs)
+    plays = {method.name: method for method in (OUR_METHOD, *methods)}
 
     @cache
-    def references(rule: Rule) -> list[Reference]:
-        first = batches[rule][0]
-        if rule == "one call":
-            return [Reference(first[0].video, all_ordinals(first))]
-        return [Reference(clip.video, clip.ordinals) for clip in first[:CHECKED_CLIPS]]
-
-    def check(contender: Contender) -> list[str]:
-        method, rule = plays[contender.name]
-        return check_frames(method, references(rule))
+    def references() -> list[Reference]:
+        return [Reference(clip.video, clip.ordinals) for clip in batches[0][:CHECKED_CLIPS]]
 
     def conclude(timings: Timings) -> Findings:
-        comparisons = [
-            Comparison(
-                f"{rule}: {' + '.join(libraries)}" if libraries else rule,
-                f"{rule}: the speed of {' and '.join(libraries) or 'the fastest other library'}",
-                compare_libraries(timings, plays, rule, libraries),
-            )
-            for rule, libraries in [*((rule, ()) for rule in workload.rules), *workload.against]
-        ]
-        return Findings(comparisons, _index_facts(video, timings) if "many files" in workload.rules else {})
+        figures = compare_methods(timings, OURS, {method.name: method for method in methods})
+        return Findings([Comparison(RULE, f"{RULE}: the speed of the fastest other library", figures)])
 
     return Row(
         workload.key,
         workload.title,
-        [
-            _enter(name, method, rule, batches[rule], workload)
-            for name, (method, rule) in plays.items()
-        ],
+        [enter_method(name, method, RULE, partial(open_method, method, batches), workload.clips)
+         for name, method in plays.items()],
         conclude,
         unit="clips",
-        rules={rule: RULES[rule] for rule in workload.rules},
-        check=check,
+        rules={RULE: "each clip is from another file, which is opened for it; framefeed has its index from a catalog, "
+                     "TorchCodec its frame mappings"},
+        check=lambda contender: check_frames(plays[contender.name], references()),
     )  # fmt: skip
 
 
-def _enter(name: str, method: Method, rule: Rule, batches: Batches, workload: Workload) -> Contender:
-    own = method.name == OURS
-    groups = [] if own else [f"{rule} {kind}" for kind in ("all", "own resize")[: 1 + method.resizes_itself]]
-    groups += [
-        f"{rule} {libraries}"
-        for under, libraries in workload.against
-        if under == rule and method.library in libraries and method.resizes_itself
-    ]
-    library = "" if own else method.library
-    return Contender(name, lambda: open_method(method, rule, batches), library, rule, tuple(groups), workload.clips)
+def enter_method(name: str, method: Method, rule: str, open: Callable[[], Run], clips: int) -> Contender:
+    """Make a contender that plays by a rule; those of others compete for being the best of it."""
+    if method is OUR_METHOD:
+        return Contender(name, open, rule=rule, amount=clips)
+    groups = tuple(f"{rule} {kind}" for kind in ("all", "own resize")[: 1 + method.resizes_itself])
+    return Contender(name, open, method.library, rule, groups, clips)
 
 
-def open_method(method: Method, rule: Rule, batches: Batches) -> Run:
-    """Prepare a method to play by a rule."""
+def open_method(method: Method, batches: Batches) -> Run:
+    """Prepare a method to open the file of each clip."""
     for clip in (clip for batch in batches for clip in batch):
         method.prepare(clip.video)
 
@@ -183,25 +135,7 @@ def open_method(method: Method, rule: Rule, batches: Batches) -> Run:
         for clip in batches[number]:
             method.open(clip.video)(clip.ordinals)
 
-    def open_once(number: int) -> None:
-        read = method.open(batches[number][0].video)
-        for clip in batches[number]:
-            read(clip.ordinals)
-
-    def ask_once(number: int) -> None:
-        if method is OUR_METHOD:
-            # The clips of the batch, each in its own memory, as the loader asks.
-            decode_clips(batches[number][0].video, [clip.ordinals for clip in batches[number]])
-        else:
-            # Rising and without repeats, which some peers ask for and none is slower with.
-            method.open(batches[number][0].video)(all_ordinals(batches[number]))
-
-    return {"many files": open_each, "clip by clip": open_once, "one call": ask_once}[rule]
-
-
-def all_ordinals(batch: Sequence[BenchClip]) -> list[int]:
-    """The frames of all clips, rising, each once."""
-    return sorted({ordinal for clip in batch for ordinal in clip.ordinals})
+    return open_each
 
 
 def check_frames(method: Method, references: Sequence[Reference]) -> list[str]:
@@ -216,24 +150,13 @@ def check_frames(method: Method, references: Sequence[Reference]) -> list[str]:
     return [] if share == 1 else [f"{wrong} of the frames are not the ones that were asked for"]
 
 
-def compare_libraries(
-    timings: Timings, plays: Mapping[str, tuple[Method, Rule]], rule: Rule, libraries: Sequence[str]
-) -> dict[str, Figure]:
-    """Our figures against the fastest method of some libraries, or of all."""
-    rivals = {
-        name: method
-        for name, (method, under) in plays.items()
-        if name in timings.of and under == rule and method.name != OURS
-        if not libraries or method.library in libraries
-    }
-    # A batch of one file is one call for us, whatever the peers do.
-    own_rule = "one call" if rule == "clip by clip" and (OUR_METHOD, "one call") in plays.values() else rule
-    ours = next(name for name, play in plays.items() if play == (OUR_METHOD, own_rule))
-    own_resize = [name for name, method in rivals.items() if method.resizes_itself]
+def compare_methods(timings: Timings, ours: str, rivals: Mapping[str, Method]) -> dict[str, Figure]:
+    """Our figures against the fastest of some contenders."""
+    there = [name for name in rivals if name in timings.of]
     entrants: list[tuple[str, Sequence[str], Metric]] = [
-        ("CPU", list(rivals), "cpu"),
-        ("CPU, libraries with their own resize", own_resize, "cpu"),
-        ("wall", list(rivals), "wall"),
+        ("CPU", there, "cpu"),
+        ("CPU, libraries with their own resize", [name for name in there if rivals[name].resizes_itself], "cpu"),
+        ("wall", there, "wall"),
     ]
     return {
         title: figure
@@ -243,37 +166,13 @@ def compare_libraries(
     }
 
 
-def _index_facts(video: BenchVideo, timings: Timings) -> dict[str, Any]:
-    """What our index costs, and after how many clips of a file it has paid, by how it is verified."""
-    costs = {
-        verify: round(median(take_time(partial(build_index, video.path, verify)).cpu for _ in range(3)), 4)
-        for verify in _VERIFIES
-    }
-    facts: dict[str, Any] = {"CPU_seconds_to_build_the_index": costs}
-    peers = [timings.median(name) for name in timings.of if name != OURS]
-    if OURS in timings.of and peers:
-        facts["clips_of_a_file_after_which_the_index_has_paid"] = {
-            verify: pays_after(cost, timings.median(OURS), min(peers)) for verify, cost in costs.items()
-        }
-    return facts
-
-
-def pays_after(index_seconds: float, ours: float, best: float) -> int | None:
-    """Clips of a file after which building its index and decoding with it is cheaper than the best peer; None: never.
-
-    All in CPU seconds: of building the index, and of a clip by us and by the peer, which opens the file for each.
-    """
-    return None if best <= ours else math.ceil(index_seconds / (best - ours))
-
-
 def plan_rows(options: BenchOptions, peers: Peers, work: Path, begin: Begin) -> dict[str, MakeRow]:
     """Plan a row for each video and distance of frames."""
     store, methods = MediaStore(options.media, work, options.rounds), peers.list_all("METHODS")
-
-    def make(workload: Workload, scratch: Path, stack: ExitStack) -> Row:
-        return workload_row(workload, store, methods, options.rounds)
-
-    rows: dict[str, MakeRow] = {workload.key: partial(make, workload) for workload in own_workloads(store)}
+    rows: dict[str, MakeRow] = {
+        workload.key: lambda scratch, stack, workload=workload: workload_row(workload, store, methods, options.rounds)  # type: ignore[misc]
+        for workload in own_workloads(store)
+    }
     if not rows:
         raise MissingMedia("MEDIA has no video of 65 frames that can be read: name a longer one")
     return rows
