@@ -20,7 +20,7 @@ from tests.corpus import clip_file
         (["clip", "x.mp4", "--at", "0", "--ou=out"], "'--out'"),
         (["clip", "x.mp4", "--at", "0", "-o", "out", "--format", "jpgg"], "'jpg'"),
         (["bench", "cahce"], "'cache'"),
-        (["bench", "all", "--rows", "tabel"], "'table'"),
+        (["bench", "cache", "--rows", "tabel"], "'table'"),
         (["cache", "bulid", "x", "y"], "'build'"),
         (["scan", "x", "--verify", "proofs"], "'proof'"),
     ],
