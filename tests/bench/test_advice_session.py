@@ -35,7 +35,7 @@ KEYS = {
 SETTINGS = {
     "media", "is_catalog", "rule", "has_random_draws", "size", "frames_per_clip", "clips_per_video", "batch_size",
     "step_seconds", "is_step_given", "epochs", "seconds", "transform", "short_side", "cores", "disk", "space_bytes",
-    "root", "proxies_folder", "holds_lock", "transform_seconds",
+    "root", "proxies_folder", "holds_lock", "transform_seconds", "is_space_given",
 }  # fmt: skip
 
 

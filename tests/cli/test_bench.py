@@ -153,7 +153,7 @@ def test_it_ends_within_its_time_and_advises(empty: Path, videos: Path, answer: 
 def test_one_file_is_enough(here: Here, videos: Path, answer: Answer) -> None:
     out, _ = answer("bench", "all", *PATIENT, videos / "70.mp4")
     assert "media: 1 file scanned; 0 failed" in out
-    assert f'catalog = ff.scan("{videos / "70.mp4"}", out="catalog.parquet")' in out
+    assert f'catalog = ff.scan("{videos / "70.mp4"}", out="70.mp4.parquet")' in out
 
 
 def test_media_may_be_named_by_the_environment(
@@ -190,9 +190,7 @@ def test_of_many_files_some_are_scanned(here: Here, tmp_path: Path, answer: Answ
     for number in range(1, 3000):
         os.link(many / "0.jpg", many / f"{number}.jpg")
     out, _ = answer("bench", "all", *PATIENT, many)
-    assert (
-        "media: 1,024 files scanned, of 3,000 files that are there; 0 failed; an epoch of all has 3,000 clips" in out
-    )
+    assert "media: 1,024 files scanned, of 3,000 files that are there; 0 failed; an epoch of all has 3,000 clips" in out
     assert "By 1,024 files drawn from 3,000 files." in out
 
 

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what",
         choices=[*SUITES, "all"],
         metavar="WHAT",
-        help="all: measure which way to load your media is fastest here, and advise; decode: compare decoders; cache: "
+        help="all: measure which way to load your media is fastest here (the files as they are, a cache of "
+        "decoded frames, or proxies: smaller copies), and advise; decode: compare decoders; cache: "
         "compare formats of stored frames",
     )
     parser.add_argument("media", nargs="*", metavar="MEDIA", default=[],
@@ -72,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the same as MEDIA")  # fmt: skip
     parser.add_argument("--work", type=read_local_path, metavar="FOLDER", help="folder for what is generated")
     parser.add_argument("--minutes", type=read_positive("minutes"), metavar="M",
-                        help="end within this time: measurements that would take longer are not started "
+                        help=f"end within this time, at least {LEAST_MINUTES:g} for all: nothing longer is begun "
                         f"(default: {MINUTES:g} for all, else no limit)")  # fmt: skip
     parser.add_argument("--json", type=read_local_path, metavar="FILE", help="write the result to this file too")
     parser.add_argument("--size", type=read_rectangle, default=(224, 224), metavar="SIZE",
@@ -94,12 +96,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                      help="number of clips from each video in an epoch (default: 1)")  # fmt: skip
     own.add_argument("--batch-size", type=read_at_least(1), metavar="N", help="clips per batch (default: 16)")
     own.add_argument("--step-ms", type=read_milliseconds, metavar="MS",
-                     help="duration of your training step in milliseconds: what is faster than it counts as equal",
+                     help="duration of your training step in milliseconds: what is faster than it counts as "
+                     "equal; without it, the wait of a step of 50 ms is said",
                      )  # fmt: skip
     own.add_argument("--epochs", type=read_at_least(1), metavar="N",
                      help="epochs that you train, within which a cache or proxies must pay (default: 10)")  # fmt: skip
     own.add_argument("--transform", metavar="MODULE:FUNCTION",
-                     help="your transform of a clip, transform(clip, rng), which the loader calls")  # fmt: skip
+                     help="your function transform(clip, rng), which the loader calls with each clip, "
+                     "uint8 [T, C, H, W]")  # fmt: skip
     own.add_argument("--space", type=read_byte_size, metavar="SIZE",
                      help="bytes that a cache or proxies may take, such as 200GB (default: most of what is free)",
                      )  # fmt: skip
@@ -236,13 +240,18 @@ def _advise(args: argparse.Namespace, media: list[str]) -> int:
     )
     print_out(f"measuring for {format_seconds(60 * minutes)} at most (--minutes); Ctrl-C stops it, and advises")
     results = measure_all(options, lambda row, measured: print_out(*describe_measured(row, measured)), print_error)
-    _write_json(args.json, results)
     settings = list_settings(results)
     print_out(*describe_settings(settings, results))
     advice = recommend(results) if settings else None
+    compared = [{"name": each.name, **asdict(each)} for each in settings]
+    _write_json(args.json, {**results, "advice": advice and asdict(advice), "compared": compared})
     print_out("", *(["nothing was measured until it was interrupted"] if advice is None else str(advice).splitlines()))
     if args.html is not None:
-        lines = [] if advice is None else [advice.summary, *advice.reasons, *advice.code.splitlines()]
+        lines = (
+            []
+            if advice is None
+            else [advice.summary, *advice.reasons, "import framefeed as ff", *advice.code.splitlines()]
+        )
         write_advice_page(args.html, results, lines, [_make_row(each, advice) for each in settings])
         print_out(f"saved as {args.html}")
     return Exit.INTERRUPTED if results["interrupted"] else Exit.WELL

@@ -114,8 +114,8 @@ def _make_kinds(results: Result) -> Section | None:
     decode, text = read_part(results, "decode"), None
     if cost := read_part(decode, "clip_cpu_seconds"):
         text = f"A clip takes {_write_interval(cost, format_milliseconds, ' ms of CPU')}, and reads "
-        text += f"{write(decode, 'bytes_per_clip', format_bytes)}. For each frame that it has, "
-        text += f"{write(decode, 'decoded_frames_per_delivered')} are decoded."
+        text += f"{write(decode, 'bytes_per_clip', format_bytes)}. Frames decoded for each frame of it: "
+        text += f"{write(decode, 'decoded_frames_per_delivered')}."
     rows = [
         [_make_name(each, "kind"), _make_cell(each, "files"), _make_cell(each, "sampled"),
          _make_cell(each, "seconds", 1e3)]
@@ -163,10 +163,16 @@ _NAMES = {"has_random_draws": "other frames each epoch", "is_step_given": "step 
           "space_bytes": "free space for a cache", "step_seconds": "a training step"}  # fmt: skip
 
 
+_UNSHOWN = {"is_catalog", "root", "is_step_given", "is_space_given", "holds_lock", "transform_seconds"}
+"""Settings that only programs read."""
+
+
 def _make_settings(results: Result) -> Section | None:
     """List the settings of the run."""
     rows, settings = [], read_part(results, "settings")
     for key, value in settings.items():
+        if key in _UNSHOWN:
+            continue
         form = {"seconds": format_seconds, "bytes": format_bytes}.get(key.rpartition("_")[2])
         text = show(value, join=" \N{MULTIPLICATION SIGN} " if key == "size" else ", ")
         shown = make_element("bdi", write(settings, key, form) if form and value is not None else text)
@@ -183,7 +189,8 @@ def make_measured_sections(results: Result) -> list[Section]:
 
 
 _FORMS = {"cores": "{} cores", "memory_gib": "{} GiB of memory", "python": "Python {}",
-          "load_average": "load {} at the start"}  # fmt: skip
+          "load_average": "load {} at the start",
+          "cores_of_others": "{} cores used by other programs meanwhile"}  # fmt: skip
 
 
 def describe_machine(results: Result) -> Iterator[str]:

@@ -70,6 +70,8 @@ _LINKS = 12
 _PROXY_GOP = 8
 _SAMPLED_PROXIES = 4
 _PROXY_TURNS = 4
+_SAMPLED_OF_KIND, _TIMED_CLIPS = 4, 6
+"""Files of a kind, and clips of each, that `make_proxies` makes and times before."""
 _NOISE, _OTHER_FILES = 1.1, 1.15
 """Factors between two measurements of a gain, and between the gains of two files, where one was measured."""
 
@@ -524,9 +526,19 @@ def _describe_proxies(
         "gain": {"median": gain, "low": max(min(1.0, gain), low), "high": high},
         # Files that stay are often the small ones.
         "bytes": round(options["bytes"] * _weigh(measured, "bytes", "original_bytes")),
-        "make_seconds": _weigh(measured, "seconds", "work") * options["pixels"] / (USED_SHARE * options["cores"]),
+        "make_seconds": _predict_making(options, measured),
         "why": why,
     }
+
+
+def _predict_making(options: Options, measured: Sequence[Mapping[str, float]]) -> float:
+    """Predict the wall seconds of `make_proxies`, which first makes and times a sample of each kind by itself."""
+    making = _weigh(measured, "seconds", "work")
+    counts = [min(_SAMPLED_OF_KIND, count) for count in options["kinds"].values()]
+    each = making * fmean(each["work"] for each in measured) + _TIMED_CLIPS * fmean(each["before"] for each in measured)
+    sampling = sum(counts) * each / min(options["cores"], len(counts))
+    seconds: float = sampling + making * options["pixels"] / (USED_SHARE * options["cores"])
+    return seconds
 
 
 def _find_spread(measured: Sequence[Mapping[str, float]]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import exp, hypot, log
@@ -23,6 +24,8 @@ USED_SHARE = 0.8
 """Share of the cores' time that a loader uses, where it was not measured; also the width of its interval."""
 _FEW_ROUNDS = 3
 """Of fewer, the interval of what was measured says little: it is at least as wide as that of what was not."""
+_BUSY_CORES = 0.3
+"""Of other programs, above which they are named."""
 MAX_LINES = 7
 
 
@@ -135,14 +138,19 @@ def recommend(results: Mapping[str, Any]) -> Recommendation:
     options = results["settings"]
     chosen = _choose(settings, options)
     step, batch = options["step_seconds"], options["batch_size"]
-    period = max(step, batch / chosen.clips_per_second)
-    wait = 1 - step / period if period else 0.0
+    wait, least, most = (
+        1 - step / max(step, batch / speed) for speed in (chosen.clips_per_second, chosen.high, chosen.low)
+    )
     low, high = chosen.low, chosen.high
-    estimated = "" if chosen.is_measured else ", by a sample"
+    estimated = "" if chosen.is_measured else ", estimated"
+    later = " from the second epoch on" if chosen.sources == "cache" and results["cache"]["holds"] == "clips" else ""
+    waits = f"{format_share(wait)} of the time"
+    if format_share(least) != format_share(most):
+        waits += f" ({format_share(least)} to {format_share(most)})"
     summary = (
         f"{_describe_sources(chosen, results)}, {format_workers(chosen.kind, chosen.workers)}.  Expected "
-        f"{format_number(chosen.clips_per_second)} clips/s ({format_number(low)}-{format_number(high)}{estimated}); "
-        f"a step of {format_seconds(step)} waits {format_share(wait)} of the time."
+        f"{format_number(chosen.clips_per_second)} clips/s ({format_number(low)}-{format_number(high)}{estimated})"
+        f"{later}; a step of {format_seconds(step)} {'waits' if options['is_step_given'] else 'would wait'} {waits}."
     )
     return Recommendation(
         kind=chosen.kind,
@@ -269,7 +277,7 @@ def _judge(setting: Setting, base: float, results: Mapping[str, Any]) -> Setting
     made, options = results[setting.sources], results["settings"]
     free, epochs, clips = options["space_bytes"], options["epochs"], results["media"]["clips"]
     if made["bytes"] > free:
-        return replace(setting, why_not=f"no room: {format_bytes(made['bytes'])} needed, {format_bytes(free)} free")
+        return replace(setting, why_not=f"no room: {format_bytes(made['bytes'])} needed, of {_describe_space(options)}")
     enough = _find_enough(options)
     if base >= enough:
         return setting  # not needed
@@ -280,6 +288,11 @@ def _judge(setting: Setting, base: float, results: Mapping[str, Any]) -> Setting
     if first + (epochs - 1) * epoch >= epochs * clips / base:
         return replace(setting, why_not=f"takes longer to make than it saves in {format_count(epochs, 'epoch')}")
     return setting
+
+
+def _describe_space(options: Mapping[str, Any]) -> str:
+    """Write the bytes that a cache or proxies may take."""
+    return f"{format_bytes(options['space_bytes'])} {'allowed' if options.get('is_space_given') else 'free'}"
 
 
 def _find_enough(options: Mapping[str, Any]) -> float:
@@ -296,7 +309,7 @@ def _choose(settings: list[Setting], options: Mapping[str, Any]) -> Setting:
     first = min(equal, key=lambda each: each.order)
     same = [each for each in equal if each.order[:2] == first.order[:2]]
     # All workers, which cost nothing where the cores are free; where a step never waits for fewer, these.
-    full = [each for each in same if each.clips_per_second >= _find_enough(options)]
+    full = [each for each in same if each.low >= _find_enough(options)]
     return min(full, key=lambda each: each.workers) if full else max(same, key=lambda each: each.workers)
 
 
@@ -307,10 +320,10 @@ def format_workers(kind: Kind, workers: int) -> str:
 
 def _describe_sources(chosen: Setting, results: Mapping[str, Any]) -> str:
     options = results["settings"]
-    free = format_bytes(options["space_bytes"])
+    free = _describe_space(options)
     if chosen.sources == "cache":
         cache, (height, width) = results["cache"], options["size"]
-        room = f"{format_bytes(cache['bytes'])} of {free} free"
+        room = f"{format_bytes(cache['bytes'])} of {free}"
         if cache["holds"] == "every frame":
             fill = format_seconds(cache["make_seconds"])
             return f"cache every frame {cache['codec']} at {height}x{width} ({room}, {fill} to fill)"
@@ -318,7 +331,7 @@ def _describe_sources(chosen: Setting, results: Mapping[str, Any]) -> str:
     if chosen.sources == "proxies":
         made = results["proxies"]
         return (
-            f"proxies of {made['short_side']} pixels ({format_bytes(made['bytes'])} of {free} free, "
+            f"proxies of {made['short_side']} pixels ({format_bytes(made['bytes'])} of {free}, "
             f"{format_seconds(made['make_seconds'])} to make)"
         )
     return "the files as they are"
@@ -338,7 +351,8 @@ def _explain(chosen: Setting, settings: list[Setting], results: Mapping[str, Any
             if made and not made["share"]:
                 why = f"none of {format_count(made['sampled'], 'file')} would have one"
             if made is None and results.get(sources):
-                why = f"stored, but not read: {(results.get('failed') or {}).get('loader', 'no time was left')}"
+                late = "it was interrupted before" if results.get("interrupted") else "no time was left"
+                why = f"stored, but not read: {(results.get('failed') or {}).get('loader', late)}"
             parts.append(f"{name}: {' '.join((why or 'not measured').split())}")
             continue
         best = max(others, key=lambda each: each.clips_per_second)
@@ -352,6 +366,9 @@ def _explain(chosen: Setting, settings: list[Setting], results: Mapping[str, Any
     if results["media"]["scanned"] < results["media"]["files"]:
         scanned, files = (format_count(results["media"][name], "file") for name in ("scanned", "files"))
         limits.append(f"By {scanned} drawn from {files}.")
+    busy, cores = results["machine"].get("cores_of_others", 0.0), results["machine"]["cores"]
+    if busy > _BUSY_CORES:
+        limits.append(f"Other programs used {busy:.1f} of {cores} cores meanwhile: alone, expect more.")
     if results.get("interrupted"):
         limits.append("Interrupted: by what was measured until then.")
     if limits:
@@ -375,7 +392,10 @@ def _write_code(chosen: Setting, results: Mapping[str, Any]) -> str:
     options = results["settings"]
     media = options["media"]
     roots = _quote(media[0]) if len(media) == 1 else f"[{', '.join(map(_quote, media))}]"
-    catalog = f'ff.scan({roots}, out="catalog.parquet")'
+    name = media[0].rstrip("/").rpartition("/")[2].strip(".") if len(media) == 1 else ""
+    is_plain = re.fullmatch(r"[^\W_][-.\w]*", name)
+    out = _quote(f"{name if is_plain else 'catalog'}.parquet")
+    catalog = f"ff.scan({roots}, out={out})"
     if options.get("is_catalog"):
         root = f", {_quote(options['root'])}" if options.get("root") else ""
         catalog = f"ff.Catalog.open({roots}{root})"

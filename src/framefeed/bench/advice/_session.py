@@ -194,6 +194,7 @@ def _begin_result(options: AdviceOptions) -> Result:
             "disk": options.disk,
             "proxies_folder": choose_proxies_folder(options),
             "space_bytes": space,
+            "is_space_given": options.space_bytes is not None,
         },
         "media": None,
         "decode": None,

@@ -11,15 +11,12 @@ from framefeed._units import (
     format_count,
     format_number,
     format_seconds,
-    format_share,
     format_table,
 )
 from framefeed.bench._printing import describe_row
 from framefeed.bench.advice._recommend import Setting
 
 _MOST_KINDS = 8
-_BUSY_CORES = 0.3
-"""Of other programs, above which they are named."""
 
 
 def describe_measured(row: str, measured: Mapping[str, Any]) -> list[str]:
@@ -44,13 +41,14 @@ def _describe_media(measured: Mapping[str, Any]) -> list[str]:
         if measured["scanned"] < measured["files"]
         else ""
     )
-    left = f"; {format_count(measured['left_out'], 'other file')} left out" if measured["left_out"] else ""
+    left = f"; {format_count(measured['left_out'], 'file')} of another kind left out" if measured["left_out"] else ""
+    by = "codecs, sizes and distances of key frames" if measured["kind"] == "video" else "formats and sizes"
+    spread = f", spread over {by}" if measured["sampled"] < measured["scanned"] else ""
     lines = [
         f"media: {format_count(measured['scanned'], 'file')} scanned{drawn}; {measured['failed']} failed{left}; "
         f"an epoch of all has {format_count(measured['clips'], 'clip')} of "
         f"{format_count(measured['frames_per_clip'], 'frame')} by {measured['rule']}",
-        f"  measured: {format_count(measured['sampled'], nouns[measured['kind']])}, at even distances in the order of "
-        "codec, size and distance of key frames",
+        f"  measured: {format_count(measured['sampled'], nouns[measured['kind']])}{spread}",
     ]
     return lines + [f"  failed: {message}" for _, _, message in measured["errors"]]
 
@@ -62,7 +60,8 @@ def _describe_decoding(measured: Mapping[str, Any]) -> list[str]:
         rows.append((each["kind"], f"{each['files']:,}", f"{each['sampled']}", milliseconds))
     whole = measured["clip_cpu_seconds"]
     low, high = format_number(1000 * whole["low"]), format_number(1000 * whole["high"])
-    rows.append(("all", "", "", f"{format_number(1000 * whole['median'])} ({low}-{high})"))
+    interval = f" ({low}-{high})" if whole["rounds"] > 1 else ""
+    rows.append(("all", "", "", f"{format_number(1000 * whole['median'])}{interval}"))
     lines = [f"decode: {measured['decoded_frames_per_delivered']:.1f} frames decoded for each delivered frame"]
     return [*lines, *format_table(rows, indent="  "), *(f"  failed: {message}" for message in measured["failed"])]
 
@@ -83,6 +82,12 @@ def _describe_cache(measured: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _count_sampled(measured: Mapping[str, Any]) -> str:
+    count, files = measured["sampled"], format_count(measured["sampled"], "file")
+    with_one = round(measured["share"] * count)
+    return files if with_one == count else f"{files}, of which {with_one} would have one"
+
+
 def _describe_proxies(measured: Mapping[str, Any]) -> list[str]:
     gain = measured["gain"]
     stay = f"; others stay: {measured['why']}" if measured["why"] else ""
@@ -91,28 +96,22 @@ def _describe_proxies(measured: Mapping[str, Any]) -> list[str]:
     return [
         f"proxies of {measured['short_side']} pixels: clips {gain['median']:.1f} times as fast "
         f"({gain['low']:.1f}-{gain['high']:.1f}) on the CPU, {format_bytes(measured['bytes'])}, "
-        f"{format_seconds(measured['make_seconds'])} to make; by {format_share(measured['share'])} of "
-        f"{format_count(measured['sampled'], 'file')}{stay}"
+        f"{format_seconds(measured['make_seconds'])} to make; by {_count_sampled(measured)}{stay}"
     ]
 
 
 def describe_settings(settings: Sequence[Setting], results: Mapping[str, Any]) -> list[str]:
     """Write the settings as a table, what was not measured, and the machine."""
-    busy, cores = results["machine"].get("cores_of_others", 0.0), results["machine"]["cores"]
     rows = [("setting", "clips/s", "", "")]
     for each in settings:
         interval = f"({format_number(each.low)}-{format_number(each.high)})"
         speed = f"{format_number(each.clips_per_second)} {interval}"
-        rows.append((each.name, speed, "" if each.is_measured else "by a sample", each.why_not or each.note))
+        rows.append((each.name, speed, "" if each.is_measured else "estimated", each.why_not or each.note))
     return [
         "",
         *(format_table(rows, sides="<><<") if settings else []),
-        *(f"not measured: {row}: {why}" for row, why in results["left_out"].items()),
+        # Of others the advice says why.
+        *(f"not measured: {row}: {why}" for row, why in results["left_out"].items() if row not in ("cache", "proxies")),
         *(f"failed: {row}: {why}" for row, why in results["failed"].items()),
         *results["notes"],
-        *(
-            [f"other programs used {busy:.1f} of {cores} cores meanwhile: without them, more workers may be faster"]
-            if busy > _BUSY_CORES
-            else []
-        ),
     ]
