@@ -136,6 +136,7 @@ def test_rows_that_are_not_measured_have_their_keys_too(told: Told, videos: Path
         recommend(result)
 
 
+@pytest.mark.test_all
 @pytest.mark.slow
 def test_all_is_measured_in_processes_of_its_own(
     videos: Path, places: dict[str, Path], monkeypatch: pytest.MonkeyPatch

@@ -138,6 +138,7 @@ def test_it_advises(here: Here, videos: Path, answer: Answer) -> None:
     answer("bench", "all", *PATIENT, videos, "--json", "kept.json", "--html", "kept.html")
 
 
+@pytest.mark.test_all
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_it_ends_within_its_time_and_advises(empty: Path, videos: Path, answer: Answer) -> None:
@@ -295,8 +296,8 @@ def test_a_folder_in_which_nothing_can_be_measured_is_one_line(
     ("body", "message"),
     [
         ("raise ValueError('too\\nsmall')", "ValueError: too small"),
-        ("import os\n    os.abort()", "it crashed: signal SIGABRT"),
-        ("raise SystemExit(3)", "it ended with status 3"),
+        pytest.param("import os\n    os.abort()", "it crashed: signal SIGABRT", marks=pytest.mark.test_all),
+        pytest.param("raise SystemExit(3)", "it ended with status 3", marks=pytest.mark.test_all),
     ],
 )
 def test_a_transform_that_fails_is_one_line(
@@ -334,7 +335,10 @@ def test_what_libraries_do_when_they_are_imported_is_their_row_alone(
     assert "Advice: " in out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, *(pytest.param(number, marks=pytest.mark.test_all) for number in (signal.SIGTERM, signal.SIGHUP))],
+)
 def test_a_signal_ends_it_with_what_was_measured(number: signal.Signals, start: Start, videos: Path) -> None:
     with start(videos, "--json", "kept.json", "--html", "kept.html", "--minutes", "9") as process:
         for line in process.stderr:
