@@ -26,7 +26,7 @@ from framefeed.bench.advice._loading import measure_peer, measure_transform, pla
 from framefeed.bench.baselines import Method, Peers
 from framefeed.catalog import Catalog
 from framefeed.decode import VideoDecoder
-from framefeed.errors import MissingMedia, UsageError
+from framefeed.errors import MissingMedia, ResourceExhausted, UsageError
 from framefeed.proxies import Original
 from framefeed.testing import ClipSpec, draw_stamp
 from tests.bench.advising import Here, begin_row, measure_here, rewrite, run_row
@@ -190,6 +190,20 @@ def test_files_that_go_while_it_measures_are_counted(tmp_path: Path) -> None:
     for row, beginning in beginnings.items():
         with pytest.raises(MissingMedia, match=rf"^{beginning}\S+gop_\d+\.mp4: no such file"):
             run_row(row, taken)
+
+
+@pytest.mark.parametrize("row", ["decode", "proxies"])
+def test_a_shortage_is_no_fact_about_a_file(
+    row: str, videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = begin_row(row, videos, tmp_path, **DRAWN)
+
+    def run_short(*given: Any, **options: Any) -> Any:
+        raise ResourceExhausted("no memory is left", resource="memory")
+
+    monkeypatch.setattr("framefeed.bench.advice._files.decode_frames", run_short)
+    with pytest.raises(ResourceExhausted, match="no memory is left"):
+        run_row(row, taken)
 
 
 def test_files_are_looked_at_until_one_can_be_read(videos: Path, tmp_path: Path) -> None:

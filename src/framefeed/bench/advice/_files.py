@@ -30,7 +30,7 @@ from framefeed.decode import ClipSlot, Decoder, allocate_pixels, as_decoder
 from framefeed.errors import FramefeedError, MissingMedia
 from framefeed.index import FrameIndex, plan_runs, predict_seconds
 from framefeed.media import MediaSource
-from framefeed.parallel import ordered_map
+from framefeed.parallel import SAYS_NOTHING_OF_FILES, ordered_map
 from framefeed.plan import (
     ClipRule,
     Dense,
@@ -246,6 +246,8 @@ def measure_decoding(options: Options, report: Report) -> None:
             try:
                 for take in iterate_takes(drawn[position]):
                     decode_frames(decoder, source, index, take.indices, take.output)
+            except SAYS_NOTHING_OF_FILES:
+                raise
             except FramefeedError as error:
                 failed[position] = str(error)
                 continue
@@ -433,6 +435,8 @@ def measure_proxies(options: Options, report: Report) -> None:
             except StaysItself as stays:
                 measured.append(_time_original(catalog, original, plan[position]))
                 reasons[str(stays)] = reasons.get(str(stays), 0) + 1
+        except SAYS_NOTHING_OF_FILES:
+            raise
         except FramefeedError as error:
             failure = str(error)
             continue
