@@ -57,7 +57,7 @@ def rows_here(here: Here) -> Iterator[pytest.MonkeyPatch]:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")  # as in a process of their own
         patch.setattr(_session, "run_isolated", here.run)
-        patch.setattr(_files, "_MOST_ROUNDS", 1)
+        patch.setattr(_files, "MOST_ROUNDS", 1)
         patch.setattr(_files, "_PROXY_TURNS", 1)
         patch.setattr(_loading, "MOST_ROUNDS", 1)
         patch.setattr(_loading, "_ROUND_SECONDS", 0.02)

@@ -245,7 +245,7 @@ def test_a_whole_sample_stands_for_itself_and_is_weighted_by_its_factor(
 
 def compare(taken: dict[str, Any], tmp_path: Path, names: Sequence[str]) -> float:
     """The factor of a sample of the files with these names."""
-    whole = Catalog.open(tmp_path / "work" / "usable.parquet")
+    whole = Catalog.open(tmp_path / "work" / "scanned.parquet")
     rows = [row for row, name in enumerate(names_in(whole)) if name.partition("_")[2] in names]
     sample = whole.take(rows)
     return compare_predictions(taken, sample, make_sample_plan(taken, sample, "video"), range(len(sample)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framefeed.proxies._estimate import LEAST_GAIN, KindEstimate, ProxyEstimate
+from framefeed.proxies._estimate import LEAST_GAIN, SAMPLED_FILES, KindEstimate, ProxyEstimate
 from framefeed.proxies._folder import CATALOG_NAME
 from framefeed.proxies._kinds import FAILED, Original, list_originals
 from framefeed.proxies._make_proxies import estimate_proxies, make_proxies
@@ -12,6 +12,7 @@ __all__ = [
     "CATALOG_NAME",
     "FAILED",
     "LEAST_GAIN",
+    "SAMPLED_FILES",
     "KindEstimate",
     "Original",
     "ProxyEstimate",

@@ -42,7 +42,15 @@ from framefeed.plan import (
     plan_clips,
     plan_requests,
 )
-from framefeed.proxies import LEAST_GAIN, Original, ProxySettings, StaysItself, list_originals, make_proxy
+from framefeed.proxies import (
+    LEAST_GAIN,
+    SAMPLED_FILES,
+    Original,
+    ProxySettings,
+    StaysItself,
+    list_originals,
+    make_proxy,
+)
 from framefeed.request import DecodeRequest, OutputSpec
 from framefeed.scanning import list_roots, scan
 
@@ -55,7 +63,7 @@ _SHOWN_ERRORS = 3
 SCANNED, SAMPLE = "scanned.parquet", "sample.parquet"
 _CACHE_BYTES = 600 * 10**6
 """Of frames that are stored to measure a cache, at most."""
-_MOST_ROUNDS = 9
+MOST_ROUNDS = 9
 _NEAR_FRAMES = 16
 """Of a run that a cache of every frame has together on disk."""
 _FILLED_FRAMES = 64
@@ -67,11 +75,10 @@ _READ_BYTES, _WRITTEN_BYTES = 256 * 10**6, 64 * 10**6
 _CHUNK = 1 << 20
 _LINKS = 12
 """Names of one file, more than the open files that a thread keeps: with many files, each clip opens one."""
-_PROXY_GOP = 8
 _SAMPLED_PROXIES = 4
 _PROXY_TURNS = 4
-_SAMPLED_OF_KIND, _TIMED_CLIPS = 4, 6
-"""Files of a kind, and clips of each, that `make_proxies` makes and times before."""
+_TIMED_CLIPS = 6
+"""Of each file that `make_proxies` samples, about."""
 _NOISE, _OTHER_FILES = 1.1, 1.15
 """Factors between two measurements of a gain, and between the gains of two files, where one was measured."""
 
@@ -162,7 +169,7 @@ def measure_files(options: Options, report: Report) -> None:
 
 
 def _choose_sample(options: Options, scanned: Catalog, files: int) -> dict[str, Any]:
-    """Choose the kind of media that most files are, and files of all their kinds; save both catalogs."""
+    """Choose the kind of media that most files are, and files of all their kinds; save the catalog of these."""
     failed = [(row["source"], row["error_type"], row["error"]) for row in scanned.errors.table.to_pylist()]
     kinds = scanned.table["kind"].take(scanned.usable_rows).to_pylist()
     kind = "video" if 2 * kinds.count("video") >= len(kinds) else "image"
@@ -175,13 +182,13 @@ def _choose_sample(options: Options, scanned: Catalog, files: int) -> dict[str, 
     usable = chosen.take(sorted({plan[position].row for position in range(len(plan))}))
     originals = list_originals(usable, options["short_side"])
     sample = usable.take(choose_spread(originals, SAMPLED_VIDEOS if kind == "video" else SAMPLED_PICTURES))
-    usable.to_parquet(Path(options["work"], SCANNED.replace("scanned", "usable")))
     sample.to_parquet(Path(options["work"], SAMPLE))
     share = files / len(scanned)
     counted: dict[str, int] = {}
     for each in originals:
         counted[each.kind] = counted.get(each.kind, 0) + 1
     clips = len(usable) * share * options["clips_per_video"]
+    described = plan.describe()
     return {
         "files": files,
         "scanned": len(scanned),
@@ -192,10 +199,12 @@ def _choose_sample(options: Options, scanned: Catalog, files: int) -> dict[str, 
         "frames": round(sum(each.num_frames for each in originals) * share),
         "bytes": round(sum(each.bytes for each in originals) * share),
         "sampled": len(sample),
+        "usable": len(usable),
         "left_out": len(kinds) - len(usable),
         "kinds": dict(sorted(counted.items(), key=lambda item: -item[1])),
         "pixels": sum(each.work for each in originals) * share,
         "larger": sum(each.reason is None for each in originals),
+        "predicted_seconds": described.predicted_cpu_seconds / max(1, described.clips),
         "frames_per_clip": plan.frames_per_clip or 1,
         "rule": write_rule(options, kind),
         "has_random_draws": plan.clips.is_random,
@@ -225,14 +234,20 @@ def measure_decoding(options: Options, report: Report) -> None:
     catalog, plan = open_sample(options)
     originals = {each.row: each for each in list_originals(catalog, options["short_side"])}
     decoder, timed, failed, rounds = as_decoder("auto", None), dict[int, _Timed](), dict[int, str](), list[float]()
+    decoded = plan.describe().decoded_frames_per_delivered_frame
+    shares = np.minimum(1.0, decoded * options["frames_per_clip"] / np.maximum(1, catalog.num_frames))
+    constant = {
+        "bytes_per_clip": round(float(np.mean(shares * catalog.table["bytes"].to_numpy()))),
+        "decoded_frames_per_delivered": round(decoded, 3),
+    }
 
     def describe(factor: float) -> dict[str, Any]:
-        return _describe_decoding(options, catalog, plan, timed, rounds, failed, factor)
+        return _describe_decoding(options, timed, rounds, failed, factor) | constant
 
     def compare() -> float:
         return compare_predictions(options, catalog, plan, list(timed))
 
-    for number in range(_MOST_ROUNDS + 1):
+    for number in range(MOST_ROUNDS + 1):
         drawn = plan.with_epoch(number)
         for position in range(len(plan)):
             if timed and time.perf_counter() > until:
@@ -242,16 +257,14 @@ def measure_decoding(options: Options, report: Report) -> None:
                 continue
             row = plan[position].row
             source, index = catalog.media_source(row), catalog.frame_index(row)
-            began = time.thread_time()
             try:
-                for take in iterate_takes(drawn[position]):
-                    decode_frames(decoder, source, index, take.indices, take.output)
+                takes = iterate_takes(drawn[position])
+                seconds = sum(_time(decoder, source, index, take.indices, take.output) for take in takes)
             except SAYS_NOTHING_OF_FILES:
                 raise
             except FramefeedError as error:
                 failed[position] = str(error)
                 continue
-            seconds = time.thread_time() - began
             own = timed.setdefault(position, _Timed(originals[row].kind, []))
             # Of the first round, in which all is new to the processor and the system, only what no other has is kept.
             own.seconds = [seconds] if number == 1 else [*own.seconds, seconds]
@@ -273,25 +286,18 @@ def decode_frames(decoder: Decoder, source: MediaSource, index: FrameIndex, ordi
 
 def _describe_decoding(
     options: Options,
-    catalog: Catalog,
-    plan: EpochPlan,
     timed: Mapping[int, _Timed],
     rounds: Sequence[float],
     failed: Mapping[int, str],
     factor: float,
 ) -> dict[str, Any]:
     means = list(rounds) or [fmean(each.seconds[-1] for each in timed.values())]
-    decoded = plan.describe().decoded_frames_per_delivered_frame
-    frames, nbytes = catalog.num_frames, catalog.table["bytes"].to_numpy()
-    shares = np.minimum(1.0, decoded * options["frames_per_clip"] / np.maximum(1, frames))
     kinds: dict[str, list[float]] = {}
     for each in timed.values():
         kinds.setdefault(each.kind, []).append(median(each.seconds))
     return {
         "clip_cpu_seconds": as_json(median_interval(means).scale(factor), 7),
         "factor": factor,
-        "bytes_per_clip": round(float(np.mean(shares * nbytes))),
-        "decoded_frames_per_delivered": round(decoded, 3),
         "clips": max(timed) + 1,
         "failed": list(failed.values())[:_SHOWN_ERRORS],
         "kinds": [
@@ -303,17 +309,15 @@ def _describe_decoding(
 
 def compare_predictions(options: Options, sample: Catalog, plan: EpochPlan, positions: Sequence[int]) -> float:
     """Compare the predicted cost of a clip of all scanned files with that of the sampled clips."""
-    whole = Catalog.open(Path(options["work"], SCANNED.replace("scanned", "usable")), options["root"])
-    if len(whole) <= len(positions):
+    if options["usable"] <= len(positions):
         return 1.0
-    described = make_sample_plan(options, whole, options["kind"]).describe()
-    mean = described.predicted_cpu_seconds / max(1, described.clips)
     predicted = []
     for position in positions:
         for take in iterate_takes(plan[position]):
             index = sample.frame_index(plan[position].row)
             predicted.append(predict_seconds(index, plan_runs(index, take.indices)))
-    return mean / fmean(predicted)
+    seconds: float = options["predicted_seconds"]
+    return seconds / fmean(predicted)
 
 
 def measure_storage(options: Options, report: Report) -> None:
@@ -420,7 +424,7 @@ def measure_proxies(options: Options, report: Report) -> None:
     """Make proxies of what the clips of some files need, and decode these clips from both."""
     until = time.perf_counter() + options["row_seconds"]
     catalog, plan = open_sample(options)
-    settings = ProxySettings(options["short_side"], _PROXY_GOP)
+    settings = ProxySettings(options["short_side"])
     originals = {each.row: each for each in list_originals(catalog, settings.short_side)}
     measured = list[dict[str, float]]()
     most = _SAMPLED_PROXIES if options["kind"] == "video" else SAMPLED_PICTURES // 4
@@ -497,12 +501,8 @@ def _compare_proxy(
 
 
 def _time_original(catalog: Catalog, original: Original, clip: PlannedClip) -> dict[str, float]:
-    source, index, decoder = (
-        catalog.media_source(original.row),
-        catalog.frame_index(original.row),
-        as_decoder("auto", None),
-    )
-    (take,) = iterate_takes(clip)
+    source, index = catalog.media_source(original.row), catalog.frame_index(original.row)
+    decoder, (take,) = as_decoder("auto", None), iterate_takes(clip)
     seconds = min(_time(decoder, source, index, take.indices, take.output) for _ in range(2))
     facts = {"original_bytes": original.bytes, "work": original.work}
     return {"before": seconds, "after": seconds, "bytes": 0.0, "seconds": 0.0, "stays": 1.0, **facts}
@@ -522,7 +522,6 @@ def _describe_proxies(
     gain = sum(each["before"] for each in measured) / sum(each["after"] for each in measured)
     half = max(math.log(_NOISE), 2 * _find_spread(measured))
     low, high = gain * math.exp(-half), gain * math.exp(half)
-    why = ", ".join(reasons)
     return {
         "short_side": options["short_side"],
         "sampled": len(measured),
@@ -531,14 +530,14 @@ def _describe_proxies(
         # Files that stay are often the small ones.
         "bytes": round(options["bytes"] * _weigh(measured, "bytes", "original_bytes")),
         "make_seconds": _predict_making(options, measured),
-        "why": why,
+        "why": ", ".join(reasons),
     }
 
 
 def _predict_making(options: Options, measured: Sequence[Mapping[str, float]]) -> float:
     """Predict the wall seconds of `make_proxies`, which first makes and times a sample of each kind by itself."""
     making = _weigh(measured, "seconds", "work")
-    counts = [min(_SAMPLED_OF_KIND, count) for count in options["kinds"].values()]
+    counts = [min(SAMPLED_FILES, count) for count in options["kinds"].values()]
     each = making * fmean(each["work"] for each in measured) + _TIMED_CLIPS * fmean(each["before"] for each in measured)
     sampling = sum(counts) * each / min(options["cores"], len(counts))
     seconds: float = sampling + making * options["pixels"] / (USED_SHARE * options["cores"])

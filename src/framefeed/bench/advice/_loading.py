@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from framefeed.bench._isolated import Report
 from framefeed.bench._media import MediaStore
 from framefeed.bench._processes import read_family_clocks
 from framefeed.bench._runner import Reading, Rounds, median_interval, run_row, settle
-from framefeed.bench.advice._files import Options, as_json, compare_predictions, open_sample
+from framefeed.bench.advice._files import MOST_ROUNDS, Options, as_json, compare_predictions, open_sample
+from framefeed.bench.advice._recommend import Kind, Sources
 from framefeed.bench.baselines import Peers
 from framefeed.bench.decode import own_workloads, workload_row
 from framefeed.cache import FrameCache
@@ -30,7 +31,6 @@ from framefeed.parallel import ordered_map
 from framefeed.plan import EpochPlan, plan_requests
 from framefeed.request import DecodeRequest
 
-MOST_ROUNDS = 9
 _FEW_ROUNDS = 3
 _ROUND_SECONDS = 1.2
 """Of an epoch of a loader, about: so that its start and its end, when not all workers are busy, weigh little."""
@@ -44,14 +44,13 @@ _AHEAD, _MOST_AHEAD = 2, 64
 """Batches that a loader prepares ahead, by default and here at most."""
 
 Transform = Callable[..., Any]
-Kind = Literal["threads", "processes"]
 
 
 @dataclass(slots=True)
 class _Contender:
     """A way of loading."""
 
-    sources: str
+    sources: Sources
     kind: Kind
     workers: int
     loader: ClipLoader
@@ -95,10 +94,11 @@ def measure_loaders(options: Options, report: Report) -> None:
     """Load the clips of the sample in every way that is a choice, in turns."""
     until = time.perf_counter() + options["row_seconds"]
     catalog, plan = open_sample(options)
-    cores = options["cores"]
-    contenders: list[tuple[str, Kind, int]] = [("originals", "threads", count) for count in sorted({cores, 1})[::-1]]
+    transform, cores = import_transform(options), options["cores"]
+    counts = sorted({cores, 1}, reverse=True)
+    contenders: list[tuple[Sources, Kind, int]] = [("originals", "threads", count) for count in counts]
     if options["cached_clips"]:
-        contenders += [("cache", "threads", count) for _, _, count in contenders]
+        contenders += [("cache", "threads", count) for count in counts]
     if options["holds_lock"] and cores > 1:
         contenders += [("cache", "processes", cores)] if options["cached_clips"] else []
         contenders.append(("originals", "processes", cores))
@@ -111,7 +111,7 @@ def measure_loaders(options: Options, report: Report) -> None:
                 break
             for turn in range(len(contenders)):
                 if number == 0:
-                    entered.append(_enter(options, catalog, plan, *contenders[turn], seconds, stack))
+                    entered.append(_enter(options, plan, transform, *contenders[turn], seconds, stack))
                 each = entered[turn if number % 2 == 0 else -1 - turn]
                 count, took = each.run(2 * seconds)
                 if count:
@@ -126,9 +126,9 @@ def measure_loaders(options: Options, report: Report) -> None:
 
 def _enter(
     options: Options,
-    catalog: Catalog,
     plan: EpochPlan,
-    sources: str,
+    transform: Transform | None,
+    sources: Sources,
     kind: Kind,
     workers: int,
     seconds: float,
@@ -140,16 +140,18 @@ def _enter(
     batch, prefetch = choose_batch(options, clips, workers, seconds, is_cached=cached is not None)
     make = partial(
         ClipLoader, batch_size=batch, prefetch=prefetch, workers=workers, kind=kind, cache=cached,
-        transform=import_transform(options), on_error="skip",
+        transform=transform, on_error="skip",
     )  # fmt: skip
     size, draws = tuple(options["size"]), options["has_random_draws"] and cached is None
-    pilot = _Contender(sources, kind, workers, make(plan_many(plan, catalog, size, clips, max(clips, batch), draws)))
+    pilot = _Contender(
+        sources, kind, workers, make(plan_many(plan, plan.catalog, size, clips, max(clips, batch), draws))
+    )
     with pilot.loader:
         count, took = pilot.run(seconds)
         if took.wall < seconds:  # else a second run is not worth its time
             count, took = pilot.run(seconds)
     many = min(_MOST_CLIPS, max(clips, batch, round(count * seconds / max(1e-6, took.wall))))
-    loader = stack.enter_context(make(plan_many(plan, catalog, size, clips, many, draws)))
+    loader = stack.enter_context(make(plan_many(plan, plan.catalog, size, clips, many, draws)))
     contender = _Contender(sources, kind, workers, loader)
     if kind == "processes":
         contender.run(0)  # they take seconds to start

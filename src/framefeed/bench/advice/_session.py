@@ -46,6 +46,8 @@ PROGRAMS: Mapping[str, tuple[Program, str]] = {
     "proxies": (measure_proxies, "making proxies of parts of some files"),
     "loader": (measure_loaders, "whole loaders, in turns"),
 }
+_OF_ALL_FILES = ("kind", "kinds", "usable", "frames", "clips", "bytes", "pixels", "predicted_seconds")
+"""What the row "media" says of all files to the others."""
 PEERS = ("torchcodec", "decord2", "spdl", "opencv")
 _SMALL_SHARE = 0.08
 """Of each peer, and of a transform."""
@@ -101,7 +103,7 @@ class _Session:
     begin: Callable[[str], object]
     ends: float
     left: dict[str, float] = field(default_factory=dict)
-    given: Result = field(default_factory=dict)  # for the programs
+    given: Result = field(default_factory=dict)  # for the programs, beside the settings, and in place of some
 
     def run(self, row: str, program: Program, what: str, **more: Any) -> Ended:
         """Run one row for its share of the time that is left."""
@@ -112,7 +114,7 @@ class _Session:
             self.result["failed"][row] = "no time was left: raise --minutes"
             return Ended(None, self.result["failed"][row])
         self.begin(f"{row}: {what} ({format_seconds(max(1.0, round(seconds)))})")
-        given = {**self.given, **more, "row_seconds": seconds}
+        given = {**self.result["settings"], **self.given, **more, "row_seconds": seconds}
         ended = run_isolated(program, given, self.folder, seconds=longest)
         self.result["notes"] += [f"{row}: {note}" for note in ended.notes]
         if ended.failure:
@@ -235,7 +237,6 @@ def _measure(session: _Session, stack: ExitStack) -> None:
     options, result = session.options, session.result
     settings = result["settings"]
     session.given = {
-        **settings,
         "media": [os.path.abspath(path) for path in options.media],
         "root": _find_root(options),
         "rates": options.rates,
@@ -249,15 +250,13 @@ def _measure(session: _Session, stack: ExitStack) -> None:
         advice = ": scan them first (framefeed scan), and give the catalog, or raise --minutes" if is_late else ""
         raise MissingMedia(f"{ended.failure}{advice}")
     measured = ended.value
-    known = {name: measured[name] for name in ("rule", "has_random_draws", "frames_per_clip")}
-    settings |= known
+    settings |= {name: measured[name] for name in ("rule", "has_random_draws", "frames_per_clip")}
     result["media"] = measured
-    session.given |= known | {name: measured[name] for name in ("kind", "kinds", "frames", "clips", "bytes", "pixels")}
+    session.given |= {name: measured[name] for name in _OF_ALL_FILES}
     session.tell("media", measured)
     settings |= {"holds_lock": False, "transform_seconds": 0.0}
     if options.transform is not None:
         settings |= _try_transform(session)
-    session.given |= settings | {"media": session.given["media"], "root": session.given["root"]}
     _run_row(session, "decode")
     decode = result["decode"]
     if decode is None:
