@@ -33,9 +33,9 @@ from typing import Any
 
 import framefeed as ff
 from benchmarks.advice_media import FOLDERS, AdviceMedia, Folder
-from benchmarks.proxies import GOP, RULE, SHORT_SIDE, SIZE, decide, read_busy_seconds
+from benchmarks.proxies import GOP, RULE, SHORT_SIDE, SIZE, decide
 from framefeed._units import format_number, format_table
-from framefeed.bench import describe_machine, median_interval, read_family_clocks
+from framefeed.bench import describe_machine, median_interval, read_busy_seconds, read_family_clocks
 from framefeed.bench.advice import Recommendation, Setting, list_settings, recommend
 from framefeed.catalog import read_proxy_table
 from framefeed.parallel import thread_budget

@@ -39,7 +39,7 @@ import pyarrow as pa
 import framefeed as ff
 from benchmarks.peers import ffmpeg
 from benchmarks.proxies_media import FILMS, PHOTOS, ProxyMedia, run_ffmpeg
-from framefeed.bench import describe_machine, psnr, read_family_clocks
+from framefeed.bench import describe_machine, psnr, read_busy_seconds, read_family_clocks
 from framefeed.catalog import PROXY_SCHEMA, read_proxy_table, write_proxy_table
 from framefeed.proxies import ProxySettings, make_proxy
 
@@ -275,12 +275,6 @@ def decide(folder: Path, decisions: Mapping[str, str | None]) -> None:
     folder.mkdir(parents=True)
     head = {"settings": {"short_side": SHORT_SIDE, "gop": GOP}, "decisions": dict(decisions)}
     (folder / ".proxies.jsonl").write_text(json.dumps(head) + "\n", encoding="utf-8")
-
-
-def read_busy_seconds() -> float:
-    """Read the CPU seconds of all processes of the machine."""
-    user, nice, system, _, _, *rest = map(int, Path("/proc/stat").read_text(encoding="ascii").split(None, 9)[1:9])
-    return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
 
 
 def measure_writing(media: ProxyMedia, folder: Path, rounds: int) -> dict[str, Any]:

@@ -82,9 +82,9 @@ def prepare_loop(job: Job) -> Callable[[], int]:
 
     The channels stay in OpenCV's order, which costs no conversion: the functions treat all alike.
     """
-    load_module("opencv")  # limits OpenCV's threads as it is imported: now, and not later
-    opencv, pyav = load_module("benchmarks.peers.opencv"), load_module("benchmarks.peers.pyav")
-    opencv.use_all_threads()
+    # The first limits OpenCV's threads as it is imported: now, and not later.
+    opencv, pyav = load_module("opencv"), load_module("benchmarks.peers.pyav")
+    load_module("benchmarks.peers.opencv").use_all_threads()
     function, rate = job.call(), Fraction(job.rate)
 
     def make_pictures() -> Iterator[Pixels]:

@@ -129,14 +129,15 @@ def count_free_memory() -> int | None:
     with suppress(OSError, ValueError, KeyError), open("/proc/meminfo", encoding="ascii") as file:
         found.append(1024 * int(dict(line.split(":") for line in file)["MemAvailable"].split()[0]))
     with suppress(OSError, ValueError, KeyError):
-        most, used, facts = (_read_group(name) for name in ("memory.max", "memory.current", "memory.stat"))
+        most, used, facts = (read_group(name) for name in ("memory.max", "memory.current", "memory.stat"))
         # Pages of files can be given up.
         kept = int(dict(line.split() for line in facts.splitlines())["inactive_file"])
         found.append(int(most) - int(used) + kept)
     return min(found, default=None)
 
 
-def _read_group(name: str) -> str:
+def read_group(name: str) -> str:
+    """Read a file of this process's control group, as a container has it."""
     with open(f"/sys/fs/cgroup/{name}", encoding="ascii") as file:
         return file.read()
 

@@ -175,7 +175,9 @@ def test_a_program_that_hangs_is_killed_and_its_last_report_counts(
     monkeypatch.setattr(_isolated, "_CLEANING_SECONDS", 0.1 if is_deaf else PATIENCE_SECONDS)
     ended = run_isolated(programs.hang, how_to_hang(tmp_path, is_deaf=is_deaf), folder, seconds=0.25)
     failure = "it did not end within 0.25 s and was killed"
-    assert ended == Ended(json.loads(late.read_bytes()), failure, ("it left 1 process running, which was ended",))
+    assert ended == Ended(
+        json.loads(late.read_bytes()), failure, ("it left 1 process running, which was ended",), is_late=True
+    )
     assert all(map(ends, ended.value))
     assert bool(list((tmp_path / "own").iterdir())) == is_deaf
 

@@ -134,7 +134,7 @@ def test_free_memory_is_that_of_the_system_or_less() -> None:
 
 def test_the_control_group_bounds_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     group = {"memory.max": "5000\n", "memory.current": "4000\n", "memory.stat": "anon 7\ninactive_file 300\n"}
-    monkeypatch.setattr(_shortage, "_read_group", group.__getitem__)
+    monkeypatch.setattr(_shortage, "read_group", group.__getitem__)
     assert count_free_memory() == 1300
     group["memory.max"] = "max\n"
     assert (count_free_memory() or 0) > 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from framefeed.bench._frames import NUM_FRAMES, OUR_METHOD, OURS, SEED, Reference, psnr, spread_ordinals
 from framefeed.bench._media import BenchVideo, MediaStore, write_clip_in_time
 from framefeed.bench._printing import describe_closing, describe_row
-from framefeed.bench._processes import count_cpu_seconds, descendants, read_family_clocks
+from framefeed.bench._processes import count_cpu_seconds, descendants, read_busy_seconds, read_family_clocks
 from framefeed.bench._runner import (
     METRICS,
     NO_TIME,
@@ -62,6 +62,7 @@ __all__ = [
     "describe_row",
     "median_interval",
     "psnr",
+    "read_busy_seconds",
     "read_family_clocks",
     "ready",
     "recommend",

@@ -50,6 +50,7 @@ class Ended:
     value: Any  # what it reported last; None if nothing
     failure: str = ""  # why it did not end well, on one line; empty if it did
     notes: tuple[str, ...] = ()  # that it printed, or left processes
+    is_late: bool = False  # whether it had to be killed
 
 
 class Interrupted(KeyboardInterrupt):
@@ -96,7 +97,7 @@ def run_isolated(program: Program, options: Mapping[str, Any], folder: Path, *, 
             raise Interrupted(_read(scratch / _REPORT)) from error
         lines = [line for line in text.splitlines() if line.strip()]
         failure = (status is not None and _read(scratch / _FAILURE)) or _explain(status, seconds, lines)
-        return Ended(_read(scratch / _REPORT), failure, tuple(_make_notes(lines, num_left)))
+        return Ended(_read(scratch / _REPORT), failure, tuple(_make_notes(lines, num_left)), is_late=status is None)
 
 
 def serve(find: Callable[[str], Program], name: str, folder: str, parent: str) -> None:

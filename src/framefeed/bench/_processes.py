@@ -45,16 +45,21 @@ def count_cpu_seconds(pid: int) -> float:
     return 0.0
 
 
+def read_busy_seconds() -> float:
+    """Read the processor time of all programs of the machine since it started, in seconds."""
+    # proc(5): user, nice, system, idle, iowait, irq, softirq, steal.
+    words = Path("/proc/stat").read_text(encoding="ascii").split(None, 9)
+    user, nice, system, _, _, *rest = map(int, words[1:9])
+    return (user + nice + system + sum(rest)) / _TICKS
+
+
 def count_busy_seconds() -> float | None:
-    """Processor time of all programs on this machine since it started; None where it is not known to this process.
+    """Processor time of all programs on the cores that this process has; None where it is not known.
 
     In a container with some of the machine's cores, the system counts those of all.
     """
     with suppress(OSError, ValueError, AttributeError):
         lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
-        if sum(line.startswith("cpu") for line in lines) - 1 != len(os.sched_getaffinity(0)):
-            return None
-        # proc(5): user, nice, system, idle, iowait, irq, softirq, steal.
-        user, nice, system, _, _, irq, softirq, steal = map(int, lines[0].split()[1:9])
-        return (user + nice + system + irq + softirq + steal) / _TICKS
+        if sum(line.startswith("cpu") for line in lines) - 1 == len(os.sched_getaffinity(0)):
+            return read_busy_seconds()
     return None

@@ -13,6 +13,7 @@ from subprocess import SubprocessError
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from framefeed._shortage import read_group
 from framefeed.bench._runner import NO_TIME, Rounds, Row, run_row
 from framefeed.bench.baselines import Peers
 from framefeed.errors import FramefeedError, MissingMedia, UsageError
@@ -124,7 +125,7 @@ def _read_memory() -> int:
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for name in ("memory.max", "memory/memory.limit_in_bytes"):  # of versions 2 and 1
         with suppress(OSError, ValueError):
-            return min(whole, int(Path("/sys/fs/cgroup", name).read_text(encoding="ascii")))
+            return min(whole, int(read_group(name)))
     return whole
 
 

@@ -159,10 +159,8 @@ def _make_gaps(results: Result) -> Section:
     )
 
 
-_NAMES = {"has_random_draws": "other frames each epoch", "is_step_given": "step is given", "seconds": "time to measure",
+_NAMES = {"has_random_draws": "other frames each epoch", "seconds": "time to measure",
           "space_bytes": "free space for a cache", "step_seconds": "a training step"}  # fmt: skip
-
-
 _UNSHOWN = {"is_catalog", "root", "is_step_given", "is_space_given", "holds_lock", "transform_seconds"}
 """Settings that only programs read."""
 

@@ -27,6 +27,8 @@ _FEW_ROUNDS = 3
 _BUSY_CORES = 0.3
 """Of other programs, above which they are named."""
 MAX_LINES = 7
+HELD = {"every frame": "every frame", "clips": "the frames of all clips"}
+"""What a cache holds -> in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,10 +326,9 @@ def _describe_sources(chosen: Setting, results: Mapping[str, Any]) -> str:
     if chosen.sources == "cache":
         cache, (height, width) = results["cache"], options["size"]
         room = f"{format_bytes(cache['bytes'])} of {free}"
-        if cache["holds"] == "every frame":
-            fill = format_seconds(cache["make_seconds"])
-            return f"cache every frame {cache['codec']} at {height}x{width} ({room}, {fill} to fill)"
-        return f"cache the frames of all clips {cache['codec']} at {height}x{width} ({room})"
+        # Others fill as they are read.
+        room += f", {format_seconds(cache['make_seconds'])} to fill" if cache["holds"] == "every frame" else ""
+        return f"cache {HELD[cache['holds']]} {cache['codec']} at {height}x{width} ({room})"
     if chosen.sources == "proxies":
         made = results["proxies"]
         return (

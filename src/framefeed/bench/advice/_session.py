@@ -24,7 +24,7 @@ from framefeed.bench.advice._files import (
     measure_storage,
 )
 from framefeed.bench.advice._loading import measure_loaders, measure_peer, measure_transform
-from framefeed.bench.advice._recommend import predict_speed
+from framefeed.bench.advice._recommend import HELD, predict_speed
 from framefeed.errors import MissingMedia, UsageError
 from framefeed.parallel import thread_budget
 
@@ -246,8 +246,7 @@ def _measure(session: _Session, stack: ExitStack) -> None:
     }
     ended = session.run("media", *PROGRAMS["media"])
     if ended.value is None:
-        is_late = "killed" in ended.failure  # as it has no other error
-        advice = ": scan them first (framefeed scan), and give the catalog, or raise --minutes" if is_late else ""
+        advice = ": scan them first (framefeed scan), and give the catalog, or raise --minutes" if ended.is_late else ""
         raise MissingMedia(f"{ended.failure}{advice}")
     measured = ended.value
     settings |= {name: measured[name] for name in ("rule", "has_random_draws", "frames_per_clip")}
@@ -337,12 +336,12 @@ def _leave_out_what_decides_nothing(session: _Session) -> None:
     if not media["larger"]:
         session.leave_out("proxies", f"no file is larger than {settings['short_side']} pixels")
     height, width = settings["size"]
+    holds = "every frame" if settings["has_random_draws"] else "clips"
     frames = media["frames"] if settings["has_random_draws"] else media["clips"] * settings["frames_per_clip"]
     raw = frames * 3 * height * width
     if _LEAST_RATIO * raw > settings["space_bytes"]:
-        every = "every frame" if settings["has_random_draws"] else "the frames of all clips"
         free = format_bytes(settings["space_bytes"])
-        session.leave_out("cache", f"no room for {every}: {format_bytes(raw)} raw, of {free} that may be used")
+        session.leave_out("cache", f"no room for {HELD[holds]}: {format_bytes(raw)} raw, of {free} that may be used")
 
 
 def _run_peer(session: _Session, name: str) -> None:

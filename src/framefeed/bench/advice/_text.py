@@ -14,7 +14,7 @@ from framefeed._units import (
     format_table,
 )
 from framefeed.bench._printing import describe_row
-from framefeed.bench.advice._recommend import Setting
+from framefeed.bench.advice._recommend import HELD, Setting
 
 _MOST_KINDS = 8
 
@@ -75,9 +75,8 @@ def _describe_storage(measured: Mapping[str, Any]) -> list[str]:
 
 
 def _describe_cache(measured: Mapping[str, Any]) -> list[str]:
-    what = "every frame" if measured["holds"] == "every frame" else "the frames of all clips"
     return [
-        f"cache: {what} {measured['codec']}: {format_bytes(measured['bytes'])}, "
+        f"cache: {HELD[measured['holds']]} {measured['codec']}: {format_bytes(measured['bytes'])}, "
         f"{format_seconds(measured['make_seconds'])} to fill; by {format_count(measured['clips'], 'clip')}"
     ]
 
@@ -101,7 +100,7 @@ def _describe_proxies(measured: Mapping[str, Any]) -> list[str]:
 
 
 def describe_settings(settings: Sequence[Setting], results: Mapping[str, Any]) -> list[str]:
-    """Write the settings as a table, what was not measured, and the machine."""
+    """Write the settings as a table, and what was not measured."""
     rows = [("setting", "clips/s", "", "")]
     for each in settings:
         interval = f"({format_number(each.low)}-{format_number(each.high)})"

@@ -56,13 +56,18 @@ def _open_original(video: BenchVideo) -> ReadFrames:
 
 def read_in_order(path: str) -> Iterator[Pixels]:
     """Read a video as most loops do: one frame after the other, its threads as they are by default."""
+    return (cv2.cvtColor(picture, cv2.COLOR_BGR2RGB) for picture in read_bgr(path))
+
+
+def read_bgr(path: str) -> Iterator[Pixels]:
+    """Read a video in order, in OpenCV's own order of channels."""
     capture = cv2.VideoCapture(path)
     try:
         while True:
             came, picture = capture.read()
             if not came:
                 return
-            yield cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
+            yield picture
     finally:
         capture.release()
 
